@@ -1,0 +1,1 @@
+"""How a run is carried out. Knows Spark, not schedules."""

@@ -1,0 +1,238 @@
+"""What the daemon and whoever carries out its runs agree on. Free of Spark.
+
+daemon ── Assignment ──► pool ──► program.open(session, assignment) as steps
+       ◄── Asked(plan) ──       each step asks leave before it changes the table
+       ─── Permit ──────►       steps.plan -> steps.execute -> steps.commit
+       ◄── Ended(outcome) ─
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Protocol
+
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import TableId
+
+
+class Step(StrEnum):
+    """The three steps of every program."""
+
+    PLAN = "plan"
+    EXECUTE = "execute"
+    COMMIT = "commit"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Assignment:
+    """One run, as a worker gets it. `table_options` and `service_options` are the format's settings as JSON
+    (`model_dump(mode="json")`), read back by the program with the types the format declares.
+
+    `instant` is the pending plan to take up; None asks for a new one.
+    """
+
+    run: RunId
+    epoch: int
+    table: TableId
+    format: str
+    location: str
+    service: Service
+    instant: str | None = None
+    table_options: Mapping[str, Any] = field(default_factory=dict)
+    service_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What a run is going to do, as the timeline now shows it: sizes in file groups, bytes and files."""
+
+    instant: str
+    file_groups: int | None = None
+    bytes: int | None = None
+    files_to_delete: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Granted:
+    """Take the step now. A joined step that has not ended within `expires` is ended by killing its JVM."""
+
+    reason: str = ""
+    expires: timedelta | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wait:
+    """Not yet: the question stays open and is judged again. Never sent to a worker."""
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refused:
+    """Do not take the step: abort, leaving the table as it is, and end as Yielded."""
+
+    reason: str
+
+
+Permit = Granted | Wait | Refused
+
+
+class FailureKind(StrEnum):
+    """Failures, named by what the daemon does next."""
+
+    TEMPORARY = "temporary"
+    PERMANENT = "permanent"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Succeeded:
+    """The step `commit` returned. `figures` are the format's own numbers (files written, files deleted, ...),
+    with their unit in the name.
+    """
+
+    figures: Mapping[str, int | float | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NothingToDo:
+    """The format found nothing to plan: a good ending."""
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Yielded:
+    """The run stepped back (a permit was refused, or it was cancelled); what it planned may be pending."""
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failed:
+    """The run ended with an error in `step`. After the commit permit was granted, only the timeline knows more.
+
+    `delay` is when a temporary failure is worth another try.
+    """
+
+    kind: FailureKind
+    reason: str
+    step: Step
+    delay: timedelta = timedelta(seconds=10)
+
+
+Outcome = Succeeded | NothingToDo | Yielded | Failed
+
+
+class Steps(Protocol):
+    """The three steps of one run, in this order, each after its permit."""
+
+    def plan(self) -> Plan | None:
+        """Put a plan on the timeline, or take up the assigned one. None: there is nothing to do."""
+        ...
+
+    def execute(self, plan: Plan) -> None:
+        """Do the work that can be done without committing it. Nothing where the format joins it with commit."""
+        ...
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Complete the instant; returns figures for people. Raises UnknownError if the ending is not known."""
+        ...
+
+
+class Program(Protocol):
+    """One service of one format, run inside a worker.
+
+    `open` is a bracket that owns the format's client: leaving it frees everything and deletes no data file.
+    Every step translates foreign exceptions into TemporaryError, PermanentError or UnknownError.
+    """
+
+    def open(self, session: Any, assignment: Assignment) -> AbstractContextManager[Steps]:
+        """Open the client for one run, with a Spark session of its own."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Started:
+    """A worker has taken the run up."""
+
+    run: RunId
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """A run asks leave for its next step and stands still until it is answered. `plan` is None before planning."""
+
+    run: RunId
+    step: Step
+    plan: Plan | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """A run has ended, as its worker saw it."""
+
+    run: RunId
+    outcome: Outcome
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lost:
+    """The worker of a run is dead, and so is its JVM: what became of the run, only the timeline can tell."""
+
+    run: RunId
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoomChanged:
+    """A worker became ready, or went away: there may be more or fewer slots."""
+
+    reason: str
+
+
+PoolEvent = Started | Asked | Ended | Lost | RoomChanged
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Room:
+    """Slots of the pool: how many there are, and how many are free."""
+
+    slots: int
+    free: int
+
+
+class Pool(Protocol):
+    """All session workers of one `spark` profile.
+
+    Every method returns at once; what happens is told, from any thread, to the function given to `start`.
+    For each submitted run exactly one Ended or Lost is told, and it is the last thing told of it.
+    """
+
+    def start(self, tell: Callable[[PoolEvent], None]) -> None:
+        """Start the workers. RoomChanged is told when one is ready."""
+        ...
+
+    def room(self) -> Room:
+        """Return the slots there are now."""
+        ...
+
+    def submit(self, assignment: Assignment) -> None:
+        """Give a run to a free slot. Raises TemporaryError where there is none."""
+        ...
+
+    def answer(self, run: RunId, step: Step, permit: Granted | Refused) -> None:
+        """Answer a run's question. An answer for a run that is gone is ignored."""
+        ...
+
+    def cancel(self, run: RunId, reason: str) -> None:
+        """Ask a run to stop: it ends as Yielded, or, where it does not within the profile's grace, as Lost."""
+        ...
+
+    def close(self) -> None:
+        """End every worker and its JVM, at once, and return when they are gone. Running runs end as Lost."""
+        ...

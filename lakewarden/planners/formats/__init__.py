@@ -1,0 +1,1 @@
+"""One folder for each lakehouse format: metadata in, TableView out."""

@@ -1,0 +1,75 @@
+"""An instant: one thing that happened, or is about to happen, to a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum, StrEnum
+from typing import NewType
+
+RunId = NewType("RunId", str)
+
+
+class Service(StrEnum):
+    """The table services: the same word on every format."""
+
+    COMPACTION = "compaction"
+    LOG_COMPACTION = "log_compaction"
+    CLUSTERING = "clustering"
+    CLEAN = "clean"
+    ARCHIVE = "archive"
+    ROLLBACK = "rollback"
+    TTL = "ttl"
+    ORPHANS = "orphans"
+    PARTITION_COMMIT = "partition_commit"
+
+
+class Deed(StrEnum):
+    """What an instant stands for when it is no table service."""
+
+    WRITE = "write"
+    SAVEPOINT = "savepoint"
+    RESTORE = "restore"
+    OTHER = "other"
+
+
+class State(IntEnum):
+    """How far an instant has come; the order is part of the meaning."""
+
+    REQUESTED = 1
+    INFLIGHT = 2
+    COMPLETED = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanSize:
+    """How much work a pending plan asks for. `None` where the plan does not say."""
+
+    file_groups: int | None
+    bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Instant:
+    """One entry of a timeline, in the highest state seen for it.
+
+    `time` and `completed_time` are what the format writes; `requested_at` and `completed_at` are the
+    same moments in UTC. `author` is the run of ours that planned it. `guarded_until` is when the
+    heartbeat of whoever executes it runs out: None where there is no heartbeat.
+    """
+
+    time: str
+    action: str
+    stands_for: Service | Deed
+    state: State
+    requested_at: datetime
+    completed_time: str | None = None
+    completed_at: datetime | None = None
+    author: RunId | None = None
+    guarded_until: datetime | None = None
+    plan: PlanSize | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether it still waits to be completed."""
+        return self.state is not State.COMPLETED

@@ -1,0 +1,55 @@
+"""The timeline: what happened to a table, in order. It is the truth; our store is an index of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
+
+
+class Fate(StrEnum):
+    """What the timeline says has become of a run's instant."""
+
+    ABSENT = "absent"
+    PENDING = "pending"
+    COMPLETED = "completed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timeline:
+    """The active instants of a table, oldest requested time first."""
+
+    instants: tuple[Instant, ...]
+
+    def pending(self, service: Service) -> tuple[Instant, ...]:
+        """Return the plans of `service` that wait to be completed, the oldest first."""
+        return tuple(i for i in self.instants if i.pending and i.stands_for is service)
+
+    def writes_in_flight(self) -> tuple[Instant, ...]:
+        """Return the writes that were begun and have not ended, the oldest first."""
+        return tuple(i for i in self.instants if i.pending and i.stands_for is Deed.WRITE)
+
+    def last_completed(self, what: Service | Deed) -> Instant | None:
+        """Return the completed instant of this kind with the greatest requested time, if any."""
+        done = (i for i in reversed(self.instants) if not i.pending and i.stands_for is what)
+        return next(done, None)
+
+    def of_run(self, *, run: RunId, instant: str | None) -> Instant | None:
+        """Return the instant that `run` planned or adopted, if the timeline has it.
+
+        A run that died between planning and telling us its instant is found by its authorship.
+        """
+        for candidate in self.instants:
+            if candidate.time == instant and isinstance(candidate.stands_for, Service):
+                return candidate
+            if instant is None and candidate.author == run:
+                return candidate
+        return None
+
+    def fate(self, *, run: RunId, instant: str | None) -> Fate:
+        """Return what became of the run: the one question that permits, settling and restart ask."""
+        found = self.of_run(run=run, instant=instant)
+        if found is None:
+            return Fate.ABSENT
+        return Fate.COMPLETED if found.state is State.COMPLETED else Fate.PENDING

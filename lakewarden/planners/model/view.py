@@ -1,0 +1,86 @@
+"""The waist of the house: every format reduces its metadata to one TableView."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.timeline import Timeline
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableIdentity:
+    """What a table is, whatever it is called: leases and uniqueness key on this.
+
+    A table that is dropped and made again at the same place is another table.
+    """
+
+    location: str
+    created: str
+
+    def __str__(self) -> str:
+        return f"{self.location}#{self.created}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriterActivity:
+    """What writers are doing: writes in flight (with their heartbeats) and their cadence."""
+
+    in_flight: tuple[Instant, ...] = ()
+    last_commit_at: datetime | None = None
+    usual_interval: timedelta | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Backlog:
+    """The work that has piled up for one service, in physical units; None where not known.
+
+    `commits` since the service last completed, `commits_since_request` since it was last asked for;
+    `since` is when the clock of elapsed time started: the last completion, or the first commit.
+    """
+
+    commits: int = 0
+    commits_since_request: int = 0
+    since: datetime | None = None
+    since_request: datetime | None = None
+    files: int | None = None
+    bytes: int | None = None
+    file_groups: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hindrance:
+    """Why a service may not touch this table, and what a person sets to allow it.
+
+    `services` empty means every service.
+    """
+
+    reason: str
+    remedy: str
+    services: frozenset[Service] = frozenset()
+
+    def concerns(self, service: Service) -> bool:
+        """Whether `service` is held back by it."""
+        return not self.services or service in self.services
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableView:
+    """All that deciding knows of a table at one moment.
+
+    `kind` and `version` are the format's own words for people (`MERGE_ON_READ`, `9`); `faults` are
+    parts of the metadata that could not be read, one sentence each: a view with faults is never kept.
+    """
+
+    identity: TableIdentity
+    name: str
+    kind: str
+    version: str
+    observed_at: datetime
+    timeline: Timeline
+    writers: WriterActivity
+    backlogs: Mapping[Service, Backlog] = field(default_factory=dict)
+    hindrances: tuple[Hindrance, ...] = ()
+    faults: tuple[str, ...] = ()

@@ -1,0 +1,102 @@
+"""The contracts that planners ask of the outside: a place that holds files, and a table format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileEntry:
+    """One entry of a listing: its name within the folder, its size in bytes, when it was last written."""
+
+    name: str
+    size: int
+    modified: datetime
+    is_folder: bool = False
+
+
+class Storage(Protocol):
+    """Reads files and lists folders below one location prefix. Locations are absolute, without a scheme for
+    local paths. A missing thing raises FileNotFoundError; any other trouble raises TemporaryError.
+    """
+
+    def stamp(self, location: str) -> str:
+        """Return a text that changes when entries of the folder come, go or are replaced: one request.
+
+        It may miss changes of content in place and changes within one tick of the clock behind it.
+        """
+        ...
+
+    def listing(self, location: str) -> Sequence[FileEntry]:
+        """Return every entry of a folder, whole or not at all, with sizes and times."""
+        ...
+
+    def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
+        """Return a file's content. Raises PermanentError if it is larger than `limit` bytes."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observation:
+    """What one look at a table brought: the token it was taken under, the view, and the format's own memo.
+
+    The memo is what the format needs to read only what is new the next time; nobody else looks into it.
+    """
+
+    token: str
+    view: TableView
+    memo: Any = None
+
+
+class TableFormat(Protocol):
+    """One lakehouse format: metadata in, TableView out. No JVM, no commits, no deletes.
+
+    `services` are the table services it supports with the type of their options; `table_options` is the type
+    of the options of a table.
+    """
+
+    @property
+    def name(self) -> str:
+        """Return the format's word in config, API and metrics."""
+        ...
+
+    @property
+    def table_options(self) -> type[Settings]:
+        """Return the type of a table's options."""
+        ...
+
+    @property
+    def services(self) -> Mapping[Service, type[Settings]]:
+        """Return the supported services, each with the type of its policy's options."""
+        ...
+
+    def token(self, table: Table, storage: Storage) -> str:
+        """Return a text that changes when the table's metadata changes: O(1), at most two requests.
+
+        Raises PermanentError if the location holds no table of this format.
+        """
+        ...
+
+    def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
+        """Return the table's view, reading only what `previous` does not already hold.
+
+        The token is read before the listing, so that a change during the reading is seen the next time.
+        Raises PermanentError if the location holds no table of this format, TemporaryError if it cannot be read.
+        Single unreadable instants do not raise: they are the view's `faults`.
+        """
+        ...
+
+    def endangered(self, view: TableView, service: Service, *, step: str, instant: str | None) -> tuple[Instant, ...]:
+        """Return the writes in flight that would fail if `service` now took `step` (plan, execute, commit).
+
+        Pure. For the plan step `instant` is None.
+        """
+        ...

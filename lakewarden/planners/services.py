@@ -1,0 +1,36 @@
+"""What every table service is called, whether it deletes, and what may run beside it on one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakewarden.planners.model.instant import Service
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServiceTraits:
+    """What the road needs to know of a service without knowing any format.
+
+    `beside` are the services that may run on the same table at the same time. `barrier` services are
+    waited for before the table's next commit by us.
+    """
+
+    deletes: bool
+    beside: frozenset[Service] = frozenset()
+    barrier: bool = False
+
+
+_CLEANED_BESIDE = frozenset({Service.COMPACTION, Service.LOG_COMPACTION})
+
+SERVICES: Mapping[Service, ServiceTraits] = {
+    Service.COMPACTION: ServiceTraits(deletes=False, beside=frozenset({Service.CLEAN})),
+    Service.LOG_COMPACTION: ServiceTraits(deletes=False, beside=frozenset({Service.CLEAN})),
+    Service.CLUSTERING: ServiceTraits(deletes=False),
+    Service.CLEAN: ServiceTraits(deletes=True, beside=_CLEANED_BESIDE, barrier=True),
+    Service.ARCHIVE: ServiceTraits(deletes=True),
+    Service.ROLLBACK: ServiceTraits(deletes=True),
+    Service.TTL: ServiceTraits(deletes=True),
+    Service.ORPHANS: ServiceTraits(deletes=True),
+    Service.PARTITION_COMMIT: ServiceTraits(deletes=False),
+}

@@ -1,0 +1,107 @@
+"""Triggers: rules over a backlog, composed with AllOf and AnyOf."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from lakewarden.planners.model.view import Backlog
+from lakewarden.planners.settings import format_duration
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What a trigger says of a backlog: whether it fires, why, and when time alone would make it fire."""
+
+    fires: bool
+    reason: str
+    again_at: datetime | None = None
+
+
+class Trigger(Protocol):
+    """A rule over a backlog."""
+
+    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+        """Say whether the backlog asks for the service. Pure."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NumCommits:
+    """Fires at `at_least` commits since the service last completed."""
+
+    at_least: int
+
+    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+        """Count commits."""
+        return Verdict(
+            fires=backlog.commits >= self.at_least,
+            reason=f"{backlog.commits} of {self.at_least} commits since the last one",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NumCommitsAfterLastRequest:
+    """Fires at `at_least` commits since the service was last asked for, whether that has completed or not."""
+
+    at_least: int
+
+    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+        """Count commits since the newest plan."""
+        return Verdict(
+            fires=backlog.commits_since_request >= self.at_least,
+            reason=f"{backlog.commits_since_request} of {self.at_least} commits since the last request",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimeElapsed:
+    """Fires when `at_least` has passed since the service last completed (else since the first commit)."""
+
+    at_least: timedelta
+
+    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+        """Measure the time since the last completion. Without a commit since then it never fires."""
+        if backlog.since is None or backlog.commits == 0:
+            return Verdict(fires=False, reason="no commit since the last one")
+        due_at = backlog.since + self.at_least
+        passed = timedelta(seconds=max(0, int((now - backlog.since).total_seconds())))
+        reason = f"{format_duration(passed)} of {format_duration(self.at_least)} since the last one"
+        return Verdict(fires=now >= due_at, reason=reason, again_at=due_at)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AllOf:
+    """Fires when every one of `triggers` does."""
+
+    triggers: tuple[Trigger, ...]
+
+    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+        """Ask them all; look again when the last clock among those still waiting has run out."""
+        verdicts = [trigger.judge(backlog, now) for trigger in self.triggers]
+        waiting = [v for v in verdicts if not v.fires]
+        clocks = [v.again_at for v in waiting if v.again_at is not None]
+        return Verdict(
+            fires=not waiting,
+            reason=" and ".join(v.reason for v in (waiting or verdicts)),
+            again_at=max(clocks) if clocks and len(clocks) == len(waiting) else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnyOf:
+    """Fires when one of `triggers` does."""
+
+    triggers: tuple[Trigger, ...]
+
+    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+        """Ask them all; look again when the first clock runs out."""
+        verdicts = [trigger.judge(backlog, now) for trigger in self.triggers]
+        firing = [v for v in verdicts if v.fires]
+        clocks = [v.again_at for v in verdicts if v.again_at is not None]
+        return Verdict(
+            fires=bool(firing),
+            reason=" or ".join(v.reason for v in (firing or verdicts)),
+            again_at=min(clocks) if clocks else None,
+        )
