@@ -28,7 +28,8 @@ class ZookeeperLock(Settings):
 
 class FilesystemLock(Settings):
     """`FileSystemBasedLockProvider`: for trials. It does not exclude: a client that times out deletes its holder's
-    lock (docs/hudi.md), so a table under it carries a warning."""
+    lock (docs/hudi.md), so a table under it carries a warning.
+    """
 
     provider: Literal["filesystem"]
 
