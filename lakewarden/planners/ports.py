@@ -35,6 +35,10 @@ class Storage(Protocol):
         """
         ...
 
+    def changed_at(self, location: str) -> datetime | None:
+        """Return when the folder's entries last changed; None where its stamp misses no change within a tick."""
+        ...
+
     def listing(self, location: str) -> Sequence[FileEntry]:
         """Return every entry of a folder, whole or not at all, with sizes and times."""
         ...
@@ -49,11 +53,21 @@ class Observation:
     """What one look at a table brought: the token it was taken under, the view, and the format's own memo.
 
     The memo is what the format needs to read only what is new the next time; nobody else looks into it.
+
+    An equal token vouches for the view only before `keep_until` (None: for as long as it is equal), because two
+    things escape a token: a change within the same tick of the storage's clock as the one it saw, and a heartbeat,
+    which is renewed without its timeline changing. A format sets `keep_until` to the time it was observed where
+    the view must not be kept at all: it has faults, or its newest change is too young.
     """
 
     token: str
     view: TableView
     memo: Any = None
+    keep_until: datetime | None = None
+
+    def vouched_for(self, *, token: str, now: datetime) -> bool:
+        """Whether the view still stands, if `token` is the table's token `now`."""
+        return token == self.token and (self.keep_until is None or now < self.keep_until)
 
 
 class TableFormat(Protocol):

@@ -72,6 +72,7 @@ class TableView:
 
     `kind` and `version` are the format's own words for people (`MERGE_ON_READ`, `9`); `faults` are
     parts of the metadata that could not be read, one sentence each: a view with faults is never kept.
+    `warnings` are what a person should know of the table's settings although nothing is held back by it.
     """
 
     identity: TableIdentity
@@ -84,3 +85,4 @@ class TableView:
     backlogs: Mapping[Service, Backlog] = field(default_factory=dict)
     hindrances: tuple[Hindrance, ...] = ()
     faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
