@@ -1,0 +1,158 @@
+"""One decide function for every service and format: what is due, and why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import assert_never
+
+from lakewarden.planners.model.decision import Blocked, Decision, Due, NotDue
+from lakewarden.planners.model.instant import Deed, Instant, RunId, Service
+from lakewarden.planners.model.table import Mode, Policy, Scheduling
+from lakewarden.planners.model.view import Backlog, TableView
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Idle:
+    """The service looked for work and found none: at the write `after`, with `commits` in its backlog."""
+
+    after: str | None
+    commits: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Backoff:
+    """The service failed and is left alone until `until`."""
+
+    until: datetime
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """What we know of one service of one table apart from its metadata.
+
+    `ours` are the instants that runs of ours planned, as the store remembers them: a plan whose format
+    cannot carry its author is recognised by it.
+    """
+
+    mode: Mode
+    active: RunId | None = None
+    paused: str | None = None
+    quarantined: str | None = None
+    backoff: Backoff | None = None
+    idle: Idle | None = None
+    ours: frozenset[str] = field(default_factory=frozenset)
+
+
+def decide(
+    *, service: Service, view: TableView, policy: Policy, standing: Standing, now: datetime, asked: bool = False
+) -> Decision:
+    """Return whether `service` is due on the table that `view` shows, with the reason.
+
+    `asked` is a person's request through the API: it skips the trigger and never a block.
+    """
+    if standing.active is not None:
+        return NotDue(reason=f"run {standing.active} is active")
+    held = _held_back(service, view, standing, now)
+    if held is not None:
+        return held
+    pending = view.timeline.pending(service)
+    decision = (
+        _take_up(pending[0], policy, standing, now)
+        if pending
+        else _plan_anew(service, view, policy, standing, now, asked=asked)
+    )
+    return _as_far_as_trusted(decision, standing.mode)
+
+
+def _held_back(service: Service, view: TableView, standing: Standing, now: datetime) -> Blocked | None:
+    """Return what forbids the service whatever its backlog is: people first, then the table, then we."""
+    if standing.mode is Mode.OBSERVE:
+        return Blocked(reason="the table is only observed", remedy="set its mode to plan or act")
+    if standing.paused is not None:
+        return Blocked(reason=f"paused: {standing.paused}", remedy="resume it")
+    if standing.quarantined is not None:
+        return Blocked(reason=f"in quarantine: {standing.quarantined}", remedy="mend the cause, then resume the table")
+    if view.faults:
+        return Blocked(reason=f"the table's metadata cannot be read whole: {view.faults[0]}")
+    for hindrance in view.hindrances:
+        if hindrance.concerns(service):
+            return Blocked(reason=hindrance.reason, remedy=hindrance.remedy)
+    if standing.backoff is not None and now < standing.backoff.until:
+        return Blocked(reason=f"backing off: {standing.backoff.reason}", again_at=standing.backoff.until)
+    return None
+
+
+def _take_up(plan: Instant, policy: Policy, standing: Standing, now: datetime) -> Decision:
+    """Decide on the oldest pending plan: it is due by itself unless somebody may be at it."""
+    if plan.guarded_until is not None and now < plan.guarded_until:
+        return Blocked(
+            reason=f"instant {plan.time} is guarded by the heartbeat of whoever executes it",
+            again_at=plan.guarded_until,
+        )
+    if plan.author is not None or plan.time in standing.ours:
+        return Due(reason=f"our plan {plan.time} waits to be completed", instant=plan.time)
+    if policy.schedule is Scheduling.DAEMON:
+        return Blocked(
+            reason=f"plan {plan.time} was made by a writer, and schedule: daemon leaves it to that writer",
+            remedy="set schedule: both (or writer) if the table's writers leave execution to Lakewarden",
+        )
+    ripe_at = plan.requested_at + policy.grace
+    if now < ripe_at:
+        return NotDue(reason=f"plan {plan.time} is left to its writer for a grace time", again_at=ripe_at)
+    return Due(reason=f"the writer's plan {plan.time} waits to be executed", instant=plan.time)
+
+
+def _plan_anew(
+    service: Service, view: TableView, policy: Policy, standing: Standing, now: datetime, *, asked: bool
+) -> Decision:
+    backlog = view.backlogs.get(service)
+    if backlog is None:
+        return NotDue(reason="the table has nothing for it to do")
+    if asked:
+        return Due(reason="asked for")
+    if policy.schedule is Scheduling.WRITER:
+        return NotDue(reason="its plans are made by the table's writers")
+    if standing.idle is not None:
+        if standing.idle.after == last_write(view):
+            return NotDue(reason="found nothing to do, and nothing was written since")
+        backlog = _since_idle(backlog, standing.idle)
+    verdict = policy.trigger.judge(backlog, now)
+    if verdict.fires:
+        return Due(reason=verdict.reason)
+    return NotDue(reason=verdict.reason, again_at=verdict.again_at)
+
+
+def _since_idle(backlog: Backlog, idle: Idle) -> Backlog:
+    """Return the backlog without the commits that already turned out to bring no work."""
+    if backlog.commits < idle.commits:
+        return backlog  # the service has completed since: the old count means nothing
+    return replace(
+        backlog,
+        commits=backlog.commits - idle.commits,
+        commits_since_request=max(0, backlog.commits_since_request - idle.commits),
+    )
+
+
+def _as_far_as_trusted(decision: Decision, mode: Mode) -> Decision:
+    match decision:
+        case Due() if mode is Mode.PLAN:
+            return Blocked(reason=f"would run: {decision.reason}", remedy="set the table's mode to act")
+        case Due() | NotDue() | Blocked():
+            return decision
+        case _:
+            assert_never(decision)
+
+
+def last_write(view: TableView) -> str | None:
+    """Return the requested time of the newest completed write, by which new work is recognised."""
+    newest = view.timeline.last_completed(Deed.WRITE)
+    return None if newest is None else newest.time
+
+
+def next_look(decisions: Mapping[Service, Decision]) -> datetime | None:
+    """Return when time alone could change one of the decisions."""
+    times = [d.again_at for d in decisions.values() if not isinstance(d, Due) and d.again_at is not None]
+    return min(times) if times else None

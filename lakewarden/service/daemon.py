@@ -1,0 +1,262 @@
+"""The daemon's control thread: it owns the road from a dirty table to a settled run.
+
+agenda -> watch -> decide and request -> dispatch -> pool -> permits -> settle -> the table is dirty again.
+Every turn does all that is due and tells how long it may sleep.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import assert_never
+
+import structlog
+
+from lakewarden.executors.contract import Asked, Ended, Lost, Pool, RoomChanged, Started
+from lakewarden.planners.decide import next_look
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.decision import Blocked, NotDue
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.service.agenda import Agenda
+from lakewarden.service.events import Listener
+from lakewarden.service.inbox import Inbox, Letter, PauseAsked, RunAsked, RunGiven
+from lakewarden.service.request import Requests
+from lakewarden.service.runs import Runs
+from lakewarden.service.standing import Standings
+from lakewarden.service.watch import Watch
+
+log = structlog.get_logger(__name__)
+
+QUESTION_SECONDS = 0.02
+"""An open question is judged again this often: the moments between a writer's commits are short."""
+
+UNKNOWN_SECONDS = 1.0
+"""Runs whose ending is not known are looked at again this often."""
+
+LONGEST_SLEEP_SECONDS = 1.0
+"""The control thread shows at least this often that it is alive."""
+
+COALESCE_SECONDS = 0.005
+"""Appointments within this time are kept in one turn, so that thousands of tables do not mean as many wake-ups."""
+
+LONGEST_TROUBLE_REST = timedelta(minutes=10)
+
+
+@dataclass(slots=True)
+class _Attention:
+    """What the control thread remembers of a table between two looks."""
+
+    decide_at: float | None = None
+    troubles: int = 0
+
+
+class Daemon:
+    """Runs the road. `turn` is the road itself; `run` repeats it until `stop`."""
+
+    def __init__(
+        self,
+        *,
+        tables: Mapping[TableId, Table],
+        watch: Watch,
+        requests: Requests,
+        runs: Runs,
+        standings: Standings,
+        pools: Mapping[str, Pool],
+        inbox: Inbox,
+        clock: Clock,
+        listener: Listener,
+        dice: random.Random,
+        drain: timedelta,
+    ) -> None:
+        self._tables = tables
+        self._watch = watch
+        self._requests = requests
+        self._runs = runs
+        self._standings = standings
+        self._pools = pools
+        self._inbox = inbox
+        self._clock = clock
+        self._listener = listener
+        self._dice = dice
+        self._drain = drain
+        self._agenda = Agenda()
+        self._attention = {table: _Attention() for table in tables}
+        self._postponed: list[Letter] = []
+        self._unknown_at = 0.0
+        self._stopping = threading.Event()
+        self.last_turn = clock.monotonic()
+        self.attended: dict[TableId, float] = {}
+
+    # -- life
+
+    def start(self) -> None:
+        """Take over what an earlier daemon left, start the pools, and spread the first looks over each cadence."""
+        now = self._clock.monotonic()
+        for table in self._tables.values():
+            self._agenda.put(table.id, now + self._dice.uniform(0, min(table.poll.total_seconds(), 5.0)))
+        self._runs.recover()
+        for pool in self._pools.values():
+            pool.start(self._inbox.put)
+
+    def run(self) -> None:
+        """Turn until told to stop, then drain. Returns when every worker is gone."""
+        while not self._stopping.is_set():
+            self._inbox.wait(self.turn())
+        self._end()
+
+    def stop(self) -> None:
+        """Ask `run` to end; safe in a signal handler's thread. A second call ends it without draining."""
+        if self._stopping.is_set():
+            self._drain = timedelta(0)
+        self._stopping.set()
+        self._inbox.wake()
+
+    def _end(self) -> None:
+        """Let running work finish until the drain deadline; what is cut off then stays resumable."""
+        deadline = self._clock.monotonic() + self._drain.total_seconds()
+        log.info("draining", seconds=self._drain.total_seconds(), runs=len(self._runs.under_way()))
+        self._runs.drain()
+        while self._runs.under_way() and self._clock.monotonic() < deadline and self._drain:
+            self._inbox.wait(min(self.turn(), 0.1))
+        self._runs.cut_off()
+        for pool in self._pools.values():
+            pool.close()
+        self.turn()  # the pools have told what became of the last runs
+
+    # -- the road
+
+    def turn(self) -> float:
+        """Do everything that is due and return the seconds until something is."""
+        letters, dirty = self._inbox.take()
+        self._open_all([*self._postponed, *letters])
+        now = self._clock.monotonic()
+        self.last_turn = now
+        for table in dirty:
+            self._agenda.put(table, now)
+        while (due := self._agenda.pop(now)) is not None:
+            self._attend(self._tables[due], now, dirty=due in dirty)
+        self._carry_on(now)
+        return self._until_next()
+
+    def _carry_on(self, now: float) -> None:
+        try:
+            if now >= self._unknown_at:
+                self._unknown_at = now + UNKNOWN_SECONDS
+                self._runs.settle_unknown()
+            self._runs.review()
+            self._runs.dispatch()
+            self._runs.review()  # a fake pool asks at once, a real one soon
+        except TemporaryError as trouble:
+            log.warning("store_trouble", error=str(trouble))
+
+    def _until_next(self) -> float:
+        if self._runs.waiting():
+            return QUESTION_SECONDS
+        next_at = self._agenda.next_at()
+        if next_at is None:
+            return LONGEST_SLEEP_SECONDS
+        return min(max(next_at - self._clock.monotonic(), COALESCE_SECONDS), LONGEST_SLEEP_SECONDS)
+
+    def _attend(self, table: Table, now: float, *, dirty: bool = False) -> None:
+        """Look at a table, decide where that can bring something new, and make the next appointment."""
+        attention = self._attention[table.id]
+        self.attended[table.id] = now
+        try:
+            look = self._watch.read(table) if dirty else self._watch.look(table)
+            if dirty or look.news or attention.troubles or (attention.decide_at or now + 1) <= now:
+                self._decide(table, attention, now)
+            attention.troubles = 0
+        except LakewardenError as trouble:
+            self._rest(table, attention, now, trouble)
+            return
+        except Exception as bug:
+            log.exception("table_trouble", table=table.id)
+            self._rest(table, attention, now, PermanentError(f"unexpected {type(bug).__name__}: {bug}"))
+            return
+        at = now + table.poll.total_seconds() * self._dice.uniform(0.9, 1.1)
+        self._agenda.put(table.id, at if attention.decide_at is None else min(at, attention.decide_at))
+
+    def _decide(self, table: Table, attention: _Attention, now: float) -> None:
+        observation = self._watch.kept(table.id)
+        if observation is None:
+            return
+        for run in self._requests.consider(table, observation.view, self._runs.of(table.id)):
+            self._runs.queue(run)
+        again_at = next_look(self._requests.decisions(table.id))
+        # A clock that has just run out is looked at once more a moment later, not at once.
+        attention.decide_at = (
+            None if again_at is None else now + max(0.2, (again_at - self._clock.now()).total_seconds())
+        )
+
+    def _rest(self, table: Table, attention: _Attention, now: float, trouble: LakewardenError) -> None:
+        """Leave a table that cannot be observed alone for a while; its trouble is its own."""
+        attention.troubles += 1
+        rest = min(table.poll * 2 ** min(attention.troubles - 1, 10), LONGEST_TROUBLE_REST)
+        self._agenda.put(table.id, now + rest.total_seconds() * self._dice.uniform(0.9, 1.1))
+        try:
+            self._requests.unreadable(table, str(trouble))
+        except TemporaryError as store:
+            log.warning("store_trouble", error=str(store))
+        if attention.troubles == 1:
+            self._listener.trouble(table, str(trouble))
+
+    # -- the inbox
+
+    def _open_all(self, letters: list[Letter]) -> None:
+        """Open letters in order; from the first one that the store could not note, keep them for the next turn."""
+        self._postponed = []
+        for number, letter in enumerate(letters):
+            try:
+                self._open(letter)
+            except TemporaryError as trouble:
+                log.warning("store_trouble", error=str(trouble))
+                self._postponed = letters[number:]
+                return
+
+    def _open(self, letter: Letter) -> None:
+        match letter:
+            case Started() | Asked() | Ended() | Lost() | RoomChanged():
+                self._runs.heard(letter)
+            case RunAsked():
+                self._answer_run(letter)
+            case PauseAsked():
+                self._answer_pause(letter)
+            case _:
+                assert_never(letter)
+
+    def _answer_run(self, asked: RunAsked) -> None:
+        try:
+            asked.answer.set_result(self._asked_run(asked))
+        except LakewardenError as trouble:
+            asked.answer.set_exception(trouble)
+
+    def _asked_run(self, asked: RunAsked) -> RunGiven | Blocked | NotDue:
+        table = self._tables[asked.table]
+        active = self._runs.of(table.id).get(asked.service)
+        if active is not None:
+            return RunGiven(run=active, new=False)
+        view = self._watch.read(table).observation.view
+        answer = self._requests.ask(table, asked.service, view, active, by=asked.by)
+        if isinstance(answer, Blocked | NotDue):
+            return answer
+        self._runs.queue(answer)
+        return RunGiven(run=answer, new=True)
+
+    def _answer_pause(self, asked: PauseAsked) -> None:
+        try:
+            if asked.reason is None:
+                self._standings.resume(asked.table)
+            else:
+                self._standings.pause(asked.table, asked.reason)
+        except LakewardenError as trouble:
+            asked.answer.set_exception(trouble)
+            return
+        now = self._clock.monotonic()
+        for table in self._tables if asked.table is None else (asked.table,):
+            self._attention[table].decide_at = now
+            self._agenda.put(table, now)
+        asked.answer.set_result(None)

@@ -1,0 +1,71 @@
+"""What happened on the road, told to whoever wants to know: metrics, logs, the demo. The road knows none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from lakewarden.executors.contract import Permit, Step
+from lakewarden.planners.model.decision import Decision
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table
+from lakewarden.service.store.port import Run
+
+
+class Listener:
+    """Every event, as a method that does nothing: a listener overrides what it cares for, and must not raise."""
+
+    def decided(self, table: Table, service: Service, decision: Decision) -> None:
+        """Hear of a decision whose outcome or reason is new."""
+
+    def requested(self, run: Run) -> None:
+        """Hear that a run was queued."""
+
+    def started(self, run: Run) -> None:
+        """Hear that a worker was given the run."""
+
+    def permit(self, run: Run, step: Step, permit: Permit, waited: timedelta) -> None:
+        """Hear how a run's question was answered, and how long the answer took."""
+
+    def ended(self, run: Run) -> None:
+        """Hear that a run ended (or became UNKNOWN)."""
+
+    def trouble(self, table: Table, reason: str) -> None:
+        """Hear that a table could not be observed."""
+
+
+class Listeners(Listener):
+    """Tells several listeners, in order."""
+
+    def __init__(self, listeners: Sequence[Listener]) -> None:
+        self._listeners = tuple(listeners)
+
+    def decided(self, table: Table, service: Service, decision: Decision) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.decided(table, service, decision)
+
+    def requested(self, run: Run) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.requested(run)
+
+    def started(self, run: Run) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.started(run)
+
+    def permit(self, run: Run, step: Step, permit: Permit, waited: timedelta) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.permit(run, step, permit, waited)
+
+    def ended(self, run: Run) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.ended(run)
+
+    def trouble(self, table: Table, reason: str) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.trouble(table, reason)

@@ -1,0 +1,55 @@
+"""Leases: who may run a service on a table now.
+
+On SQLite one daemon owns every lease, and an operating-system lock on its data folder proves that it is the
+only one: the lock goes when the process does, however it dies.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import IO
+
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.service.store.port import Run, Store
+
+
+class DataFolder:
+    """The daemon's data folder, locked for as long as this process lives."""
+
+    def __init__(self, path: Path) -> None:
+        """Make and lock the folder. Raises PermanentError if another daemon has it, or it cannot be written."""
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock: IO[str] = (path / "lakewarden.lock").open("a+")
+        except OSError as trouble:
+            raise PermanentError(f"data_dir {path} cannot be used: {trouble.strerror}") from trouble
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as taken:
+            self._lock.seek(0)
+            owner = self._lock.read().strip() or "unknown"
+            self._lock.close()
+            raise PermanentError(
+                f"data_dir {path} belongs to a running daemon (pid {owner}): stop it, or use another data_dir"
+            ) from taken
+        self._lock.truncate(0)
+        self._lock.write(str(os.getpid()))
+        self._lock.flush()
+
+    def release(self) -> None:
+        """Give the folder up. Only after every worker and its JVM are gone."""
+        self._lock.close()
+
+
+class Leases:
+    """Tells whether a run's lease is still the newest of its table and service."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def holds(self, run: Run) -> bool:
+        """Whether the run's epoch is the newest. Raises TemporaryError if the store does not answer."""
+        return run.epoch > 0 and self._store.epoch(identity=run.identity, service=run.service) == run.epoch

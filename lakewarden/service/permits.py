@@ -1,0 +1,170 @@
+"""Permits: the leave a run asks for before each step that changes its table.
+
+What each step needs, and which writer or reader it protects:
+
+- every step: the lease is ours and newest, so that no two owners execute one plan;
+- plan: no write is in flight that a plan would make fail (bounded: a writer that never pauses must not starve us);
+- execute and commit: the timeline still shows the instant as ours to complete: what is completed is never run again;
+- commit: no clean of the table is executing (it is waited for), and no write in flight would fail by this commit;
+- a joined deleting step: nobody is committing on the table, and it must end before its permit expires.
+
+Judging is pure. A question that must wait stays open and is judged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from lakewarden.executors.contract import Granted, Permit, Plan, Refused, Step, Wait
+from lakewarden.planners.model.instant import Instant
+from lakewarden.planners.model.timeline import Fate
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.services import SERVICES
+from lakewarden.planners.settings import format_duration
+from lakewarden.service.store.port import Run, RunState
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """How long a question may stay open, and how long a joined step may take."""
+
+    writer_patience: timedelta = timedelta(minutes=5)
+    """A plan waits this long for a moment without a write in flight; then it is made beside one, where the
+    format can bear that."""
+
+    commit_patience: timedelta = timedelta(minutes=10)
+    """A commit waits this long for a clean, or for a write it would fail; then the run yields."""
+
+    joined_step: timedelta = timedelta(minutes=30)
+    """A joined step that has not ended after this long is ended by killing its JVM."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What a run wants to do next. `waited` is how long it has been standing there."""
+
+    run: Run
+    step: Step
+    plan: Plan | None
+    waited: timedelta
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Circumstances:
+    """All that the answer depends on, read after the question was asked.
+
+    `endangered` are the writes in flight that would fail by this step; `neighbours` the other runs of ours that a
+    worker is carrying out on the same table; `held` a reason to stop (paused, draining), if there is one.
+    """
+
+    view: TableView
+    endangered: Sequence[Instant]
+    neighbours: Sequence[Run]
+    lease_held: bool
+    held: str | None
+    now: datetime
+    limits: Limits
+
+
+def judge(question: Question, around: Circumstances) -> Permit:
+    """Return whether a run may take its next step now."""
+    refusal = _refusal(question, around)
+    if refusal is not None:
+        return Refused(reason=refusal)
+    if around.view.faults:  # a file that is being written looks like that for a moment
+        return _patiently(question, around, f"the metadata cannot be read whole: {around.view.faults[0]}")
+    match question.step:
+        case Step.PLAN:
+            return _plan(question, around)
+        case Step.EXECUTE:
+            return _execute(around)
+        case Step.COMMIT:
+            return _commit(question, around)
+        case _:
+            assert_never(question.step)
+
+
+def _refusal(question: Question, around: Circumstances) -> str | None:
+    """Return what forbids any step."""
+    run = question.run
+    if not around.lease_held:
+        return f"the lease of epoch {run.epoch} is no longer the newest"
+    if around.held is not None:
+        return around.held
+    if str(around.view.identity) != run.identity:
+        return "the table was dropped and made again"
+    for hindrance in around.view.hindrances:
+        if hindrance.concerns(run.service):
+            return hindrance.reason
+    if run.instant is not None and not around.view.faults:
+        fate = around.view.timeline.fate(run=run.id, instant=run.instant)
+        if fate is not Fate.PENDING:
+            return f"instant {run.instant} is {fate} on the timeline"
+    return None
+
+
+def _alive(writes: Sequence[Instant], now: datetime) -> list[Instant]:
+    """Return the writes that may still end well: a write whose heartbeat has run out cannot be failed by us."""
+    return [write for write in writes if write.guarded_until is None or now < write.guarded_until]
+
+
+def _names(instants: Sequence[Instant | Run]) -> str:
+    return ", ".join(i.time if isinstance(i, Instant) else f"{i.service} {i.id}" for i in instants)
+
+
+def _plan(question: Question, around: Circumstances) -> Permit:
+    writes = _alive(around.endangered, around.now)
+    if not writes:
+        return Granted(reason="no write in flight would fail by a plan")
+    if question.waited < around.limits.writer_patience:
+        return Wait(reason=f"write {_names(writes)} is in flight")
+    patience = format_duration(around.limits.writer_patience)
+    return Granted(reason=f"no moment without a write in flight within {patience}")
+
+
+def _execute(around: Circumstances) -> Permit:
+    writes = _alive(around.endangered, around.now)
+    if writes:
+        return Refused(reason=f"write {_names(writes)} began before the plan and would fail by it")
+    return Granted(reason="the instant is ours to complete")
+
+
+def _commit(question: Question, around: Circumstances) -> Permit:
+    waits_for = _in_the_way(question.run, around)
+    if waits_for is None:
+        deletes = SERVICES[question.run.service].deletes
+        return Granted(
+            reason="the instant is ours to complete, no clean is executing, no write would fail",
+            expires=around.limits.joined_step if deletes else None,
+        )
+    return _patiently(question, around, waits_for)
+
+
+def _patiently(question: Question, around: Circumstances, waits_for: str) -> Permit:
+    """Wait, but not for ever: then the run yields, and what it planned stays pending."""
+    if question.waited < around.limits.commit_patience:
+        return Wait(reason=waits_for)
+    return Refused(reason=f"{waits_for}: not after {format_duration(around.limits.commit_patience)} either")
+
+
+def _in_the_way(run: Run, around: Circumstances) -> str | None:
+    """Return what a commit waits for.
+
+    A clean that a worker has taken up is waited for, whatever it is doing. It waits in turn only for a commit
+    that is already granted and so ends by itself: the two can never wait for each other.
+    """
+    if SERVICES[run.service].deletes:
+        committing = [n for n in around.neighbours if n.state is RunState.COMMITTING]
+        if committing:
+            return f"{_names(committing)} is committing"
+    else:
+        cleans = [n for n in around.neighbours if SERVICES[n.service].barrier]
+        if cleans:
+            return f"{_names(cleans)} is executing and is waited for"
+    writes = _alive(around.endangered, around.now)
+    if writes:
+        return f"write {_names(writes)} is in flight and would fail by this commit"
+    return None

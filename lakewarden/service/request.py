@@ -1,0 +1,121 @@
+"""Requests: decisions become rows. A run is in the store before anything else happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from lakewarden.planners.decide import decide
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.decision import Blocked, Decision, Due, NotDue
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.view import TableView
+from lakewarden.service.events import Listener
+from lakewarden.service.standing import Standings
+from lakewarden.service.store.port import DecisionRow, Run, RunState, Store
+
+POLICY = "policy"
+"""Who asked for a run that its policy made due."""
+
+
+class Requests:
+    """Decides on tables and queues what is due. Only the control thread calls it."""
+
+    def __init__(
+        self, *, store: Store, standings: Standings, clock: Clock, listener: Listener, new_id: Callable[[], RunId]
+    ) -> None:
+        self._store = store
+        self._standings = standings
+        self._clock = clock
+        self._listener = listener
+        self._new_id = new_id
+        self._decisions: dict[TableId, Mapping[Service, Decision]] = {}
+
+    def consider(self, table: Table, view: TableView, active: Mapping[Service, Run]) -> list[Run]:
+        """Decide on every service that the table has a policy for, and return the runs that were queued for it."""
+        decisions = {
+            service: self._decide(table, service, view, active.get(service), asked=False) for service in table.policies
+        }
+        self._remember(table, decisions)
+        return [
+            self._queue(table, service, view, decision, by=POLICY)
+            for service, decision in decisions.items()
+            if isinstance(decision, Due)
+        ]
+
+    def ask(
+        self, table: Table, service: Service, view: TableView, active: Run | None, *, by: str
+    ) -> Run | Blocked | NotDue:
+        """Queue a run that a person asked for: the trigger is skipped, a block is not."""
+        decision = self._decide(table, service, view, active, asked=True)
+        if isinstance(decision, Due):
+            return self._queue(table, service, view, decision, by=by)
+        return decision
+
+    def unreadable(self, table: Table, reason: str) -> None:
+        """Write down that nothing can be decided on a table."""
+        self._remember(table, dict.fromkeys(table.policies, Blocked(reason=reason)))
+
+    def decisions(self, table: TableId) -> Mapping[Service, Decision]:
+        """Return the last decisions on a table."""
+        return self._decisions.get(table, {})
+
+    def _decide(self, table: Table, service: Service, view: TableView, active: Run | None, *, asked: bool) -> Decision:
+        identity = str(view.identity)
+        return decide(
+            service=service,
+            view=view,
+            policy=table.policies[service],
+            standing=self._standings.of(
+                table,
+                service,
+                active=None if active is None else active.id,
+                # Only a pending plan raises the question whose it is.
+                ours=self._store.instants(identity=identity, service=service)
+                if view.timeline.pending(service)
+                else frozenset(),
+            ),
+            now=self._clock.now(),
+            asked=asked,
+        )
+
+    def _queue(self, table: Table, service: Service, view: TableView, due: Due, *, by: str) -> Run:
+        run = self._store.request(
+            Run(
+                id=self._new_id(),
+                table=table.id,
+                identity=str(view.identity),
+                service=service,
+                state=RunState.QUEUED,
+                reason=due.reason,
+                requested_by=by,
+                created_at=self._clock.now(),
+                instant=due.instant,
+            )
+        )
+        self._listener.requested(run)
+        return run
+
+    def _remember(self, table: Table, decisions: Mapping[Service, Decision]) -> None:
+        before = self._decisions.get(table.id, {})
+        news = {service: decision for service, decision in decisions.items() if before.get(service) != decision}
+        self._decisions[table.id] = decisions
+        if not news:
+            return
+        now = self._clock.now()
+        self._store.decided(
+            [
+                DecisionRow(
+                    table=table.id,
+                    service=service,
+                    decision=type(decision).__name__,
+                    reason=decision.reason,
+                    remedy=decision.remedy if isinstance(decision, Blocked) else None,
+                    again_at=None if isinstance(decision, Due) else decision.again_at,
+                    decided_at=now,
+                )
+                for service, decision in news.items()
+            ]
+        )
+        for service, decision in news.items():
+            self._listener.decided(table, service, decision)

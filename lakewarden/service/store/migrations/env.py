@@ -1,0 +1,12 @@
+"""Alembic's entry: the connection comes from `store.sql`, which runs every migration in one transaction."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from lakewarden.service.store import schema
+
+connection = context.config.attributes["connection"]
+context.configure(connection=connection, target_metadata=schema.metadata, transactional_ddl=True)
+with context.begin_transaction():
+    context.run_migrations()

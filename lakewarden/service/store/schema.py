@@ -1,0 +1,97 @@
+"""The tables of the store, as SQLAlchemy knows them. Changed only together with a migration."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import JSON, Column, DateTime, Dialect, Index, Integer, MetaData, String, Table, TypeDecorator, text
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware datetime, kept and returned in UTC on databases that know zones and on those that do not."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Refuse naive times; give the database UTC."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value!r} has no time zone")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """Return an aware time in UTC."""
+        if value is None:
+            return None
+        moment: datetime = value
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+metadata = MetaData()
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("table_id", String(255), nullable=False),
+    Column("identity", String(1024), nullable=False),
+    Column("service", String(32), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("reason", String, nullable=False),
+    Column("requested_by", String(64), nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("instant", String(64)),
+    Column("epoch", Integer, nullable=False),
+    Column("step", String(16)),
+    Column("started_at", UtcDateTime),
+    Column("ended_at", UtcDateTime),
+    Column("outcome", String),
+    Column("figures", JSON, nullable=False),
+)
+Index(
+    "one_active_run",
+    runs.c.identity,
+    runs.c.service,
+    unique=True,
+    sqlite_where=text("ended_at IS NULL"),
+    postgresql_where=text("ended_at IS NULL"),
+)
+Index("runs_by_number", runs.c.number)
+Index("runs_by_table", runs.c.table_id, runs.c.service, runs.c.number)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("identity", String(1024), primary_key=True),
+    Column("service", String(32), primary_key=True),
+    Column("epoch", Integer, nullable=False),
+    Column("owner", String(128), nullable=False),
+    Column("claimed_at", UtcDateTime, nullable=False),
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("table_id", String(255), primary_key=True),
+    Column("service", String(32), primary_key=True),
+    Column("decision", String(16), nullable=False),
+    Column("reason", String, nullable=False),
+    Column("remedy", String),
+    Column("again_at", UtcDateTime),
+    Column("decided_at", UtcDateTime, nullable=False),
+)
+
+EVERYTHING = ""
+"""The `table_id` under which the global pause is kept."""
+
+pauses = Table(
+    "pauses",
+    metadata,
+    Column("table_id", String(255), primary_key=True),
+    Column("reason", String, nullable=False),
+    Column("paused_at", UtcDateTime, nullable=False),
+)

@@ -1,0 +1,91 @@
+"""The watch: keeps the last observation of every table, and reads a table again only when it may have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.ports import Observation, Storage, TableFormat
+
+SETTLING_SECONDS = 2.0
+"""A token younger than this is not trusted: two changes within one tick of a file system's clock look like one."""
+
+FULL_EVERY = 360
+"""Every so many looks a table is read in full: a token may miss what was changed in place."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    observation: Observation
+    since: float
+    settled: bool = False
+    looks: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look:
+    """What a look brought: the observation, and whether it is another one than the last time."""
+
+    observation: Observation
+    news: bool
+
+
+class Watch:
+    """Looks at tables. Only the control thread looks; kept views may be read from anywhere."""
+
+    def __init__(
+        self, *, formats: Mapping[str, TableFormat], storage_for: Callable[[str], Storage], clock: Clock
+    ) -> None:
+        self._formats = formats
+        self._storage_for = storage_for
+        self._clock = clock
+        self._kept: dict[TableId, _Kept] = {}
+
+    def look(self, table: Table) -> Look:
+        """Return the table's observation, reading it only where the token says so or cannot be trusted.
+
+        Raises what the format's `token` and `observe` raise; what was kept stays kept.
+        """
+        kept = self._kept.get(table.id)
+        if kept is not None and kept.settled:
+            token = self._formats[table.format].token(table, self._storage_for(table.location))
+            kept.looks += 1
+            if token == kept.observation.token and kept.looks % FULL_EVERY:
+                return Look(observation=kept.observation, news=False)
+        return self.read(table)
+
+    def read(self, table: Table) -> Look:
+        """Read the table now, whatever its token says: before a permit, nothing less will do."""
+        kept = self._kept.get(table.id)
+        in_full = kept is None or (kept.looks and kept.looks % FULL_EVERY == 0)
+        observation = self._formats[table.format].observe(
+            table,
+            self._storage_for(table.location),
+            None if kept is None or in_full else kept.observation,
+            now=self._clock.now(),
+        )
+        now = self._clock.monotonic()
+        if kept is None or kept.observation.token != observation.token:
+            self._kept[table.id] = _Kept(observation=observation, since=now)
+            return Look(observation=observation, news=True)
+        news = kept.observation.view.timeline != observation.view.timeline
+        kept.observation = observation
+        kept.settled = now - kept.since >= SETTLING_SECONDS and not _restless(observation)
+        return Look(observation=observation, news=news)
+
+    def kept(self, table: TableId) -> Observation | None:
+        """Return the last observation, however old."""
+        kept = self._kept.get(table)
+        return None if kept is None else kept.observation
+
+    def forget(self, table: TableId) -> None:
+        """Drop what is kept of a table, so that the next look reads everything."""
+        self._kept.pop(table, None)
+
+
+def _restless(observation: Observation) -> bool:
+    """Whether the view can change under an equal token: heartbeats beat, and faults may be half-written files."""
+    view = observation.view
+    return bool(view.faults or view.writers.in_flight or any(i.guarded_until for i in view.timeline.instants))
