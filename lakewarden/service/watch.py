@@ -9,9 +9,6 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation, Storage, TableFormat
 
-SETTLING_SECONDS = 2.0
-"""A token younger than this is not trusted: two changes within one tick of a file system's clock look like one."""
-
 FULL_EVERY = 360
 """Every so many looks a table is read in full: a token may miss what was changed in place."""
 
@@ -19,14 +16,12 @@ FULL_EVERY = 360
 @dataclass(slots=True)
 class _Kept:
     observation: Observation
-    since: float
-    settled: bool = False
     looks: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """What a look brought: the observation, and whether it is another one than the last time."""
+    """What a look brought: the observation, and whether it was read anew."""
 
     observation: Observation
     news: bool
@@ -44,36 +39,30 @@ class Watch:
         self._kept: dict[TableId, _Kept] = {}
 
     def look(self, table: Table) -> Look:
-        """Return the table's observation, reading it only where the token says so or cannot be trusted.
+        """Return the table's observation, reading it only where the kept one is no longer vouched for.
 
         Raises what the format's `token` and `observe` raise; what was kept stays kept.
         """
         kept = self._kept.get(table.id)
-        if kept is not None and kept.settled:
-            token = self._formats[table.format].token(table, self._storage_for(table.location))
+        if kept is not None and kept.looks < FULL_EVERY:
             kept.looks += 1
-            if token == kept.observation.token and kept.looks % FULL_EVERY:
+            token = self._formats[table.format].token(table, self._storage_for(table.location))
+            if kept.observation.vouched_for(token=token, now=self._clock.now()):
                 return Look(observation=kept.observation, news=False)
         return self.read(table)
 
     def read(self, table: Table) -> Look:
         """Read the table now, whatever its token says: before a permit, nothing less will do."""
         kept = self._kept.get(table.id)
-        in_full = kept is None or (kept.looks and kept.looks % FULL_EVERY == 0)
+        in_full = kept is None or kept.looks >= FULL_EVERY
         observation = self._formats[table.format].observe(
             table,
             self._storage_for(table.location),
             None if kept is None or in_full else kept.observation,
             now=self._clock.now(),
         )
-        now = self._clock.monotonic()
-        if kept is None or kept.observation.token != observation.token:
-            self._kept[table.id] = _Kept(observation=observation, since=now)
-            return Look(observation=observation, news=True)
-        news = kept.observation.view.timeline != observation.view.timeline
-        kept.observation = observation
-        kept.settled = now - kept.since >= SETTLING_SECONDS and not _restless(observation)
-        return Look(observation=observation, news=news)
+        self._kept[table.id] = _Kept(observation=observation, looks=0 if kept is None or in_full else kept.looks)
+        return Look(observation=observation, news=True)
 
     def kept(self, table: TableId) -> Observation | None:
         """Return the last observation, however old."""
@@ -83,9 +72,3 @@ class Watch:
     def forget(self, table: TableId) -> None:
         """Drop what is kept of a table, so that the next look reads everything."""
         self._kept.pop(table, None)
-
-
-def _restless(observation: Observation) -> bool:
-    """Whether the view can change under an equal token: heartbeats beat, and faults may be half-written files."""
-    view = observation.view
-    return bool(view.faults or view.writers.in_flight or any(i.guarded_until for i in view.timeline.instants))
