@@ -1,0 +1,1 @@
+"""The daemon: when services run, under whose lease, with what configuration, and who is told."""

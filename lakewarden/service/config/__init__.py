@@ -1,0 +1,1 @@
+"""The configuration: one YAML file, read at start, refused as a whole where anything in it is wrong."""

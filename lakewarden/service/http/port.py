@@ -1,0 +1,99 @@
+"""What HTTP and metrics ask of the daemon. Every method returns at once and may be called from any thread."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Protocol
+
+from lakewarden.executors.contract import Room
+from lakewarden.planners.model.decision import Blocked, Decision, NotDue
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.view import TableView
+from lakewarden.service.inbox import RunGiven
+from lakewarden.service.store.port import Run, RunState
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableStatus:
+    """A registered table as the daemon sees it now.
+
+    `view` is the last observation: None before the first one. `looked_ago` is the time since the last look that
+    was tried, `trouble` why that look brought nothing, `paused` the reason of the pause that holds the table.
+    """
+
+    table: Table
+    view: TableView | None = None
+    looked_ago: timedelta | None = None
+    trouble: str | None = None
+    paused: str | None = None
+    decisions: Mapping[Service, Decision] = field(default_factory=dict)
+    active: tuple[Run, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Health:
+    """Whether the daemon lives (its control thread turned `turned_ago`) and whether it can do its work.
+
+    `unready` says what is missing, one sentence each; empty when it is ready.
+    """
+
+    turned_ago: timedelta
+    unready: tuple[str, ...] = ()
+
+
+class ControlPlane(Protocol):
+    """The daemon, as seen from outside its control thread."""
+
+    def tables(self) -> Sequence[TableStatus]:
+        """Return every registered table, in the order of the configuration."""
+        ...
+
+    def table(self, table: TableId) -> TableStatus | None:
+        """Return one table; None if it is not registered."""
+        ...
+
+    def runs(
+        self,
+        *,
+        table: TableId | None = None,
+        service: Service | None = None,
+        states: Collection[RunState] = (),
+        limit: int = 100,
+    ) -> Sequence[Run]:
+        """Return runs, the newest first. No `states` means all. Raises TemporaryError if the store is away."""
+        ...
+
+    def run(self, run: RunId) -> Run | None:
+        """Return one run, if the store has it. Raises TemporaryError if the store is away."""
+        ...
+
+    def rooms(self) -> Mapping[str, Room]:
+        """Return the slots of every pool, by the name of its `spark` profile."""
+        ...
+
+    def mark_dirty(self, location: str) -> TableId | None:
+        """Have the table at a canonical location looked at soon; return it, or None if none is registered there."""
+        ...
+
+    def request_run(self, table: TableId, service: Service, *, by: str) -> Future[RunGiven | Blocked | NotDue]:
+        """Ask for a run of a service that the registered table has a policy for: skips the trigger, never a block.
+
+        The future raises TemporaryError or PermanentError where the table cannot be read.
+        """
+        ...
+
+    def pause(self, table: TableId | None, *, reason: str) -> Future[None]:
+        """Start nothing more on a table, or on all where `table` is None; what commits now may finish."""
+        ...
+
+    def resume(self, table: TableId | None) -> Future[None]:
+        """End a pause. For a table, its services leave quarantine too."""
+        ...
+
+    def health(self) -> Health:
+        """Return the daemon's health."""
+        ...
