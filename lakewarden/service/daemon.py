@@ -51,7 +51,9 @@ class _Attention:
     """What the control thread remembers of a table between two looks."""
 
     decide_at: float | None = None
+    looked_at: float | None = None
     troubles: int = 0
+    trouble: str | None = None
 
 
 class Daemon:
@@ -89,7 +91,6 @@ class Daemon:
         self._unknown_at = 0.0
         self._stopping = threading.Event()
         self.last_turn = clock.monotonic()
-        self.attended: dict[TableId, float] = {}
 
     # -- life
 
@@ -126,6 +127,11 @@ class Daemon:
         for pool in self._pools.values():
             pool.close()
         self.turn()  # the pools have told what became of the last runs
+
+    def looked(self, table: TableId) -> tuple[float | None, str | None]:
+        """Return when (in monotonic seconds) a table was last looked at, and what went wrong then, if anything."""
+        attention = self._attention[table]
+        return attention.looked_at, attention.trouble
 
     # -- the road
 
@@ -164,12 +170,13 @@ class Daemon:
     def _attend(self, table: Table, now: float, *, dirty: bool = False) -> None:
         """Look at a table, decide where that can bring something new, and make the next appointment."""
         attention = self._attention[table.id]
-        self.attended[table.id] = now
+        attention.looked_at = now
         try:
             look = self._watch.read(table) if dirty else self._watch.look(table)
             if dirty or look.news or attention.troubles or (attention.decide_at or now + 1) <= now:
                 self._decide(table, attention, now)
             attention.troubles = 0
+            attention.trouble = None
         except LakewardenError as trouble:
             self._rest(table, attention, now, trouble)
             return
@@ -195,6 +202,7 @@ class Daemon:
     def _rest(self, table: Table, attention: _Attention, now: float, trouble: LakewardenError) -> None:
         """Leave a table that cannot be observed alone for a while; its trouble is its own."""
         attention.troubles += 1
+        attention.trouble = str(trouble)
         rest = min(table.poll * 2 ** min(attention.troubles - 1, 10), LONGEST_TROUBLE_REST)
         self._agenda.put(table.id, now + rest.total_seconds() * self._dice.uniform(0.9, 1.1))
         try:
