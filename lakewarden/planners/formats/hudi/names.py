@@ -1,0 +1,137 @@
+"""The names of a timeline's files, in both layouts, and how several files are one instant (docs/hudi.md).
+
+    layout 1 (table versions up to 6)    <T>.<action>.requested  <T>.<action>.inflight  <T>.<completed action>
+    layout 2 (table versions 8 and 9)    <T>.<action>.requested  <T>.<action>.inflight  <T>_<C>.<completed action>
+
+T is when the instant was requested, C when it was completed. A copy-on-write commit in flight is `<T>.inflight`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+from lakewarden.planners.model.instant import State
+from lakewarden.planners.ports import FileEntry
+
+
+class Layout(IntEnum):
+    """How a table lays out its timeline (`hoodie.timeline.layout.version`)."""
+
+    V1 = 1
+    V2 = 2
+
+
+class Action(StrEnum):
+    """Hudi's own word for what an instant does."""
+
+    COMMIT = "commit"
+    DELTACOMMIT = "deltacommit"
+    REPLACECOMMIT = "replacecommit"
+    COMPACTION = "compaction"
+    LOGCOMPACTION = "logcompaction"
+    CLUSTERING = "clustering"
+    CLEAN = "clean"
+    ROLLBACK = "rollback"
+    SAVEPOINT = "savepoint"
+    RESTORE = "restore"
+    INDEXING = "indexing"
+    SCHEMACOMMIT = "schemacommit"
+
+    @property
+    def completed_as(self) -> Action:
+        """Return the action under which Hudi completes it."""
+        return _COMPLETED_AS.get(self, self)
+
+
+_COMPLETED_AS = {
+    Action.COMPACTION: Action.COMMIT,
+    Action.LOGCOMPACTION: Action.DELTACOMMIT,
+    Action.CLUSTERING: Action.REPLACECOMMIT,
+}
+_ACTIONS = {action.value: action for action in Action}
+_NAME = re.compile(r"(\d{14,17})(?:_(\d{14,17}))?(?:\.([a-z]+))?(?:\.(requested|inflight))?", re.ASCII)
+_PENDING = {"requested": State.REQUESTED, "inflight": State.INFLIGHT}
+_WORDS = {state: word for word, state in _PENDING.items()}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InstantFile:
+    """What the name of one timeline file says. `action` is the one in the name: the completed one if it is."""
+
+    time: str
+    action: Action
+    state: State
+    completed_time: str | None = None
+
+
+def parse(name: str, layout: Layout) -> InstantFile | None:
+    """Return what a file name says; None if the file is no instant's."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    time, completed_time, word, ending = found.groups()
+    if word in _PENDING and ending is None:
+        word, ending = Action.COMMIT.value, word
+        if ending == "requested":
+            return None
+    action = _ACTIONS.get(word)
+    if action is None or (completed_time is not None) != (layout is Layout.V2 and ending is None):
+        return None
+    state = State.COMPLETED if ending is None else _PENDING[ending]
+    if state is State.COMPLETED and action.completed_as is not action:
+        return None
+    return InstantFile(time=time, action=action, state=state, completed_time=completed_time)
+
+
+def file_name(file: InstantFile) -> str:
+    """Return the name of which `parse` makes `file`, in the layout that its completion time implies."""
+    if file.state is State.COMPLETED:
+        times = file.time if file.completed_time is None else f"{file.time}_{file.completed_time}"
+        return f"{times}.{file.action}"
+    if file.state is State.INFLIGHT and file.action is Action.COMMIT:
+        return f"{file.time}.inflight"
+    return f"{file.time}.{file.action}.{_WORDS[file.state]}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InstantFiles:
+    """The files of one instant, in its highest state. `action` is the one it was requested under, where a file
+    of the request is still there.
+    """
+
+    time: str
+    action: Action
+    state: State
+    completed_time: str | None
+    requested: FileEntry | None
+    completed: FileEntry | None
+
+
+def collapse(entries: Iterable[FileEntry], layout: Layout) -> list[InstantFiles]:
+    """Return the instants that a listing of the timeline's folder shows, oldest requested time first.
+
+    The files of a request stay beside the completed one until they are archived: the highest state counts.
+    """
+    groups: dict[tuple[str, Action], list[tuple[InstantFile, FileEntry]]] = {}
+    for entry in entries:
+        file = None if entry.is_folder else parse(entry.name, layout)
+        if file is not None:
+            groups.setdefault((file.time, file.action.completed_as), []).append((file, entry))
+    return [_one(files) for _, files in sorted(groups.items())]
+
+
+def _one(files: list[tuple[InstantFile, FileEntry]]) -> InstantFiles:
+    files.sort(key=lambda pair: (pair[0].state, pair[0].completed_time or ""))
+    lowest, highest = files[0][0], files[-1][0]
+    entries = {file.state: entry for file, entry in files}
+    return InstantFiles(
+        time=highest.time,
+        action=lowest.action,
+        state=highest.state,
+        completed_time=highest.completed_time,
+        requested=entries.get(State.REQUESTED),
+        completed=entries.get(State.COMPLETED),
+    )

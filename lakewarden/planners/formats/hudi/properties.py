@@ -1,0 +1,44 @@
+"""Java's `.properties` format, as far as `java.util.Properties.load` defines it."""
+
+from __future__ import annotations
+
+import re
+
+_NATURAL_LINE = re.compile(r"\r\n|\r|\n")
+_KEY = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*(?:[=:][ \t\f]*)?(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(content: bytes) -> dict[str, str]:
+    """Return the keys and values of a properties file; the last of equal keys counts."""
+    found: dict[str, str] = {}
+    for line in _logical_lines(content.decode("latin-1")):
+        match = _KEY.match(line)
+        if match is not None:
+            found[_unescaped(match[1])] = _unescaped(match[2])
+    return found
+
+
+def _logical_lines(text: str) -> list[str]:
+    """Return the lines without comments and blanks, with those that end in an odd number of backslashes joined."""
+    lines: list[str] = []
+    carried: str | None = None
+    for natural in _NATURAL_LINE.split(text):
+        line = natural.lstrip(" \t\f")
+        if carried is None and (not line or line[0] in "#!"):
+            continue
+        line = (carried or "") + line
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            carried = line[:-1]
+        else:
+            lines.append(line)
+            carried = None
+    return lines if carried is None else [*lines, carried]
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(lambda m: chr(int(m[1][1:], 16)) if len(m[1]) > 1 else _CONTROLS.get(m[1], m[1]), text)

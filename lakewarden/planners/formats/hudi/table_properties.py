@@ -1,0 +1,74 @@
+"""What `hoodie.properties` says of a table, as far as observing needs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakewarden.planners.formats.hudi.names import Layout
+from lakewarden.planners.formats.hudi.properties import parse_properties
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.ports import Storage
+
+HOME = ".hoodie"
+TIMELINE = "timeline"
+_FILE = "hoodie.properties"
+_BACKUP = "hoodie.properties.backup"
+_FIRST_VERSION_OF_LAYOUT_2 = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableProperties:
+    """A table's name, type (`MERGE_ON_READ`), version, and how and where it keeps its timeline.
+
+    `zone` is `hoodie.table.timeline.timezone`: UTC or LOCAL, and not what every client obeys.
+    """
+
+    name: str
+    kind: str
+    version: str
+    layout: Layout
+    timeline_folder: str
+    zone: str | None
+
+    @property
+    def merge_on_read(self) -> bool:
+        """Whether the table has log files."""
+        return self.kind == "MERGE_ON_READ"
+
+
+def read_table_properties(location: str, storage: Storage) -> TableProperties:
+    """Return the properties of the table at `location`.
+
+    Hudi replaces the file by way of a backup, which for a moment is the only whole copy. Raises PermanentError if
+    there is neither, TemporaryError if there is no whole one.
+    """
+    contents = [found for name in (_FILE, _BACKUP) if (found := _content(f"{location}/{HOME}/{name}", storage))]
+    if not contents:
+        raise PermanentError(f"{location} holds no Hudi table: {HOME} has no {_FILE}")
+    for content in contents:
+        values = parse_properties(content)
+        if "hoodie.table.name" in values and "hoodie.table.type" in values:
+            return _table_properties(values, f"{location}/{HOME}")
+    raise TemporaryError(f"{_FILE} of {location} is half-written: it names no table")
+
+
+def _content(path: str, storage: Storage) -> bytes | None:
+    try:
+        return storage.read(path)
+    except FileNotFoundError:
+        return None
+
+
+def _table_properties(values: dict[str, str], home: str) -> TableProperties:
+    version = values.get("hoodie.table.version", "0")
+    by_version = Layout.V2 if version.isdigit() and int(version) >= _FIRST_VERSION_OF_LAYOUT_2 else Layout.V1
+    layout = {"1": Layout.V1, "2": Layout.V2}.get(values.get("hoodie.timeline.layout.version", ""), by_version)
+    folder = values.get("hoodie.timeline.path") or TIMELINE
+    return TableProperties(
+        name=values["hoodie.table.name"],
+        kind=values["hoodie.table.type"],
+        version=version,
+        layout=layout,
+        timeline_folder=home if layout is Layout.V1 else f"{home}/{folder}",
+        zone=values.get("hoodie.table.timeline.timezone"),
+    )

@@ -1,0 +1,162 @@
+"""A listing of the timeline's folder becomes a Timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Any
+
+from lakewarden.planners.formats.hudi import plans
+from lakewarden.planners.formats.hudi.memo import Fact, Reading
+from lakewarden.planners.formats.hudi.names import Action, InstantFiles, Layout
+from lakewarden.planners.formats.hudi.payloads import UnreadableError
+from lakewarden.planners.formats.hudi.times import to_utc
+from lakewarden.planners.model.instant import Deed, Instant, PlanSize, Service, State
+from lakewarden.planners.model.timeline import Timeline
+
+_NOTHING = Fact()
+_UNKNOWN_SIZE = PlanSize(file_groups=None, bytes=None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """An instant's files with what is known of its purpose."""
+
+    files: InstantFiles
+    stands_for: Service | Deed
+    fact: Fact = _NOTHING
+
+
+_STANDS_FOR: Mapping[Action, Service | Deed] = {
+    Action.COMMIT: Deed.WRITE,
+    Action.DELTACOMMIT: Deed.WRITE,
+    Action.REPLACECOMMIT: Deed.WRITE,
+    Action.COMPACTION: Service.COMPACTION,
+    Action.LOGCOMPACTION: Service.LOG_COMPACTION,
+    Action.CLUSTERING: Service.CLUSTERING,
+    Action.CLEAN: Service.CLEAN,
+    Action.ROLLBACK: Service.ROLLBACK,
+    Action.SAVEPOINT: Deed.SAVEPOINT,
+    Action.RESTORE: Deed.RESTORE,
+    Action.INDEXING: Deed.OTHER,
+    Action.SCHEMACOMMIT: Deed.OTHER,
+}
+
+
+def know(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_read: bool) -> Known:
+    """Say what an instant stands for, reading its plan where it is pending or its name is ambiguous.
+
+    On a merge-on-read table every completed `commit` is a compaction, even if the file of its request is gone.
+    """
+    if files.action is Action.REPLACECOMMIT:
+        return _replacecommit(files, reading, layout)
+    completed = files.state is State.COMPLETED
+    if files.action is Action.COMMIT and completed and merge_on_read:
+        return Known(files=files, stands_for=Service.COMPACTION)
+    stands_for = _STANDS_FOR[files.action]
+    if completed or stands_for not in _PLANS:
+        return Known(files=files, stands_for=stands_for)
+    return Known(files=files, stands_for=stands_for, fact=_plan_fact(files, reading, _PLANS[stands_for]) or _NOTHING)
+
+
+def _replacecommit(files: InstantFiles, reading: Reading, layout: Layout) -> Known:
+    """In layout 1 a clustering is a replacecommit whose request holds a clustering plan; in layout 2 it is one
+    whose request is gone and whose metadata says so.
+    """
+    fact = None
+    if files.requested is not None and layout is Layout.V1:
+        fact = reading.fact(files.requested, _maybe_clustering)
+    elif files.requested is None and files.completed is not None:
+        fact = reading.fact(files.completed, _completed_replacecommit)
+    clustering = fact is not None and fact.plan is not None
+    known = fact if clustering and files.state is not State.COMPLETED else None
+    return Known(files=files, stands_for=Service.CLUSTERING if clustering else Deed.WRITE, fact=known or _NOTHING)
+
+
+def _plan_fact(
+    files: InstantFiles, reading: Reading, decode: Callable[[Mapping[str, Any] | None], Fact]
+) -> Fact | None:
+    if files.requested is None:
+        reading.faults.append(f"{files.action} {files.time} is in flight, but the file of its plan is gone")
+        return None
+    return reading.fact(files.requested, decode)
+
+
+def _compaction(record: Mapping[str, Any] | None) -> Fact:
+    plan = plans.compaction_plan(_present(record))
+    return Fact(plan=plan.size, author=plan.author)
+
+
+def _clustering(record: Mapping[str, Any] | None) -> Fact:
+    fact = _maybe_clustering(_present(record))
+    if fact.plan is None:
+        raise UnreadableError("it has no clusteringPlan")
+    return fact
+
+
+def _maybe_clustering(record: Mapping[str, Any] | None) -> Fact:
+    """Decode a replacecommit's request. Some operations leave it empty: they are writes."""
+    plan = None if record is None else plans.clustering_plan(record)
+    return _NOTHING if plan is None else Fact(plan=plan.size, author=plan.author)
+
+
+def _completed_replacecommit(record: Mapping[str, Any] | None) -> Fact:
+    clustered = _present(record).get("operationType") == "CLUSTER"
+    return Fact(plan=_UNKNOWN_SIZE) if clustered else _NOTHING
+
+
+def _clean(record: Mapping[str, Any] | None) -> Fact:
+    plan = plans.clean_plan(_present(record))
+    return Fact(plan=plan.size, author=plan.author)
+
+
+def _completed_clean(record: Mapping[str, Any] | None) -> Fact:
+    return Fact(cleaned_up_to=_present(record).get("lastCompletedCommitTimestamp") or None)
+
+
+def _present(record: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if record is None:
+        raise UnreadableError("it is empty")
+    return record
+
+
+_PLANS: Mapping[Service | Deed, Callable[[Mapping[str, Any] | None], Fact]] = {
+    Service.COMPACTION: _compaction,
+    Service.LOG_COMPACTION: _compaction,
+    Service.CLUSTERING: _clustering,
+    Service.CLEAN: _clean,
+}
+
+
+def cleaned_up_to(known: Sequence[Known], reading: Reading) -> str | None:
+    """Return the newest commit that the last completed clean has seen
+    (`HoodieCleanMetadata.lastCompletedCommitTimestamp`), or None.
+    """
+    for one in reversed(known):
+        if one.stands_for is Service.CLEAN and one.files.completed is not None:
+            fact = reading.fact(one.files.completed, _completed_clean)
+            return None if fact is None else fact.cleaned_up_to
+    return None
+
+
+def timeline_of(known: Sequence[Known], *, zone: tzinfo, guards: Mapping[str, datetime]) -> Timeline:
+    """Return the timeline, its times read in `zone`, with the heartbeats that guard what is pending."""
+    return Timeline(instants=tuple(_instant(one, zone, guards) for one in known))
+
+
+def _instant(known: Known, zone: tzinfo, guards: Mapping[str, datetime]) -> Instant:
+    files = known.files
+    pending = files.state is not State.COMPLETED
+    return Instant(
+        time=files.time,
+        action=files.action.value,
+        stands_for=known.stands_for,
+        state=files.state,
+        requested_at=to_utc(files.time, zone),
+        completed_time=files.completed_time,
+        completed_at=None if files.completed_time is None else to_utc(files.completed_time, zone),
+        author=known.fact.author,
+        guarded_until=guards.get(files.time) if pending else None,
+        plan=known.fact.plan,
+    )
