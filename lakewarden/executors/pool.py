@@ -1,0 +1,242 @@
+"""The session pool as the daemon sees it: worker processes, their supervision, and what they tell. Free of Spark."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import assert_never
+
+import structlog
+
+from lakewarden.executors.contract import (
+    Asked,
+    Assignment,
+    Ended,
+    Granted,
+    Lost,
+    PoolEvent,
+    Refused,
+    Room,
+    RoomChanged,
+    Started,
+    Step,
+)
+from lakewarden.executors.process import WorkerProcess
+from lakewarden.executors.profile import SparkProfile
+from lakewarden.executors.protocol import Answer, Beat, Begin, Cancel, FromDaemon, ProtocolError, Ready, Stop
+from lakewarden.executors.supervision import Backoff, Watch
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import RunId
+
+log = structlog.get_logger(__name__)
+
+_LOOK_EVERY_SECONDS = 0.2
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class _Worker:
+    """One life of one worker. Guarded by the pool's lock, except for `process`."""
+
+    name: str
+    process: WorkerProcess
+    watch: Watch
+    slots: int = 0  # none until it is ready
+    runs: set[RunId] = field(default_factory=set)
+    runs_taken: int = 0
+    fault: str | None = None  # why we killed it
+    retiring: bool = False
+
+    @property
+    def free(self) -> int:
+        return 0 if self.retiring or self.fault else self.slots - len(self.runs)
+
+
+class WorkerPool:
+    """A pool of session workers that are child processes of the daemon: fulfils `contract.Pool`.
+
+    Every worker has one keeper thread. It starts the worker, passes on what the worker says, and, when the worker's
+    end of the channel closes, makes sure that worker and JVM are gone before it tells `Lost`. So all that is told
+    of one run is told by one thread, in order. One more thread looks at every worker's watch and kills the faulty:
+    the rest follows from the closed channel.
+    """
+
+    def __init__(self, profile: SparkProfile, *, directory: Path, clock: Clock | None = None) -> None:
+        """Keep the workers' working directory and logs in `directory`, which is made when it does not exist."""
+        self._profile = profile
+        self._directory = directory
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._workers: list[_Worker] = []
+        self._owner: dict[RunId, _Worker] = {}
+        self._closing = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._tell: Callable[[PoolEvent], None]  # given to start
+
+    def start(self, tell: Callable[[PoolEvent], None]) -> None:
+        """Start the workers. RoomChanged is told when one is ready."""
+        self._tell = tell
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        keepers = [
+            threading.Thread(target=self._keep, args=(f"worker-{n}",), name=f"pool-worker-{n}", daemon=True)
+            for n in range(1, self._profile.workers + 1)
+        ]
+        self._threads = [*keepers, threading.Thread(target=self._supervise, name="pool-supervisor", daemon=True)]
+        for thread in self._threads:
+            thread.start()
+
+    def room(self) -> Room:
+        """Return the slots of all workers that are ready."""
+        with self._lock:
+            serving = [w for w in self._workers if not w.retiring and not w.fault]
+            return Room(slots=sum(w.slots for w in serving), free=sum(w.free for w in serving))
+
+    def submit(self, assignment: Assignment) -> None:
+        """Give a run to the least busy worker. Raises TemporaryError where there is no free slot."""
+        with self._lock:
+            worker = max(self._workers, key=lambda w: w.free, default=None)
+            if worker is None or worker.free <= 0:
+                raise TemporaryError("no free slot in the session pool")
+            worker.runs.add(assignment.run)
+            worker.runs_taken += 1
+            self._owner[assignment.run] = worker
+        self._send(worker, assignment)
+
+    def answer(self, run: RunId, step: Step, permit: Granted | Refused) -> None:
+        """Answer a run's question. An answer for a run that is gone is ignored."""
+        with self._lock:
+            worker = self._owner.get(run)
+            if worker is None:
+                return
+            if isinstance(permit, Granted) and permit.expires is not None:
+                worker.watch.permit_expires(run, self._clock.monotonic() + permit.expires.total_seconds())
+        self._send(worker, Answer(run=run, step=step, permit=permit))
+
+    def cancel(self, run: RunId, reason: str) -> None:
+        """Ask a run to stop; its worker is killed if the run has not ended within the profile's grace."""
+        with self._lock:
+            worker = self._owner.get(run)
+            if worker is None:
+                return
+            worker.watch.cancelled(run, self._clock.monotonic())
+        self._send(worker, Cancel(run=run, reason=reason))
+
+    def close(self) -> None:
+        """Kill every worker with its JVM and return when they are gone."""
+        self._closing.set()
+        with self._lock:
+            workers = list(self._workers)
+        for worker in workers:
+            self._end(worker, "the pool was closed")
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    # ---- one keeper thread per worker
+
+    def _keep(self, name: str) -> None:
+        backoff = Backoff()
+        for life in itertools.count(1):
+            worker = self._bring_up(f"{name}.{life}", log=self._directory / f"{name}.log")
+            self._listen(worker)
+            worker.process.wait_until_gone()
+            self._bury(worker)
+            if worker.slots:
+                backoff.worked()
+            if self._closing.wait(0 if worker.retiring else backoff.after_death().total_seconds()):
+                return
+
+    def _bring_up(self, name: str, *, log: Path) -> _Worker:
+        worker = _Worker(
+            name=name,
+            process=WorkerProcess(directory=self._directory, log=log),
+            watch=Watch(self._profile, started=self._clock.monotonic()),
+        )
+        with self._lock:
+            self._workers.append(worker)
+        if self._closing.is_set():  # closed between the last look and now
+            self._end(worker, "the pool was closed")
+        self._send(worker, Begin(profile=self._profile.model_dump(mode="json")))
+        return worker
+
+    def _listen(self, worker: _Worker) -> None:
+        """Pass on what the worker says until it is gone, or says what nobody understands."""
+        try:
+            for frame in worker.process.channel.received():
+                match frame:
+                    case Ready():
+                        self._ready(worker, frame)
+                    case Beat():
+                        with self._lock:
+                            worker.watch.proof_of_life(self._clock.monotonic())
+                    case Started():
+                        self._tell(frame)
+                    case Asked():
+                        with self._lock:
+                            worker.watch.step_ended(frame.run)
+                        self._tell(frame)
+                    case Ended():
+                        self._ended(worker, frame)
+                    case Begin() | Assignment() | Answer() | Cancel() | Stop():
+                        raise ProtocolError(f"{type(frame).__name__} is for workers to hear, not to say")
+                    case _:
+                        assert_never(frame)
+        except ProtocolError as broken:
+            self._end(worker, f"it spoke nonsense: {broken}")
+
+    def _ready(self, worker: _Worker, ready: Ready) -> None:
+        with self._lock:
+            worker.slots = ready.slots
+            worker.watch.proof_of_life(self._clock.monotonic())
+        log.info("a session worker is ready", worker=worker.name, jvm_pid=ready.jvm_pid, **ready.versions)
+        self._tell(RoomChanged(reason=f"{worker.name} is ready with {ready.slots} slots"))
+
+    def _ended(self, worker: _Worker, ended: Ended) -> None:
+        with self._lock:
+            worker.watch.run_ended(ended.run)
+            worker.runs.discard(ended.run)
+            self._owner.pop(ended.run, None)
+            worker.retiring = worker.retiring or worker.runs_taken >= self._profile.recycle_after
+            retire = worker.retiring and not worker.runs
+        self._tell(ended)
+        if retire:
+            log.info("a session worker has done its share and is replaced", worker=worker.name, runs=worker.runs_taken)
+            self._send(worker, Stop())
+
+    def _bury(self, worker: _Worker) -> None:
+        """Tell of the end of a worker that is gone, and of every run it took with it."""
+        with self._lock:
+            self._workers.remove(worker)
+            lost = sorted(worker.runs)
+            for run in lost:
+                del self._owner[run]
+        reason = worker.fault or "its process ended"
+        if not worker.retiring:
+            log.warning("a session worker is gone", worker=worker.name, reason=reason, runs_lost=len(lost))
+        for run in lost:
+            self._tell(Lost(run=run, reason=f"session worker {worker.name} is gone: {reason}"))
+        self._tell(RoomChanged(reason=f"{worker.name} is gone: {reason}"))
+
+    # ---- ending workers
+
+    def _supervise(self) -> None:
+        while not self._closing.wait(_LOOK_EVERY_SECONDS):
+            now = self._clock.monotonic()
+            with self._lock:
+                faults = [(w, fault) for w in self._workers if (fault := w.watch.fault(now))]
+            for worker, fault in faults:
+                self._end(worker, fault)
+
+    def _end(self, worker: _Worker, reason: str) -> None:
+        with self._lock:
+            worker.fault = worker.fault or reason
+        worker.process.kill()
+
+    def _send(self, worker: _Worker, frame: FromDaemon) -> None:
+        try:
+            worker.process.channel.send(frame)
+        except OSError:
+            log.debug("a session worker went away while it was spoken to", worker=worker.name)  # its keeper sees it

@@ -1,0 +1,85 @@
+"""One session worker as a child process: starting it, and ending it together with its JVM."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+import lakewarden
+from lakewarden.executors.protocol import Channel
+
+_COMMAND = (sys.executable, "-m", "lakewarden.executors.worker.main")
+_POLL_SECONDS = 0.02
+
+
+class WorkerProcess:
+    """A worker, its JVM and the channel to it.
+
+    The worker leads a session of its own: a Ctrl-C in our terminal reaches us alone, and everything it starts can
+    be found and killed as one process group. Whatever it and its JVM print goes to `log`.
+    """
+
+    def __init__(self, *, directory: Path, log: Path) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs, log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [*_COMMAND, str(theirs.fileno())],
+                cwd=directory,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self.channel = Channel(ours)
+        self._ending = threading.Lock()
+        self._gone = False
+
+    @property
+    def pid(self) -> int:
+        """The worker's process id, which is also that of its process group."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """Kill the worker, its JVM and whatever else it started, all at one stroke. Returns at once."""
+        with self._ending:
+            if not self._gone:  # until it is reaped, no other process can have got its id
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def wait_until_gone(self) -> None:
+        """Kill what is left of the worker and return when no process of its group is alive."""
+        self.kill()
+        while _living_members(self.pid):
+            time.sleep(_POLL_SECONDS)
+        with self._ending:
+            self._process.wait()
+            self._gone = True
+        self.channel.close()
+
+
+def _environment() -> dict[str, str]:
+    """Return our environment, with this very package importable from the worker's directory."""
+    root = str(Path(lakewarden.__file__).parent.parent)
+    inherited = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, inherited] if inherited else [root])}
+
+
+def _living_members(group: int) -> Sequence[int]:
+    """Return the processes of `group` that still run; a zombie runs no more, whether or not its parent reaps it."""
+    living = []
+    for process in psutil.process_iter(["status"]):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpgid(process.pid) == group and process.info["status"] != psutil.STATUS_ZOMBIE:
+                living.append(process.pid)
+    return living

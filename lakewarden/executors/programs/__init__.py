@@ -1,0 +1,13 @@
+"""How each table service is carried out on each format. Run inside a session worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from lakewarden.executors.contract import Program
+from lakewarden.executors.programs.hudi.compaction import Compaction
+from lakewarden.planners.model.instant import Service
+
+PROGRAMS: Mapping[tuple[str, Service], Callable[[], Program]] = {
+    ("hudi", Service.COMPACTION): Compaction,
+}

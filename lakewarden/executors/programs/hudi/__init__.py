@@ -1,0 +1,1 @@
+"""Apache Hudi's table services, carried out by Hudi's own Spark write client."""

@@ -1,0 +1,102 @@
+"""Hudi's Spark write client, built by py4j so that it can do a table service and nothing else to a table.
+
+No catalog entry and no SQL extension is needed: the table's own `hoodie.properties` say what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from lakewarden.executors.programs.hudi import config
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+
+_NO_META_FIELDS = False
+
+
+class HudiClient:
+    """One `SparkRDDWriteClient` for one run. Not for several threads; to be closed."""
+
+    def __init__(self, session: Any, location: str, options: HudiTableOptions, service: Mapping[str, str]) -> None:
+        """Open the table at `location`; `service` are the service's own `hoodie.*` options. Raises Py4JJavaError."""
+        self._jvm = session._jvm  # noqa: SLF001 - pyspark's own door to py4j
+        context = session.sparkContext._jsc  # noqa: SLF001
+        hudi = self._jvm.org.apache.hudi
+        storage = hudi.hadoop.fs.HadoopFSUtils.getStorageConf(context.hadoopConfiguration())
+        self._meta = (
+            hudi.common.table.HoodieTableMetaClient.builder()
+            .setConf(storage)
+            .setBasePath(location)
+            .setLoadActiveTimelineOnLoad(True)
+            .build()
+        )
+        properties = {str(key): str(value) for key, value in dict(self._meta.getTableConfig().getProps()).items()}
+        self.table_version = int(properties["hoodie.table.version"])
+        settings = config.client_settings(properties, options=options, service=service)
+        write_config = (
+            hudi.config.HoodieWriteConfig.newBuilder()
+            .withPath(location)
+            .withProps(self._java_map(settings))
+            .withSchema(self._schema())
+            .forTable(self._meta.getTableConfig().getTableName())
+            .build()
+        )
+        self.java = hudi.client.SparkRDDWriteClient(hudi.client.common.HoodieSparkEngineContext(context), write_config)
+
+    def schedule(self, kind: str, *, extra_metadata: Mapping[str, str]) -> str | None:
+        """Put a plan of the `TableServiceType` `kind` on the timeline; None where Hudi finds nothing to plan."""
+        option = self._jvm.org.apache.hudi.common.util.Option
+        service = getattr(self._jvm.org.apache.hudi.common.model.TableServiceType, kind)
+        instant = self.java.scheduleTableService(option.of(self._java_map(extra_metadata)), service)
+        return str(instant.get()) if instant.isPresent() else None
+
+    def none(self) -> Any:
+        """Return Hudi's empty Option."""
+        return self._jvm.org.apache.hudi.common.util.Option.empty()
+
+    def keep(self, statuses: Any) -> None:
+        """Keep an RDD's partitions, so that forcing it now and committing it later compute it once."""
+        statuses.persist(self._jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK_SER())
+
+    def withdraw(self, instant: str) -> bool:
+        """Remove the plan of `instant` under the table's lock. False, and nothing done, where it is not there any
+        more or somebody has begun to execute it.
+        """
+        transactions = self.java.getTransactionManager()
+        transactions.beginStateChange(self.none(), self.none())
+        try:
+            timeline = self._meta.reloadActiveTimeline()
+            pending = timeline.filterInflightsAndRequested().getInstants()
+            for index in range(pending.size()):
+                found = pending.get(index)
+                if str(found.requestedTime()) == instant and found.isRequested():
+                    timeline.deletePending(found)
+                    return True
+            return False
+        finally:
+            transactions.endStateChange(self.none())
+
+    def stop_heartbeat(self, instant: str) -> None:
+        """Stop the heartbeat of an instant that stays pending, so that its next executor need not wait for it."""
+        self.java.getTableServiceClient().getHeartbeatClient().stop(instant)
+
+    def close(self) -> None:
+        """Stop everything the client started."""
+        self.java.close()
+
+    def _schema(self) -> str:
+        """Return the table's schema as Avro JSON. Hudi 1.2 has it under another name than the versions before."""
+        resolver = self._jvm.org.apache.hudi.common.table.TableSchemaResolver(self._meta)
+        try:
+            schema = resolver.getTableSchema(_NO_META_FIELDS)
+        except Py4JJavaError:
+            schema = resolver.getTableAvroSchema(_NO_META_FIELDS)
+        return str(schema.toString())
+
+    def _java_map(self, entries: Mapping[str, str]) -> Any:
+        java_map = self._jvm.java.util.HashMap()
+        for key, value in entries.items():
+            java_map.put(key, value)
+        return java_map

@@ -1,0 +1,108 @@
+"""Compaction of a merge-on-read table in three calls: schedule, compact, commit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import structlog
+
+from lakewarden.executors.contract import Assignment, Plan, Step, Steps
+from lakewarden.executors.programs.hudi import config
+from lakewarden.executors.programs.hudi.client import HudiClient
+from lakewarden.executors.programs.hudi.errors import translated
+from lakewarden.planners.formats.hudi.options import CompactionOptions, HudiTableOptions
+from lakewarden.planners.formats.hudi.plans import RUN_KEY
+from lakewarden.planners.model.errors import LakewardenError
+
+log = structlog.get_logger(__name__)
+
+_PENDING_PLAN_IS_HARMLESS_FROM = 8
+"""Below this table version a compaction that merely waits fails writes that began before it."""
+
+
+class Compaction:
+    """The compaction program: fulfils `contract.Program`."""
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment) -> Iterator[Steps]:
+        """Open the write client for one run. An abort deletes no data file and leaves the plan pending."""
+        options = HudiTableOptions.model_validate(dict(assignment.table_options))
+        service = CompactionOptions.model_validate(dict(assignment.service_options))
+        with translated(Step.PLAN):
+            client = HudiClient(session, assignment.location, options, config.for_compaction(service))
+        steps = CompactionSteps(client, assignment)
+        try:
+            yield steps
+        except BaseException:
+            steps.abort()
+            raise
+        finally:
+            steps.release()
+
+
+class CompactionSteps:
+    """The three steps, and the two ways out."""
+
+    def __init__(self, client: HudiClient, assignment: Assignment) -> None:
+        self._client = client
+        self._assignment = assignment
+        self._planned: str | None = None  # by this run, and not begun
+        self._executing: str | None = None
+        self._written: Any = None
+        self._statuses: Any = None
+        self._file_groups = 0
+
+    def plan(self) -> Plan | None:
+        """Schedule a compaction, or take up the pending one that was assigned."""
+        instant = self._assignment.instant
+        if instant is None:
+            with translated(Step.PLAN):
+                instant = self._client.schedule("COMPACT", extra_metadata={RUN_KEY: self._assignment.run})
+            self._planned = instant
+        return None if instant is None else Plan(instant=instant)
+
+    def execute(self, plan: Plan) -> None:
+        """Write the new base files without committing them.
+
+        An earlier attempt at the same instant is rolled back by Hudi first. From 1.1 on `compact` only prepares an
+        RDD: counting it is what writes the files, and keeping it is what makes the commit not write them again.
+        """
+        self._planned, self._executing = None, plan.instant
+        with translated(Step.EXECUTE):
+            self._written = self._client.java.compact(plan.instant)
+            self._statuses = self._written.getWriteStatuses()
+            self._client.keep(self._statuses)
+            self._file_groups = int(self._statuses.count())
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Complete the instant."""
+        with translated(Step.COMMIT):
+            self._client.java.commitCompaction(plan.instant, self._written, self._client.none())
+        return {"file_groups": self._file_groups}
+
+    def abort(self) -> None:
+        """Step back. What was executed stays as it is, for the plan's next owner; only our claim on it ends."""
+        with _as_good_as_it_gets("step back from"):
+            if self._executing is not None:
+                self._client.stop_heartbeat(self._executing)
+            elif self._planned is not None and self._client.table_version < _PENDING_PLAN_IS_HARMLESS_FROM:
+                self._client.withdraw(self._planned)
+
+    def release(self) -> None:
+        """Free what the run holds in the JVM."""
+        with _as_good_as_it_gets("let go of"):
+            if self._statuses is not None:
+                self._statuses.unpersist()
+            self._client.close()
+
+
+@contextlib.contextmanager
+def _as_good_as_it_gets(what: str) -> Iterator[None]:
+    """Let a failure on the way out be known, but not hide how the run itself ended."""
+    try:
+        with translated(Step.EXECUTE):
+            yield
+    except LakewardenError as error:
+        log.warning(f"could not {what} a compaction in good order", reason=str(error))

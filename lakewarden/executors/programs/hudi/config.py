@@ -1,0 +1,182 @@
+"""The `hoodie.*` settings of our write client: the table's own first, what guards the table last.
+
+Pure: settings in, settings out. Keys are those of Hudi's `HoodieWriteConfig`, `HoodieLockConfig` and
+`HoodieMetadataConfig`, in the spelling that 0.15 to 1.2 all know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import assert_never
+
+from lakewarden.planners.formats.hudi.options import (
+    CleanOptions,
+    CleanPolicy,
+    CompactionOptions,
+    FilesystemLock,
+    HudiTableOptions,
+    Lock,
+    ZookeeperLock,
+)
+
+_LOCK_PROVIDERS = "org.apache.hudi.client.transaction.lock"
+
+_ONE_SERVICE_AND_NOTHING_ELSE = {
+    "hoodie.auto.commit": "false",  # before 1.1, compact() would commit by itself
+    "hoodie.compact.inline": "false",
+    "hoodie.compact.schedule.inline": "false",
+    "hoodie.log.compaction.inline": "false",
+    "hoodie.clustering.inline": "false",
+    "hoodie.clustering.schedule.inline": "false",
+    "hoodie.clustering.async.enabled": "false",
+    "hoodie.clean.automatic": "false",
+    "hoodie.clean.async": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.archive.async": "false",
+    "hoodie.table.services.enabled": "true",
+    "hoodie.table.service.manager.enabled": "false",  # with it on, compact() refuses to run
+    "hoodie.write.commit.callback.on": "false",
+    "hoodie.metrics.on": "false",
+}
+
+_LEAVES_THE_TABLE_AS_IT_IS = {
+    "hoodie.write.auto.upgrade": "false",
+    "hoodie.metadata.auto.delete.partitions": "false",  # else 1.2 drops every index that our client has not on
+}
+
+_LIGHT = {
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",  # the other type needs the timeline server
+}
+
+# Multi-writer mode even where nobody else writes: only in it does an executor of an instant keep a heartbeat,
+# and only by the heartbeat does Hudi 1.2 keep a second executor from rolling back the first one's files.
+_BESIDE_OTHERS = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+}
+
+_INDEXES = {
+    # MDT partition: the switch that must be on for a client to keep it up to date
+    "column_stats": "hoodie.metadata.index.column.stats.enable",
+    "partition_stats": "hoodie.metadata.index.partition.stats.enable",
+    "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
+    "record_index": "hoodie.metadata.record.index.enable",
+}
+
+_HEARTBEAT = timedelta(seconds=5)
+_TOLERABLE_MISSES = 2
+EXECUTOR_DEAD_AFTER = _HEARTBEAT * (_TOLERABLE_MISSES + 1)
+"""How long the instant of a compaction of ours stays barred after its executor was killed. With Hudi's own default
+interval it would be two minutes."""
+
+_CLEAN_HEARTBEAT = timedelta(seconds=60)
+_CLEAN_TOLERABLE_MISSES = 15
+"""A clean also rolls back writes whose heartbeat it finds too old, judged by its own interval: 15 minutes is far
+beyond Hudi's default of two, so that a writer's long pause costs it nothing."""
+
+
+def client_settings(
+    properties: Mapping[str, str], *, options: HudiTableOptions, service: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the settings of a client for one service of the table whose `hoodie.properties` are given."""
+    return {
+        **options.conf,
+        **properties,
+        **_ONE_SERVICE_AND_NOTHING_ELSE,
+        **_LEAVES_THE_TABLE_AS_IT_IS,
+        **_LIGHT,
+        **_BESIDE_OTHERS,
+        **_lock(options.lock),
+        **_metadata_table(properties),
+        "hoodie.write.table.version": properties["hoodie.table.version"],
+        **service,
+    }
+
+
+def for_compaction(options: CompactionOptions) -> dict[str, str]:
+    """Return what a compaction sets: when to plan was decided before, so one delta commit is enough."""
+    return {
+        "hoodie.compact.inline.trigger.strategy": "NUM_COMMITS",
+        "hoodie.compact.inline.max.delta.commits": "1",
+        "hoodie.compaction.target.io": str(options.target_io_mb),
+        **_heartbeat(_HEARTBEAT, _TOLERABLE_MISSES),
+    }
+
+
+def for_clean(options: CleanOptions) -> dict[str, str]:
+    """Return what a clean sets: which versions stay, and a trigger of one commit."""
+    retained = {
+        "hoodie.cleaner.commits.retained": options.commits_retained,
+        "hoodie.cleaner.fileversions.retained": options.file_versions_retained,
+        "hoodie.cleaner.hours.retained": options.hours_retained,
+    }
+    return {
+        "hoodie.cleaner.policy": CleanPolicy(options.policy).value,
+        **{key: str(value) for key, value in retained.items() if value is not None},
+        "hoodie.clean.trigger.strategy": "NUM_COMMITS",
+        "hoodie.clean.max.commits": "1",
+        **_heartbeat(_CLEAN_HEARTBEAT, _CLEAN_TOLERABLE_MISSES),
+    }
+
+
+def _heartbeat(interval: timedelta, misses: int) -> dict[str, str]:
+    return {
+        "hoodie.client.heartbeat.interval_in_ms": str(round(interval.total_seconds() * 1000)),
+        "hoodie.client.heartbeat.tolerable.misses": str(misses),
+    }
+
+
+def _metadata_table(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the switches of the metadata table and its indexes exactly as the table has them now."""
+    partitions = set()
+    for key in ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"):
+        partitions |= {name.strip() for name in properties.get(key, "").split(",") if name.strip()}
+    switches = {"hoodie.metadata.enable": str(bool(partitions)).lower()}
+    for partition, key in _INDEXES.items():
+        switches[key] = str(partition in partitions).lower()
+    return switches
+
+
+def _lock(lock: Lock | None) -> dict[str, str]:
+    """Return the lock's keys. A table declared free of writers still has us: our own runs, perhaps in two workers,
+    exclude each other by a file lock beside the table (an in-process lock is void between workers).
+    """
+    match lock:
+        case ZookeeperLock():
+            return {
+                "hoodie.write.lock.provider": f"{_LOCK_PROVIDERS}.ZookeeperBasedLockProvider",
+                "hoodie.write.lock.zookeeper.url": lock.url,
+                "hoodie.write.lock.zookeeper.base_path": lock.base_path,
+                "hoodie.write.lock.zookeeper.lock_key": lock.lock_key,
+                "hoodie.write.lock.wait_time_ms": "60000",
+                **_retries(10),
+            }
+        case FilesystemLock():
+            return _filesystem_lock(lock.path)
+        case None:
+            return _filesystem_lock(None)
+        case _:
+            assert_never(lock)
+
+
+def _filesystem_lock(path: str | None) -> dict[str, str]:
+    """Return the keys of the file lock. One that times out deletes its holder's lock, so it must not: it asks for
+    half an hour. A lock whose holder died expires.
+    """
+    return {
+        "hoodie.write.lock.provider": f"{_LOCK_PROVIDERS}.FileSystemBasedLockProvider",
+        "hoodie.write.lock.filesystem.expire": "10",  # minutes
+        **({"hoodie.write.lock.filesystem.path": path} if path else {}),
+        **_retries(3600),
+    }
+
+
+def _retries(count: int) -> dict[str, str]:
+    """Return how often, every half second (Hudi's own default of five is the wait that is felt), a lock is tried."""
+    return {
+        "hoodie.write.lock.wait_time_ms_between_retry": "500",
+        "hoodie.write.lock.client.wait_time_ms_between_retry": "500",
+        "hoodie.write.lock.client.num_retries": str(count),
+    }

@@ -1,0 +1,84 @@
+"""What Hudi's and Spark's exceptions mean to the daemon: the one border where they are translated."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from lakewarden.executors.contract import Step
+from lakewarden.executors.programs.hudi import config
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
+
+_LONGEST_MESSAGE = 400
+
+_NOT_COMMITTED = (
+    # Hudi raises these before it completes an instant, so they are believed even in the commit step.
+    ("due to heartbeat by concurrent writer/job", config.EXECUTOR_DEAD_AFTER),
+    ("HoodieWriteConflictException", timedelta(seconds=30)),
+    ("Unable to acquire lock", timedelta(seconds=30)),
+    ("Unable to acquire the lock", timedelta(seconds=30)),
+)
+_BEFORE_COMMIT = (
+    ("HoodieLockException", timedelta(seconds=30)),
+    ("No Compaction request available", timedelta(seconds=10)),  # somebody else completed it: look again
+    ("cancelled part of cancelled job group", timedelta(seconds=10)),
+)
+_FOR_A_PERSON = (
+    "TableNotFoundException",
+    "HoodieUpgradeDowngradeException",
+    "HoodieNotSupportedException",
+    "java.lang.NoSuchMethodError",
+    "java.lang.ClassNotFoundException",
+    "java.lang.NoClassDefFoundError",
+    "Config conflict",
+)
+
+
+@contextlib.contextmanager
+def translated(step: Step) -> Iterator[None]:
+    """Run Java calls of one step; whatever they raise leaves as a TemporaryError, PermanentError or UnknownError."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise _meaning(_causes(error.java_exception), step) from error
+    except (Py4JError, OSError) as error:  # the JVM is gone, or the way to it
+        raise UnknownError(f"the JVM cannot be reached: {error}") from error
+
+
+def _meaning(causes: list[str], step: Step) -> LakewardenError:
+    """Return the error that a chain of Java exceptions, outermost first, stands for."""
+    everything = "\n".join(causes)
+    message = _for_people(causes)
+    for text in _FOR_A_PERSON:
+        if text in everything and step is not Step.COMMIT:
+            return PermanentError(message)
+    believed = _NOT_COMMITTED if step is Step.COMMIT else (*_NOT_COMMITTED, *_BEFORE_COMMIT)
+    for text, delay in believed:
+        if text in everything:
+            return TemporaryError(message, delay=delay)
+    return UnknownError(message) if step is Step.COMMIT else TemporaryError(message)
+
+
+def _causes(exception: Any) -> list[str]:
+    """Return the exception and its causes as `class: message`."""
+    causes: list[str] = []
+    while exception is not None and len(causes) < 12:  # a chain may bite its tail
+        causes.append(str(exception.toString()))
+        exception = exception.getCause()
+    return causes
+
+
+def _for_people(causes: list[str]) -> str:
+    """Return the outermost and the innermost exception, each in one line, without packages and stacks."""
+    lines = [cause.strip().splitlines()[0] for cause in (causes[0], causes[-1]) if cause.strip()]
+    short = list(dict.fromkeys(line.rsplit(".", 1)[-1] if ":" not in line else _short(line) for line in lines))
+    return " <- ".join(short)[:_LONGEST_MESSAGE]
+
+
+def _short(line: str) -> str:
+    name, message = line.split(":", 1)
+    return f"{name.rsplit('.', 1)[-1]}:{message}"

@@ -1,0 +1,140 @@
+"""The session worker's process: the composition root of everything that knows Spark.
+
+main thread      hears the daemon; when the daemon is gone, it kills the JVM and exits, whatever else hangs
+heart thread     brings the session up, then proves again and again that the JVM answers
+run threads      one per slot
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+from typing import NoReturn, assert_never
+
+import psutil
+import structlog
+
+from lakewarden.executors.contract import Asked, Assignment, Ended, Started
+from lakewarden.executors.profile import SparkProfile
+from lakewarden.executors.programs import PROGRAMS
+from lakewarden.executors.protocol import Answer, Beat, Begin, Cancel, Channel, Frame, Ready, Stop
+from lakewarden.executors.worker.runs import Run
+from lakewarden.executors.worker.session import Session
+from lakewarden.planners.model.instant import RunId
+
+log = structlog.get_logger(__name__)
+
+
+class Worker:
+    """One worker, from its first frame to its end."""
+
+    def __init__(self, channel: Channel, profile: SparkProfile) -> None:
+        self._channel = channel
+        self._profile = profile
+        self._session: Session | None = None
+        self._waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
+        self._runs: dict[RunId, Run] = {}
+
+    def start(self) -> None:
+        """Start the threads. Ready is told when the session is up."""
+        threading.Thread(target=self._live, name="heart", daemon=True).start()
+
+    def hear(self, frame: Frame) -> None:
+        """Do what the daemon says. Returns at once."""
+        match frame:
+            case Assignment():
+                run = Run(frame, tell=self._tell, expire=lambda: end(f"the permit of run {frame.run} has expired"))
+                self._runs[frame.run] = run
+                self._waiting.put(run)
+            case Answer():
+                if run_asking := self._runs.get(frame.run):
+                    run_asking.answer(frame)
+            case Cancel():
+                if (run_meant := self._runs.get(frame.run)) and self._session:
+                    run_meant.cancel(frame, self._session)
+            case Stop():
+                threading.Thread(target=self._stop, name="stop", daemon=True).start()
+            case Begin() | Ready() | Beat() | Started() | Asked() | Ended():
+                end(f"the daemon said {type(frame).__name__}, which is not for it to say now")
+            case _:
+                assert_never(frame)
+
+    def _live(self) -> None:
+        """Bring the session up, then prove again and again that the JVM answers. Without it there is no worker."""
+        try:
+            self._session = session = Session(self._profile)
+            for slot in range(1, self._profile.slots + 1):
+                threading.Thread(target=self._serve, args=(session,), name=f"slot-{slot}", daemon=True).start()
+            jvm = psutil.Process(session.jvm_pid)
+            self._tell(
+                Ready(
+                    jvm_pid=jvm.pid,
+                    slots=self._profile.slots,
+                    zone=self._profile.timezone,
+                    versions=session.versions,
+                )
+            )
+            pause = threading.Event()
+            while not pause.wait(self._profile.heartbeat.total_seconds()):
+                session.ping()
+                self._tell(Beat(rss_bytes=jvm.memory_info().rss))
+        except Exception as error:  # the edge of the thread the whole process lives by
+            log.exception("the session is gone")
+            end(f"the session is gone: {error}")
+
+    def _serve(self, session: Session) -> None:
+        while True:
+            run = self._waiting.get()
+            assignment = run.assignment
+            try:
+                run.carry_out(PROGRAMS[assignment.format, assignment.service](), session)
+            except Exception as error:  # outside a program's steps only a dead JVM or daemon raises
+                log.exception("a run could not be carried out", run=assignment.run)
+                end(f"a run could not be carried out: {error}")
+            self._runs.pop(assignment.run, None)
+
+    def _tell(self, frame: Frame) -> None:
+        self._channel.send(frame)
+
+    def _stop(self) -> None:
+        if self._session is not None:
+            self._session.stop()
+        end("asked to stop")
+
+
+def end(reason: str) -> NoReturn:
+    """Kill the JVM and exit at once, from any thread, without asking anything that may hang."""
+    log.info("the session worker ends", reason=reason)
+    sys.stdout.flush()
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            child.kill()
+    os._exit(0)
+
+
+def main(descriptor: int) -> NoReturn:
+    """Serve the daemon at the other end of the socket `descriptor` until it is gone."""
+    plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(
+        processors=[structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso"), plain]
+    )
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for the daemon: it ends us
+    channel = Channel(socket.socket(fileno=descriptor))
+    frames = channel.received()
+    begin = next(frames, None)
+    if not isinstance(begin, Begin):
+        end("the daemon did not begin with a profile")
+    worker = Worker(channel, SparkProfile.model_validate(begin.profile))
+    worker.start()
+    for frame in frames:
+        worker.hear(frame)
+    end("the daemon is gone")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

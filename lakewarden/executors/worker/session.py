@@ -1,0 +1,102 @@
+"""The worker's JVM and its SparkSession."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from lakewarden.executors.profile import SparkProfile
+from lakewarden.executors.worker import bundles, java
+from lakewarden.planners.model.instant import RunId
+
+
+class Session:
+    """One JVM, one SparkContext, and a SparkSession of its own for every run."""
+
+    def __init__(self, profile: SparkProfile) -> None:
+        """Start the JVM and the session. In the main thread pyspark would take SIGINT over: call it in another."""
+        jars = bundles.jars(profile.formats)
+        os.environ["JAVA_HOME"] = str(java.java_home())
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        self._bundles = ", ".join(jar.stem for jar in jars)
+        context = SparkContext(conf=_conf(profile, jars))
+        context.setLogLevel("WARN")
+        self._root = SparkSession(context)
+
+    @property
+    def jvm_pid(self) -> int:
+        """The process id of the JVM."""
+        return int(self._jvm.java.lang.ProcessHandle.current().pid())
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """What runs here, for people."""
+        java_version = str(self._jvm.java.lang.System.getProperty("java.version"))
+        return {"spark": self._root.version, "java": java_version, "bundles": self._bundles}
+
+    def ping(self) -> None:
+        """Return when the JVM has answered; raises whatever py4j raises where there is none."""
+        self._jvm.java.lang.System.currentTimeMillis()
+
+    @contextlib.contextmanager
+    def for_run(self, run: RunId) -> Iterator[SparkSession]:
+        """Lend a new session to the calling thread, whose Spark jobs bear the run's name meanwhile."""
+        context = self._root.sparkContext
+        spark = self._root.newSession()
+        context.setJobGroup(run, f"lakewarden run {run}", interruptOnCancel=True)
+        try:
+            yield spark
+        finally:
+            for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+                context.setLocalProperty(key, None)  # type: ignore[arg-type] # None clears it
+
+    def cancel_jobs(self, run: RunId) -> None:
+        """Cancel the Spark jobs that are active for `run` now."""
+        self._root.sparkContext.cancelJobGroup(run)
+
+    def stop(self) -> None:
+        """End the session in good order."""
+        self._root.stop()
+
+    @property
+    def _jvm(self) -> Any:
+        return self._root.sparkContext._jvm  # noqa: SLF001 - pyspark's own door to py4j
+
+
+def _conf(profile: SparkProfile, jars: tuple[Path, ...]) -> SparkConf:
+    """Return the profile's configuration, and over it what Lakewarden itself must set.
+
+    The bundles lie on the driver's class path, not in `spark.jars`: they need not be copied at every start, and Kryo
+    finds the registrator. Where executors are other machines, `spark.jars` takes them there as well.
+    """
+    class_path = os.pathsep.join([*map(str, jars), *filter(None, [profile.conf.get("spark.driver.extraClassPath")])])
+    java_options = f"-Duser.timezone={profile.timezone} -XX:+ExitOnOutOfMemoryError"
+    ours = {
+        "spark.master": profile.master,
+        "spark.app.name": "lakewarden",
+        "spark.driver.memory": profile.memory,
+        "spark.driver.extraClassPath": class_path,
+        **{
+            key: f"{profile.conf.get(key, '')} {java_options}".strip()
+            for key in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+        },
+        "spark.sql.session.timeZone": profile.timezone,
+        "spark.scheduler.mode": "FAIR",
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    }
+    if "hudi" in profile.formats:
+        ours["spark.kryo.registrator"] = "org.apache.spark.HoodieSparkKryoRegistrar"
+    defaults = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    if profile.master.startswith("local"):
+        defaults |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        defaults |= {"spark.sql.shuffle.partitions": "4", "spark.default.parallelism": "4"}
+    else:
+        defaults["spark.jars"] = ",".join(str(jar) for jar in jars)
+    return SparkConf().setAll(list((defaults | profile.conf | ours).items()))
