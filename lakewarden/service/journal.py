@@ -1,0 +1,58 @@
+"""The journal: the road's events as log lines, each a stable event name and its facts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from lakewarden.executors.contract import Granted, Permit, Refused, Step, Wait
+from lakewarden.planners.model.decision import Blocked, Decision
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table
+from lakewarden.service.events import Listener
+from lakewarden.service.store.port import Run, RunState
+
+log = structlog.get_logger("lakewarden")
+
+
+class Journal(Listener):
+    """Writes down what happens to runs, and what people have to know of tables."""
+
+    def decided(self, table: Table, service: Service, decision: Decision) -> None:
+        """Write down blocks: they are what somebody may have to act on."""
+        if isinstance(decision, Blocked):
+            log.info("blocked", table=table.id, service=service, reason=decision.reason, remedy=decision.remedy)
+
+    def requested(self, run: Run) -> None:
+        """Write down a new run and its reason."""
+        log.info("run_requested", **_of(run), reason=run.reason, by=run.requested_by)
+
+    def started(self, run: Run) -> None:
+        """Write down that a worker took the run up."""
+        log.info("run_started", **_of(run))
+
+    def permit(self, run: Run, step: Step, permit: Permit, waited: timedelta) -> None:
+        """Write down what a run may do, must not do, or waits for."""
+        words = {Granted: "permit_granted", Wait: "permit_waits", Refused: "permit_refused"}
+        log.info(
+            words[type(permit)],
+            **_of(run),
+            step=step,
+            reason=permit.reason,
+            waited_seconds=round(waited.total_seconds(), 3),
+        )
+
+    def ended(self, run: Run) -> None:
+        """Write down how a run ended."""
+        tell = log.warning if run.state in (RunState.FAILED, RunState.UNKNOWN) else log.info
+        tell("run_ended", **_of(run), state=run.state, outcome=run.outcome, figures=dict(run.figures))
+
+    def trouble(self, table: Table, reason: str) -> None:
+        """Write down that a table cannot be observed."""
+        log.warning("table_trouble", table=table.id, reason=reason)
+
+
+def _of(run: Run) -> dict[str, Any]:
+    return {"run": run.id, "table": run.table, "service": run.service, "instant": run.instant, "epoch": run.epoch}
