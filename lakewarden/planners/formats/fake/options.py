@@ -1,0 +1,25 @@
+"""The settings of a fake table and its services."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from lakewarden.planners.settings import Settings
+
+
+class FakeTableOptions(Settings):
+    """What is pretended of a fake table."""
+
+    locked: bool = True
+    """Without a lock nothing runs on the table, as with the real formats."""
+
+
+class FakeCompactionOptions(Settings):
+    """Compaction of a fake table's log files."""
+
+
+class FakeCleanOptions(Settings):
+    """Clean of a fake table's old file versions."""
+
+    versions_retained: int = Field(default=1, ge=1)
+    """Newest file versions that stay."""

@@ -1,0 +1,187 @@
+"""A fake table as its writers and services see it: makes instants and completes them, each step by one rename."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lakewarden.planners.formats.fake.layout import (
+    FIRST_VERSION,
+    HEARTBEATS,
+    PROPERTIES,
+    SCRATCH,
+    SEQUENCE,
+    TIMELINE,
+    Action,
+    TimelineFile,
+    parse,
+)
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import RunId, State
+
+
+class FakeTable:
+    """One fake table in a folder. Several processes may hold the same one; instants are times of `clock`.
+
+    Every method that changes the table is atomic: a reader sees all of it or nothing. A step that the timeline
+    does not allow (completing what was not begun, or twice) raises PermanentError.
+    """
+
+    def __init__(self, folder: Path, *, clock: Clock | None = None) -> None:
+        self.folder = folder
+        self._clock = clock or SystemClock()
+
+    @classmethod
+    def create(cls, folder: Path, *, name: str = "fake", clock: Clock | None = None) -> FakeTable:
+        """Make an empty table in a folder that does not exist yet, or is empty."""
+        for part in (TIMELINE, HEARTBEATS, SEQUENCE, SCRATCH):
+            (folder / part).mkdir(parents=True)
+        table = cls(folder, clock=clock)
+        table._put(folder / PROPERTIES, {"name": name, "created": uuid.uuid4().hex})
+        return table
+
+    def begin_write(self) -> str:
+        """Begin a write, with a heartbeat, and return its instant."""
+        time = self._next_time()
+        self.beat(time)
+        self._add(time, Action.WRITE, State.REQUESTED)
+        self._add(time, Action.WRITE, State.INFLIGHT)
+        return time
+
+    def commit_write(self, time: str, *, rows: int = 1) -> None:
+        """Complete a write of `rows` rows in one log file."""
+        self._complete(time, Action.WRITE, {"rows": rows})
+
+    def write(self, *, rows: int = 1) -> str:
+        """Write and commit `rows` rows, and return the instant."""
+        time = self.begin_write()
+        self.commit_write(time, rows=rows)
+        return time
+
+    def plan_compaction(self, *, run: RunId | None = None) -> str | None:
+        """Plan to merge the log files that no other plan merges; return the instant, None if there are none."""
+        return self._plan(Action.COMPACTION, sorted(self._written() - self._named_by(Action.COMPACTION)), run)
+
+    def plan_clean(self, *, run: RunId | None = None, versions_retained: int = 1) -> str | None:
+        """Plan to delete all but the newest versions; return the instant, None if there is nothing to delete."""
+        versions = sorted(self._made() - self._named_by(Action.CLEAN))
+        return self._plan(Action.CLEAN, versions[:-versions_retained], run)
+
+    def start(self, time: str) -> None:
+        """Take up a plan: it is in flight from now on, and may have been before. Starts its heartbeat."""
+        file = self._pending(time)
+        self.beat(time)
+        if file.state is State.REQUESTED:
+            self._add(time, file.action, State.INFLIGHT)
+
+    def complete(self, time: str) -> None:
+        """Complete a plan that was taken up."""
+        self._complete(time, self._pending(time).action, {})
+
+    def withdraw(self, time: str) -> None:
+        """Take a pending instant off the timeline: a plan given up, a write rolled back."""
+        file = self._pending(time)
+        for state in (State.INFLIGHT, State.REQUESTED):
+            self._path(TimelineFile(time=time, action=file.action, state=state)).unlink(missing_ok=True)
+        self.fall_silent(time)
+
+    def beat(self, time: str) -> None:
+        """Give a sign of life for an instant."""
+        heart = self.folder / HEARTBEATS / time
+        heart.touch()
+        now = self._clock.now().timestamp()
+        os.utime(heart, (now, now))
+
+    def fall_silent(self, time: str) -> None:
+        """Remove an instant's heartbeat."""
+        (self.folder / HEARTBEATS / time).unlink(missing_ok=True)
+
+    @property
+    def rows(self) -> int:
+        """The rows of all completed writes."""
+        return sum(self._content(file)["rows"] for file in self._files(Action.WRITE, State.COMPLETED))
+
+    @property
+    def log_files(self) -> int:
+        """The log files that no completed compaction has merged."""
+        return len(self._written() - self._named_by(Action.COMPACTION, completed=True))
+
+    @property
+    def file_versions(self) -> int:
+        """The file versions that no completed clean has deleted."""
+        return len(self._made() - self._named_by(Action.CLEAN, completed=True))
+
+    def _written(self) -> set[str]:
+        return {file.time for file in self._files(Action.WRITE, State.COMPLETED)}
+
+    def _made(self) -> set[str]:
+        return {FIRST_VERSION} | {file.time for file in self._files(Action.COMPACTION, State.COMPLETED)}
+
+    def _named_by(self, action: Action, *, completed: bool = False) -> set[str]:
+        """Return what the plans of a service name: all of them, or the completed ones."""
+        done = {file.time for file in self._files(action, State.COMPLETED)}
+        plans = [file for file in self._files(action, State.REQUESTED) if not completed or file.time in done]
+        return {name for plan in plans for name in self._content(plan)["files"]}
+
+    def _plan(self, action: Action, files: Iterable[str], run: RunId | None) -> str | None:
+        named = list(files)
+        if not named:
+            return None
+        time = self._next_time()
+        self._add(time, action, State.REQUESTED, {"files": named, **({} if run is None else {"run": run})})
+        return time
+
+    def _complete(self, time: str, action: Action, content: Mapping[str, Any]) -> None:
+        if self._pending(time).state is not State.INFLIGHT:
+            raise PermanentError(f"instant {time} was never begun")
+        self._add(time, action, State.COMPLETED, content)
+        self.fall_silent(time)
+
+    def _pending(self, time: str) -> TimelineFile:
+        found = max((f for f in self._files() if f.time == time), key=lambda f: f.state, default=None)
+        if found is None or found.state is State.COMPLETED:
+            raise PermanentError(f"instant {time} is {'unknown' if found is None else 'completed'}")
+        return found
+
+    def _files(self, action: Action | None = None, state: State | None = None) -> list[TimelineFile]:
+        found = (parse(name) for name in sorted(os.listdir(self.folder / TIMELINE)))  # noqa: PTH208 - names only
+        return [f for f in found if f is not None and action in (None, f.action) and state in (None, f.state)]
+
+    def _path(self, file: TimelineFile) -> Path:
+        return self.folder / TIMELINE / file.name
+
+    def _content(self, file: TimelineFile) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self._path(file).read_bytes())
+        return content
+
+    def _next_time(self) -> str:
+        """Take the next instant: creating its file in `sequence` fails for all takers but one."""
+        folder = self.folder / SEQUENCE
+        while True:
+            time = f"{max((int(p.name) for p in folder.iterdir()), default=0) + 1:08d}"
+            try:
+                (folder / time).touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            return time
+
+    def _add(self, time: str, action: Action, state: State, content: Mapping[str, Any] | None = None) -> None:
+        path = self._path(TimelineFile(time=time, action=action, state=state))
+        try:
+            self._put(path, {"at": self._clock.now().isoformat(), **(content or {})})
+        except FileExistsError as error:
+            raise PermanentError(f"instant {time} is {state.name.lower()} already") from error
+
+    def _put(self, path: Path, content: Mapping[str, Any]) -> None:
+        """Let a whole file appear at `path`. Raises FileExistsError if there is one."""
+        scratch = self.folder / SCRATCH / uuid.uuid4().hex
+        scratch.write_text(json.dumps(content))
+        try:
+            path.hardlink_to(scratch)
+        finally:
+            scratch.unlink()
