@@ -1,0 +1,206 @@
+"""`lakewarden inspect`: the health of one Hudi table, for a person or as JSON. It needs no registered table."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import LakewardenError
+from lakewarden.planners.model.instant import Instant, Service, State
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.storage import canonical_location, storage_for
+
+_PLANNED = (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING, Service.CLEAN)
+_COUNTED = (Service.COMPACTION, Service.CLUSTERING, Service.CLEAN)
+_NEWEST = 10
+_FAILED = 2
+_COLOUR = {State.REQUESTED: "yellow", State.INFLIGHT: "cyan", State.COMPLETED: "green"}
+
+
+def inspect_path(
+    path: str | os.PathLike[str], *, as_json: bool, out: TextIO, err: TextIO, clock: Clock | None = None
+) -> int:
+    """Print the health of the Hudi table at `path` and return the exit code.
+
+    0: all of it was read. 2: a part of the metadata could not be read (what is known is printed), or there is no
+    Hudi table to read; either way with one line on `err` that says so.
+    """
+    now = (clock or SystemClock()).now()
+    text = os.fspath(path)
+    try:
+        location = canonical_location(text if ":/" in text else os.path.abspath(text))  # noqa: PTH100 - may be a URI
+        table = Table(id=TableId(location), format=HUDI.name, location=location)
+        view = HUDI.observe(table, storage_for(location), None, now=now).view
+    except LakewardenError as error:
+        _say(err, str(error))
+        return _FAILED
+    if as_json:
+        print(json.dumps(report(view), indent=2), file=out)
+    else:
+        Console(file=out, highlight=False).print(rendered(view, now))
+    if view.faults:
+        _say(err, f"a part of the metadata cannot be read: {'; '.join(view.faults)}")
+        return _FAILED
+    return 0
+
+
+def _say(err: TextIO, message: str) -> None:
+    print("lakewarden inspect:", " ".join(message.split()), file=err)
+
+
+def report(view: TableView) -> dict[str, Any]:
+    """Return what `inspect --json` prints. Times are as Hudi writes them, null where they are not known."""
+    instants = view.timeline.instants
+    return {
+        "format": HUDI.name,
+        "table_name": view.name,
+        "table_type": view.kind,
+        "table_version": int(view.version) if view.version.isdigit() else view.version,
+        "latest_instant": max((i.time for i in instants), default=None),
+        "instants": [
+            {"time": i.time, "action": i.action, "state": i.state.name, "completed_at": i.completed_time}
+            for i in instants
+        ],
+        "pending": {service.value: _pending(view.timeline.pending(service)) for service in _PLANNED},
+        "commits_since": {service.value: _commits_since(view, service) for service in _COUNTED},
+    }
+
+
+def _pending(plans: Sequence[Instant]) -> dict[str, Any]:
+    return {
+        "count": len(plans),
+        "first": plans[0].time if plans else None,
+        "instants": [plan.time for plan in plans],
+        "file_groups": _sum(None if plan.plan is None else plan.plan.file_groups for plan in plans),
+        "bytes": _sum(None if plan.plan is None else plan.plan.bytes for plan in plans),
+    }
+
+
+def _sum(parts: Iterable[int | None]) -> int | None:
+    """Return the sum; None where a part is not known."""
+    total = 0
+    for part in parts:
+        if part is None:
+            return None
+        total += part
+    return total
+
+
+def _commits_since(view: TableView, service: Service) -> int:
+    """Return 0 for a service that has no meaning on the table: compaction without log files."""
+    backlog = view.backlogs.get(service)
+    return 0 if backlog is None else backlog.commits
+
+
+def rendered(view: TableView, now: datetime) -> RenderableType:
+    """Return the report for a person."""
+    parts: list[RenderableType] = [_title(view), _indented(_timeline(view, now)), _indented(_services(view, now))]
+    if view.writers.in_flight:
+        parts += [Text("writes in flight", style="bold"), _indented(_writes(view, now))]
+    if view.hindrances:
+        parts += [Text("services would be held back", style="bold yellow")]
+        parts += [_indented(_reason(h.reason, h.remedy)) for h in view.hindrances]
+    for heading, style, texts in (
+        ("warnings", "bold yellow", view.warnings),
+        ("could not be read", "bold red", view.faults),
+    ):
+        if texts:
+            parts += [Text(heading, style=style), *(_indented(Text(text)) for text in texts)]
+    return Group(*parts)
+
+
+def _indented(part: RenderableType) -> Padding:
+    return Padding(part, (0, 0, 0, 2))
+
+
+def _title(view: TableView) -> Text:
+    title = Text(view.name, style="bold")
+    title.append(f"  {view.kind}, table version {view.version}\n", style="not bold")
+    return title.append(f"  {view.identity.location}\n", style="not bold dim")
+
+
+def _timeline(view: TableView, now: datetime) -> RenderableType:
+    instants = view.timeline.instants
+    if not instants:
+        return Text("the timeline is empty\n", style="dim")
+    grid = Grid(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for heading in ("instant", "action", "state", "requested", "took"):
+        grid.add_column(heading)
+    for i in instants[-_NEWEST:]:
+        took = "" if i.completed_at is None else _span((i.completed_at - i.requested_at).total_seconds())
+        state = Text(i.state.name.lower(), style=_COLOUR[i.state])
+        grid.add_row(i.time, i.action, state, f"{_span((now - i.requested_at).total_seconds())} ago", took)
+    hidden = len(instants) - _NEWEST
+    return Group(grid, Text(f"and {hidden} older\n" if hidden > 0 else "", style="dim"))
+
+
+def _services(view: TableView, now: datetime) -> RenderableType:
+    grid = Grid(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for heading in ("service", "commits since", "pending", "oldest", "file groups", "bytes"):
+        grid.add_column(heading, justify="left" if heading in ("service", "oldest") else "right")
+    for service in _PLANNED:
+        plans = view.timeline.pending(service)
+        backlog = view.backlogs.get(service)
+        if backlog is None and not plans:
+            continue
+        known = _pending(plans)
+        grid.add_row(
+            service.value,
+            "" if backlog is None else str(backlog.commits),
+            Text(str(len(plans)), style="yellow" if plans else "dim"),
+            f"{_span((now - plans[0].requested_at).total_seconds())} ago" if plans else "",
+            "" if not plans or known["file_groups"] is None else str(known["file_groups"]),
+            "" if not plans or known["bytes"] is None else _size(known["bytes"]),
+        )
+    return Group(grid, Text(""))
+
+
+def _writes(view: TableView, now: datetime) -> RenderableType:
+    lines = []
+    for write in view.writers.in_flight:
+        begun = f"{write.time}  begun {_span((now - write.requested_at).total_seconds())} ago, "
+        lines.append(Text(begun).append(_guard(write.guarded_until, now)))
+    return Group(*lines, Text(""))
+
+
+def _guard(until: datetime | None, now: datetime) -> Text:
+    if until is None:
+        return Text("no heartbeat", style="yellow")
+    left = (until - now).total_seconds()
+    if left > 0:
+        return Text(f"its heartbeat stands for another {_span(left)}", style="green")
+    return Text(f"its heartbeat ran out {_span(-left)} ago", style="red")
+
+
+def _reason(reason: str, remedy: str) -> Text:
+    return Text(f"{reason}\n").append(remedy + "\n", style="dim")
+
+
+def _span(seconds: float) -> str:
+    """Return a length of time to two units: `450ms`, `12s`, `3m 20s`, `2h 5m`, `4d 1h`."""
+    if abs(seconds) < 1:
+        return f"{round(seconds * 1000)}ms"
+    whole = int(seconds)
+    for unit, size, smaller, part in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
+        if abs(whole) >= size:
+            return f"{whole // size}{unit} {whole % size // part}{smaller}"
+    return f"{whole}s"
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
