@@ -24,15 +24,16 @@ def backlogs(
     done = [i for i in timeline.instants if not i.pending]
     commits = [i for i in done if Action(i.action).completed_as in _COMMITS]
     found = {
-        Service.CLUSTERING: _since(timeline, Service.CLUSTERING, commits, _requested),
-        Service.CLEAN: _since(timeline, Service.CLEAN, commits, _requested, up_to=cleaned_up_to),
+        Service.CLUSTERING: _since(timeline, (Service.CLUSTERING,), commits, _requested),
+        Service.CLEAN: _since(timeline, (Service.CLEAN,), commits, _requested, up_to=cleaned_up_to),
         Service.ARCHIVE: Backlog(commits=len(commits), commits_since_request=len(commits)),
     }
     if properties.merge_on_read:
         deltas = [i for i in commits if Action(i.action).completed_as is Action.DELTACOMMIT]
         ended = _completed if properties.layout is Layout.V2 else _requested
-        for service in (Service.COMPACTION, Service.LOG_COMPACTION):
-            found[service] = _since(timeline, service, deltas, ended)
+        both = (Service.COMPACTION, Service.LOG_COMPACTION)  # a compaction leaves nothing to log-compact
+        found[Service.COMPACTION] = _since(timeline, (Service.COMPACTION,), deltas, ended)
+        found[Service.LOG_COMPACTION] = _since(timeline, both, deltas, ended)
     return found
 
 
@@ -46,27 +47,26 @@ def _completed(instant: Instant) -> str:
 
 def _since(
     timeline: Timeline,
-    service: Service,
+    services: Sequence[Service],
     commits: Sequence[Instant],
     order: Callable[[Instant], str],
     *,
     up_to: str | None = None,
 ) -> Backlog:
-    """Count the commits that `order` puts after the service was last completed, and after it was last asked for."""
-    last = timeline.last_completed(service)
-    plans = [i for i in timeline.instants if i.stands_for is service]
-    serviced = "" if last is None else (up_to or last.time)
+    """Count the commits that `order` puts after the services were last completed, and after they were last asked
+    for. `up_to` is what the last completed one has seen, where it says so.
+    """
+    plans = [i for i in timeline.instants if i.stands_for in services]
+    done = [i for i in plans if not i.pending]
+    serviced = (up_to or done[-1].time) if done else ""
     asked = max(serviced, plans[-1].time) if plans and plans[-1].pending else serviced
+    first = _ended(commits[0]) if commits else None
     return Backlog(
         commits=sum(order(i) > serviced for i in commits),
         commits_since_request=sum(order(i) > asked for i in commits),
-        since=_ended(last) if last is not None else _first(commits),
-        since_request=plans[-1].requested_at if plans else _first(commits),
+        since=_ended(done[-1]) if done else first,
+        since_request=plans[-1].requested_at if plans else first,
     )
-
-
-def _first(commits: Sequence[Instant]) -> datetime | None:
-    return _ended(commits[0]) if commits else None
 
 
 def _ended(instant: Instant) -> datetime:

@@ -17,7 +17,11 @@ KNOWN_VERSIONS = frozenset({"6", "8", "9"})
 _NAME_THE_LOCK = """\
 name the lock that the table's writers use:
   options:
-    lock: {provider: zookeeper, url: "HOST:PORT", base_path: "/hudi", lock_key: "TABLE"}
+    lock:
+      provider: zookeeper
+      url: HOST:PORT
+      base_path: /PATH
+      lock_key: KEY
 or, if nobody writes to the table while it is served:
   options:
     writers: none"""

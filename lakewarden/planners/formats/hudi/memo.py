@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from lakewarden.planners.formats.hudi.payloads import UnreadableError, decode
+from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import PlanSize, RunId
 from lakewarden.planners.ports import FileEntry, Storage
@@ -57,7 +57,7 @@ class Reading:
             self.faults.append(f"{entry.name} went away while it was read")
         except (UnreadableError, PermanentError) as error:
             self.faults.append(f"{entry.name} cannot be read: {error}")
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except MALFORMED as error:
             self.faults.append(f"{entry.name} is not what Hudi writes: {type(error).__name__} {error}")
         else:
             self.kept[entry.name] = Remembered(size=entry.size, modified=entry.modified, fact=fact)

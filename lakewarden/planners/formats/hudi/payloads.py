@@ -12,6 +12,10 @@ import fastavro
 _AVRO = b"Obj\x01"
 
 
+MALFORMED = (KeyError, TypeError, AttributeError, ValueError)
+"""What taking a record apart raises if it is whole but not what Hudi writes."""
+
+
 class UnreadableError(Exception):
     """A payload that is half-written or damaged."""
 

@@ -1,0 +1,135 @@
+"""The deletion guard: what a clean would delete, held against everything that still needs it.
+
+Hudi's own planner keeps those files too. But a plan may have been made by another version or client, or before a
+plan or savepoint that was added since, and deleting is the only act without return: so the clean program asks
+again, immediately before it deletes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from lakewarden.planners.formats.hudi import plans
+from lakewarden.planners.formats.hudi.names import Action, InstantFiles, Layout, collapse
+from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
+from lakewarden.planners.formats.hudi.plans import DataFile, Plan
+from lakewarden.planners.formats.hudi.table_properties import read_table_properties
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError
+from lakewarden.planners.model.instant import State
+from lakewarden.planners.ports import FileEntry, Storage
+
+_T = TypeVar("_T")
+_LARGEST_PLAN = 2**30
+_COMPACTIONS = (Action.COMPACTION, Action.LOGCOMPACTION)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Need:
+    """Somebody (`compaction 2026...`, `savepoint 2026...`) who needs files to stay."""
+
+    by: str
+    files: frozenset[DataFile]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overlap:
+    """A file that the clean would delete although it is needed, and why."""
+
+    file: DataFile
+    reason: str
+
+
+def overlaps(clean: Plan, needs: Iterable[Need]) -> tuple[Overlap, ...]:
+    """Return every needed file that the clean would delete, by itself or with its whole partition. Pure.
+
+    A partition is deleted with all that lies below its folder; the partition `""` is the whole table.
+    """
+    doomed = {DataFile(_plain(file.partition), file.name) for file in clean.files}
+    folders = {_plain(partition) for partition in clean.partitions}
+    found = []
+    for need in needs:
+        for file in sorted(need.files):
+            partition = _plain(file.partition)
+            if DataFile(partition, file.name) in doomed:
+                found.append(Overlap(file=file, reason=f"{need.by} needs it"))
+            elif any(_lies_in(partition, folder) for folder in folders):
+                found.append(Overlap(file=file, reason=f"{need.by} needs it, and its partition would be deleted"))
+    return tuple(found)
+
+
+def _plain(partition: str) -> str:
+    return partition.strip("/")
+
+
+def _lies_in(partition: str, folder: str) -> bool:
+    return not folder or partition == folder or partition.startswith(f"{folder}/")
+
+
+def clean_overlaps(location: str, storage: Storage, *, instant: str) -> tuple[Overlap, ...]:
+    """Read the table's timeline anew and return the overlaps of its pending clean `instant`.
+
+    Raises TemporaryError if anything that matters cannot be read whole, or a savepoint or restore is in the making:
+    then nobody knows, and nothing may be deleted. PermanentError if the location holds no Hudi table.
+    """
+    properties = read_table_properties(location, storage)
+    timeline = _Timeline(folder=properties.timeline_folder, layout=properties.layout, storage=storage)
+    instants = timeline.instants()
+    return overlaps(timeline.clean(instants, instant), tuple(timeline.needs(instants)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Timeline:
+    """A timeline that is read whole or not at all."""
+
+    folder: str
+    layout: Layout
+    storage: Storage
+
+    def instants(self) -> Sequence[InstantFiles]:
+        try:
+            return collapse(self.storage.listing(self.folder), self.layout)
+        except FileNotFoundError as error:
+            raise TemporaryError(f"{self.folder} cannot be listed") from error
+
+    def clean(self, instants: Sequence[InstantFiles], time: str) -> Plan:
+        for one in instants:
+            if one.time == time and one.action is Action.CLEAN and one.state is not State.COMPLETED:
+                return self._read(one, one.requested, plans.clean_plan)
+        raise TemporaryError(f"clean {time} is not pending on the timeline")
+
+    def needs(self, instants: Sequence[InstantFiles]) -> Iterator[Need]:
+        for one in instants:
+            completed = one.state is State.COMPLETED
+            if one.action is Action.SAVEPOINT and completed:
+                yield Need(by=_who(one), files=self._read(one, one.completed, plans.savepointed_files))
+            elif one.action in (Action.SAVEPOINT, Action.RESTORE) and not completed:
+                raise TemporaryError(f"{_who(one)} is in flight: nobody knows yet which files it needs")
+            elif not completed and (plan := self._plan(one)) is not None:
+                yield Need(by=_who(one), files=plan.files)
+
+    def _plan(self, one: InstantFiles) -> Plan | None:
+        """Return the plan of a pending instant that reads files; None for writes and what reads none."""
+        if one.action in _COMPACTIONS:
+            return self._read(one, one.requested, plans.compaction_plan)
+        if one.action is Action.CLUSTERING:
+            return self._read(one, one.requested, plans.clustering_plan)
+        if one.action is Action.REPLACECOMMIT and self.layout is Layout.V1 and one.requested and one.requested.size:
+            return self._read(one, one.requested, plans.clustering_plan)
+        return None
+
+    def _read(self, one: InstantFiles, entry: FileEntry | None, what: Callable[[Mapping[str, Any]], _T]) -> _T:
+        if entry is None:
+            raise TemporaryError(f"the plan of {_who(one)} is gone")
+        try:
+            record = decode(self.storage.read(f"{self.folder}/{entry.name}", limit=_LARGEST_PLAN))
+            if record is None:
+                raise TemporaryError(f"{entry.name} is empty")
+            return what(record)
+        except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
+            raise TemporaryError(f"{entry.name} cannot be read: {error}") from error
+
+
+def _who(one: InstantFiles) -> str:
+    return f"{one.action} {one.time}"
