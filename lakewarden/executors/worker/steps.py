@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, assert_never
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, assert_never
 
 import structlog
 
@@ -21,61 +21,75 @@ from lakewarden.executors.contract import (
     Succeeded,
     Yielded,
 )
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
 
 log = structlog.get_logger(__name__)
 
-Ask = Callable[[Step, Plan | None], Granted | Refused]
+
+class Question(NamedTuple):
+    """The step a run asks leave for, and what it is going to do (None before planning)."""
+
+    step: Step
+    plan: Plan | None
+
+
+Climb = Generator[Question, Granted | Refused, Outcome]
+
+
+def carry_out(
+    program: Program, session: Any, assignment: Assignment, ask: Callable[[Step, Plan | None], Granted | Refused]
+) -> Outcome:
+    """Carry out one run and return how it ended. `ask` blocks until its step is granted or refused."""
+    ladder = climb(program, session, assignment)
+    question = next(ladder)
+    while True:
+        try:
+            question = ladder.send(ask(*question))
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+
+
+def climb(program: Program, session: Any, assignment: Assignment) -> Climb:
+    """Yield each question, take its permit, do the step; return the outcome, whatever is raised on the way.
+
+    A refusal leaves the program's bracket by an exception, so that a program can tell an abort from an ending.
+    """
+    step, committed = Step.PLAN, False
+    try:
+        _require((yield Question(Step.PLAN, None)))
+        with program.open(session, assignment) as steps:
+            plan = steps.plan()
+            if plan is None:
+                return NothingToDo(reason="the format found nothing to plan")
+            _require((yield Question(Step.EXECUTE, plan)))
+            step = Step.EXECUTE
+            steps.execute(plan)
+            _require((yield Question(Step.COMMIT, plan)))
+            step = Step.COMMIT
+            figures = steps.commit(plan)
+            committed = True
+        return Succeeded(figures=figures)
+    except _LeaveRefused as refused:
+        return Yielded(reason=str(refused))
+    except Exception as error:  # the edge of a run: whatever it was, it has an outcome
+        log.exception("a run failed", run=assignment.run, table=assignment.table, step=step)
+        return _failure(error, step=step, committed=committed)
 
 
 class _LeaveRefused(Exception):  # noqa: N818 - not an error: the way down the ladder, through the program's bracket
     """A permit was refused."""
 
 
-def carry_out(program: Program, session: Any, assignment: Assignment, ask: Ask) -> Outcome:
-    """Carry out one run and return how it ended: never an exception.
-
-    `ask` is called before each step and blocks until the step is granted or refused. A refusal leaves the program's
-    bracket by an exception, so that a program can tell an abort from an ending.
-    """
-    ladder = _Ladder(ask)
-    try:
-        with program.open(session, assignment) as steps:
-            ladder.ask(Step.PLAN, None)
-            plan = steps.plan()
-            if plan is None:
-                return NothingToDo(reason="the format found nothing to plan")
-            ladder.ask(Step.EXECUTE, plan)
-            steps.execute(plan)
-            ladder.ask(Step.COMMIT, plan)
-            figures = steps.commit(plan)
-            ladder.committed = True
-        return Succeeded(figures=figures)
-    except _LeaveRefused as refused:
-        return Yielded(reason=str(refused))
-    except Exception as error:  # the edge of a run: whatever it was, it has an outcome
-        log.exception("a run failed", run=assignment.run, table=assignment.table, step=ladder.step)
-        return _failure(error, step=ladder.step, committed=ladder.committed)
-
-
-class _Ladder:
-    """Where a run stands."""
-
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-        self.step = Step.PLAN
-        self.committed = False
-
-    def ask(self, step: Step, plan: Plan | None) -> None:
-        """Ask leave for `step`; raises _LeaveRefused."""
-        permit = self._ask(step, plan)
-        match permit:
-            case Granted():
-                self.step = step
-            case Refused(reason=reason):
-                raise _LeaveRefused(reason)
-            case _:
-                assert_never(permit)
+def _require(permit: Granted | Refused) -> None:
+    """Raise _LeaveRefused for a refusal."""
+    match permit:
+        case Granted():
+            return
+        case Refused(reason=reason):
+            raise _LeaveRefused(reason)
+        case _:
+            assert_never(permit)
 
 
 def _failure(error: Exception, *, step: Step, committed: bool) -> Failed:
@@ -85,12 +99,15 @@ def _failure(error: Exception, *, step: Step, committed: bool) -> Failed:
     may have come after the commit, and only the timeline can tell.
     """
     reason = str(error) or type(error).__name__
-    if committed or isinstance(error, UnknownError):
-        return Failed(kind=FailureKind.UNKNOWN, reason=reason, step=step)
-    if isinstance(error, TemporaryError):
-        return Failed(kind=FailureKind.TEMPORARY, reason=reason, step=step, delay=error.delay)
-    if isinstance(error, PermanentError):
-        return Failed(kind=FailureKind.PERMANENT, reason=reason, step=step)
-    if step is Step.COMMIT and not isinstance(error, LakewardenError):
-        return Failed(kind=FailureKind.UNKNOWN, reason=f"{type(error).__name__}: {reason}", step=step)
-    return Failed(kind=FailureKind.TEMPORARY, reason=f"{type(error).__name__}: {reason}", step=step)
+    match error:
+        case _ if committed:
+            return Failed(kind=FailureKind.UNKNOWN, reason=reason, step=step)
+        case UnknownError():
+            return Failed(kind=FailureKind.UNKNOWN, reason=reason, step=step)
+        case TemporaryError():
+            return Failed(kind=FailureKind.TEMPORARY, reason=reason, step=step, delay=error.delay)
+        case PermanentError():
+            return Failed(kind=FailureKind.PERMANENT, reason=reason, step=step)
+        case _:
+            kind = FailureKind.UNKNOWN if step is Step.COMMIT else FailureKind.TEMPORARY
+            return Failed(kind=kind, reason=f"{type(error).__name__}: {reason}", step=step)

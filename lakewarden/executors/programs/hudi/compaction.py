@@ -35,7 +35,7 @@ class Compaction:
         steps = CompactionSteps(client, assignment)
         try:
             yield steps
-        except BaseException:
+        except Exception:
             steps.abort()
             raise
         finally:
@@ -84,7 +84,7 @@ class CompactionSteps:
 
     def abort(self) -> None:
         """Step back. What was executed stays as it is, for the plan's next owner; only our claim on it ends."""
-        with _as_good_as_it_gets("step back from"):
+        with _as_good_as_it_gets("step back"):
             if self._executing is not None:
                 self._client.stop_heartbeat(self._executing)
             elif self._planned is not None and self._client.table_version < _PENDING_PLAN_IS_HARMLESS_FROM:
@@ -92,7 +92,7 @@ class CompactionSteps:
 
     def release(self) -> None:
         """Free what the run holds in the JVM."""
-        with _as_good_as_it_gets("let go of"):
+        with _as_good_as_it_gets("let go"):
             if self._statuses is not None:
                 self._statuses.unpersist()
             self._client.close()
@@ -105,4 +105,4 @@ def _as_good_as_it_gets(what: str) -> Iterator[None]:
         with translated(Step.EXECUTE):
             yield
     except LakewardenError as error:
-        log.warning(f"could not {what} a compaction in good order", reason=str(error))
+        log.warning("a way out of a compaction failed", what=what, reason=str(error))

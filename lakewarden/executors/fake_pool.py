@@ -1,0 +1,111 @@
+"""A session pool without processes, threads or Spark: it carries out runs of the fake format, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lakewarden.executors.contract import (
+    Asked,
+    Assignment,
+    Ended,
+    Granted,
+    Lost,
+    PoolEvent,
+    Program,
+    Refused,
+    Room,
+    RoomChanged,
+    Started,
+    Step,
+)
+from lakewarden.executors.programs.fake import FakeClean, FakeCompaction
+from lakewarden.executors.worker.steps import Climb, Question, climb
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import RunId, Service
+
+
+@dataclass(kw_only=True, slots=True)
+class _Standing:
+    """A run that stands at a question, and the step after which it is to die."""
+
+    ladder: Climb
+    question: Question
+    dies_after: Step | None = None
+
+
+class FakePool:
+    """Fulfils `contract.Pool` in the caller's thread: a step is taken inside `answer`, and told before it returns.
+
+    `kill` does what a dying worker does: the run is lost, and the table is left as the last step left it.
+    """
+
+    def __init__(self, *, slots: int = 1, clock: Clock | None = None) -> None:
+        self._slots = slots
+        self._programs: dict[Service, Program] = {
+            Service.COMPACTION: FakeCompaction(clock=clock),
+            Service.CLEAN: FakeClean(clock=clock),
+        }
+        self._runs: dict[RunId, _Standing] = {}
+        self._tell: Callable[[PoolEvent], None]  # given to start
+
+    def start(self, tell: Callable[[PoolEvent], None]) -> None:
+        """Be ready at once."""
+        self._tell = tell
+        self._tell(RoomChanged(reason=f"the fake pool is ready with {self._slots} slots"))
+
+    def room(self) -> Room:
+        """Return the slots."""
+        return Room(slots=self._slots, free=self._slots - len(self._runs))
+
+    def submit(self, assignment: Assignment) -> None:
+        """Take the run to its first question. Raises TemporaryError where there is no free slot."""
+        if not self.room().free:
+            raise TemporaryError("no free slot in the session pool")
+        ladder = climb(self._programs[assignment.service], None, assignment)
+        self._runs[assignment.run] = standing = _Standing(ladder=ladder, question=next(ladder))
+        self._tell(Started(run=assignment.run))
+        self._tell(_asked(assignment.run, standing))
+
+    def answer(self, run: RunId, step: Step, permit: Granted | Refused) -> None:
+        """Take the step, or step back. An answer for a run that is gone, or to another question, is ignored."""
+        standing = self._runs.get(run)
+        if standing is None or standing.question.step is not step:
+            return
+        said: Asked | Ended
+        try:
+            standing.question = standing.ladder.send(permit)
+            said = _asked(run, standing)
+        except StopIteration as end:
+            said = Ended(run=run, outcome=end.value)
+        if standing.dies_after is step:
+            self.kill(run)
+            return
+        if isinstance(said, Ended):
+            del self._runs[run]
+        self._tell(said)
+
+    def cancel(self, run: RunId, reason: str) -> None:
+        """Refuse the question the run stands at."""
+        if standing := self._runs.get(run):
+            self.answer(run, standing.question.step, Refused(reason=reason))
+
+    def kill(self, run: RunId, *, after: Step | None = None) -> None:
+        """Let the run's worker die: now, or once it has taken the step `after` and before it can say so."""
+        if after is not None:
+            self._runs[run].dies_after = after
+            return
+        standing = self._runs.pop(run)
+        standing.ladder.close()  # leaves the bracket by GeneratorExit, which no program takes for an abort
+        self._tell(Lost(run=run, reason="the fake worker was killed"))
+
+    def close(self) -> None:
+        """Lose every run."""
+        self._slots = 0
+        for run in list(self._runs):
+            self.kill(run)
+
+
+def _asked(run: RunId, standing: _Standing) -> Asked:
+    return Asked(run=run, step=standing.question.step, plan=standing.question.plan)

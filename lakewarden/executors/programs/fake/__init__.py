@@ -1,0 +1,88 @@
+"""The services of the fake format: a table of JSON files is compacted and cleaned without Spark."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, Plan, Steps
+from lakewarden.planners.formats.fake.options import FakeCleanOptions
+from lakewarden.planners.formats.fake.table import FakeTable
+from lakewarden.planners.model.clock import Clock
+
+
+class FakeCompaction:
+    """Compaction: planned, executed and committed apart, as Hudi's."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment) -> Iterator[Steps]:
+        """Open the table; an abort only lets the plan's heartbeat fall silent."""
+        steps = _CompactionSteps(FakeTable(Path(assignment.location), clock=self._clock), assignment)
+        try:
+            yield steps
+        except Exception:
+            steps.abort()
+            raise
+
+
+class FakeClean:
+    """Clean: its execution is joined with the commit, as Hudi's."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment) -> Iterator[Steps]:
+        """Open the table."""
+        yield _CleanSteps(FakeTable(Path(assignment.location), clock=self._clock), assignment)
+
+
+class _CompactionSteps:
+    def __init__(self, table: FakeTable, assignment: Assignment) -> None:
+        self._table = table
+        self._assignment = assignment
+        self._executing: str | None = None
+
+    def plan(self) -> Plan | None:
+        instant = self._assignment.instant or self._table.plan_compaction(run=self._assignment.run)
+        return None if instant is None else Plan(instant=instant)
+
+    def execute(self, plan: Plan) -> None:
+        self._table.start(plan.instant)
+        self._executing = plan.instant
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        merged = self._table.log_files
+        self._table.complete(plan.instant)
+        return {"log_files_merged": merged - self._table.log_files}
+
+    def abort(self) -> None:
+        if self._executing is not None:
+            self._table.fall_silent(self._executing)
+
+
+class _CleanSteps:
+    def __init__(self, table: FakeTable, assignment: Assignment) -> None:
+        self._table = table
+        self._assignment = assignment
+        self._retained = FakeCleanOptions.model_validate(dict(assignment.service_options)).versions_retained
+
+    def plan(self) -> Plan | None:
+        instant = self._assignment.instant
+        if instant is None:
+            instant = self._table.plan_clean(run=self._assignment.run, versions_retained=self._retained)
+        return None if instant is None else Plan(instant=instant)
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: a clean cannot be undone, so all of it waits for the commit's permit."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        versions = self._table.file_versions
+        self._table.start(plan.instant)
+        self._table.complete(plan.instant)
+        return {"files_deleted": versions - self._table.file_versions}

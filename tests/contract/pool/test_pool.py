@@ -1,0 +1,197 @@
+"""What every pool promises the daemon, whatever carries its runs out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakewarden.executors.contract import (
+    Asked,
+    Ended,
+    Failed,
+    FailureKind,
+    Granted,
+    Lost,
+    NothingToDo,
+    Refused,
+    Started,
+    Step,
+    Succeeded,
+    Yielded,
+)
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import RunId, Service
+
+if TYPE_CHECKING:
+    from tests.contract.pool.conftest import Harness
+
+
+def test_a_run_asks_leave_for_each_step_and_ends_once(harness: Harness) -> None:
+    """Started, three questions in order and one ending, which is the last thing told of the run."""
+    table = harness.table(writes=3)
+    run = harness.submit(table, "granted")
+
+    asked = harness.climb(run, to=Step.COMMIT)
+    assert table.log_files == 3  # executed, not committed
+    harness.pool.answer(run, Step.COMMIT, Granted())
+    ended = harness.next(Ended, run)
+
+    assert ended.outcome == Succeeded(figures={"log_files_merged": 3})
+    assert table.log_files == 0
+    plan = asked.plan
+    assert harness.of(run) == [
+        Started(run=run),
+        Asked(run=run, step=Step.PLAN, plan=None),
+        Asked(run=run, step=Step.EXECUTE, plan=plan),
+        Asked(run=run, step=Step.COMMIT, plan=plan),
+        ended,
+    ]
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_refused_step_is_not_taken(harness: Harness, step: Step) -> None:
+    """A run whose step is refused yields with the reason, and commits nothing."""
+    table = harness.table(writes=1)
+    run = harness.submit(table, f"refused-{step}")
+
+    harness.climb(run, to=step)
+    harness.pool.answer(run, step, Refused(reason="a writer is busy"))
+
+    assert harness.next(Ended, run).outcome == Yielded(reason="a writer is busy")
+    assert table.log_files == 1
+
+
+def test_a_refused_plan_changes_nothing(harness: Harness) -> None:
+    """Without leave to plan, the timeline is as it was."""
+    table = harness.table(writes=1)
+    before = sorted(path.name for path in table.folder.rglob("*"))
+    run = harness.submit(table, "unplanned")
+
+    harness.climb(run, to=Step.PLAN)
+    harness.pool.answer(run, Step.PLAN, Refused(reason="paused"))
+    harness.next(Ended, run)
+
+    assert sorted(path.name for path in table.folder.rglob("*")) == before
+
+
+def test_what_a_run_left_pending_is_taken_up_by_the_next(harness: Harness) -> None:
+    """A run assigned a pending instant completes that instant, and plans nothing of its own."""
+    table = harness.table(writes=2)
+    first = harness.submit(table, "leaves-it")
+    plan = harness.climb(first, to=Step.COMMIT).plan
+    harness.pool.answer(first, Step.COMMIT, Refused(reason="later"))
+    harness.next(Ended, first)
+    assert plan is not None
+
+    second = harness.submit(table, "takes-it-up", instant=plan.instant)
+    assert harness.climb(second, to=Step.COMMIT).plan == plan
+    harness.pool.answer(second, Step.COMMIT, Granted())
+
+    assert isinstance(harness.next(Ended, second).outcome, Succeeded)
+    assert table.log_files == 0
+
+
+def test_nothing_to_plan_is_a_good_ending(harness: Harness) -> None:
+    """A table without work ends the run after its first permit."""
+    run = harness.submit(harness.table(writes=0), "idle")
+
+    harness.climb(run, to=Step.PLAN)
+    harness.pool.answer(run, Step.PLAN, Granted())
+
+    assert isinstance(harness.next(Ended, run).outcome, NothingToDo)
+
+
+def test_an_error_of_the_program_ends_the_run_with_its_kind_and_step(harness: Harness) -> None:
+    """A permanent error in a step is told as such, with the step it happened in."""
+    run = harness.submit(harness.table(), "no-such-plan", instant="99999999")
+
+    harness.climb(run, to=Step.EXECUTE)
+    harness.pool.answer(run, Step.EXECUTE, Granted())
+    outcome = harness.next(Ended, run).outcome
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.kind, outcome.step) == (FailureKind.PERMANENT, Step.EXECUTE)
+    assert "99999999" in outcome.reason
+
+
+def test_answers_that_nobody_waits_for_are_ignored(harness: Harness) -> None:
+    """An answer for a run that is gone, or to a question that was not asked, changes nothing."""
+    table = harness.table(writes=1)
+    run = harness.submit(table, "asks-once")
+    harness.climb(run, to=Step.PLAN)
+
+    harness.pool.answer(RunId("never-seen"), Step.PLAN, Granted())
+    harness.pool.answer(run, Step.COMMIT, Granted())
+    harness.pool.answer(run, Step.PLAN, Granted())
+
+    assert harness.next(Asked, run).step is Step.EXECUTE
+    harness.pool.answer(run, Step.EXECUTE, Refused(reason="enough"))
+    harness.next(Ended, run)
+    harness.pool.answer(run, Step.EXECUTE, Granted())
+    assert table.log_files == 1
+
+
+def test_a_cancelled_run_yields(harness: Harness) -> None:
+    """A run that is cancelled while it stands at a question ends with the reason it was cancelled for."""
+    table = harness.table(writes=1)
+    run = harness.submit(table, "cancelled")
+    harness.climb(run, to=Step.COMMIT)
+
+    harness.pool.cancel(run, "the table is paused")
+    harness.pool.cancel(RunId("never-seen"), "nobody")
+
+    assert harness.next(Ended, run).outcome == Yielded(reason="the table is paused")
+    assert table.log_files == 1
+
+
+def test_a_full_pool_takes_no_more(harness: Harness) -> None:
+    """A run beyond the slots is refused with a TemporaryError, and a free slot takes one again."""
+    table = harness.table()
+    first = harness.submit(table, "first")
+    second = RunId("second")
+    harness.pool.submit(harness.assignment(table, "second", service=Service.CLEAN))
+    assert harness.pool.room().free == 0
+
+    with pytest.raises(TemporaryError, match="no free slot"):
+        harness.submit(table, "third")
+
+    for run in (first, second):
+        harness.climb(run, to=Step.PLAN)
+        harness.pool.answer(run, Step.PLAN, Refused(reason="enough"))
+        harness.next(Ended, run)
+    assert harness.pool.room().free == harness.pool.room().slots
+    assert harness.of(RunId("third")) == []
+
+
+def test_a_run_whose_worker_dies_is_lost_once_and_can_be_taken_up(harness: Harness) -> None:
+    """Lost is the last thing told of the run; the pool has room again, and another run finishes the plan."""
+    table = harness.table(writes=2)
+    run = harness.submit(table, "dies")
+    plan = harness.climb(run, to=Step.COMMIT).plan
+    assert plan is not None
+
+    harness.kill(run)
+    lost = harness.next(Lost, run)
+    harness.pool.answer(run, Step.COMMIT, Granted())
+    harness.until_room()
+
+    assert harness.of(run)[-1] == lost
+    assert table.log_files == 2
+    heir = harness.submit(table, "heir", instant=plan.instant)
+    harness.climb(heir, to=Step.COMMIT)
+    harness.pool.answer(heir, Step.COMMIT, Granted())
+    assert isinstance(harness.next(Ended, heir).outcome, Succeeded)
+    assert table.log_files == 0
+
+
+def test_closing_loses_what_is_running(harness: Harness) -> None:
+    """When close returns, every run is lost and there is no room. Comes last: the pool of the module is gone."""
+    run = harness.submit(harness.table(), "running")
+    harness.climb(run, to=Step.EXECUTE)
+
+    harness.pool.close()
+
+    assert isinstance(harness.of(run)[-1], Lost)
+    assert harness.pool.room().slots == 0
+    harness.pool.close()
