@@ -15,7 +15,8 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
     instant that is completed before it; below table version 8 a merely pending one is enough. So a compaction is
     planned between writes, and committed when the writes begun before its plan have ended. A write that began
     while we planned is found at `execute`: below version 8 it is endangered by the plan itself, which then has to
-    go. A clustering conflicts with whatever is being written. A clean takes only what nobody reads or writes.
+    go. A clustering conflicts with whatever is being written. A clean rolls back every pending write that shows no
+    heartbeat, so one that was begun a moment ago and has not shown its first yet is waited for.
     """
     writes = view.writers.in_flight
     match service, step:
@@ -27,6 +28,8 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
             return _begun_before(writes, instant)
         case Service.CLUSTERING, "commit":
             return writes
+        case Service.CLEAN, "commit":
+            return tuple(write for write in writes if write.guarded_until is None)
         case _:
             return ()
 

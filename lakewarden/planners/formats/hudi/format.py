@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from lakewarden.planners.formats.hudi.backlog import backlogs
 from lakewarden.planners.formats.hudi.endangered import endangered_writes
-from lakewarden.planners.formats.hudi.heartbeats import guarded_until
+from lakewarden.planners.formats.hudi.heartbeats import last_beats
 from lakewarden.planners.formats.hudi.hindrances import hindrances, warnings
 from lakewarden.planners.formats.hudi.identity import table_identity
 from lakewarden.planners.formats.hudi.memo import Reading
@@ -96,7 +96,7 @@ def _view(table: Table, properties: TableProperties, reading: Reading, now: date
     options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
     finding = _zone(table, options, properties, known)
     timeline = _timeline(table.location, storage, known, finding.zone)
-    found = hindrances(table, options, timeline, properties)
+    found = hindrances(table, options, timeline, properties, now=now)
     cleaned = cleaned_up_to(known, reading)
     return TableView(
         identity=table_identity(table.location, storage),
@@ -127,8 +127,8 @@ def _zone(table: Table, options: HudiTableOptions, properties: TableProperties, 
 
 def _timeline(location: str, storage: Storage, known: Sequence[Known], zone: tzinfo) -> Timeline:
     if all(one.files.state is State.COMPLETED for one in known):
-        return timeline_of(known, zone=zone, guards={})
-    return timeline_of(known, zone=zone, guards=guarded_until(_listing(f"{location}/{HOME}/.heartbeat", storage)))
+        return timeline_of(known, zone=zone, beats={})
+    return timeline_of(known, zone=zone, beats=last_beats(_listing(f"{location}/{HOME}/.heartbeat", storage)))
 
 
 def _listing(folder: str, storage: Storage) -> Sequence[FileEntry]:

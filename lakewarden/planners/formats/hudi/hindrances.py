@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions
 from lakewarden.planners.formats.hudi.table_properties import TableProperties
@@ -13,6 +14,9 @@ from lakewarden.planners.model.view import Hindrance
 
 KNOWN_VERSIONS = frozenset({"6", "8", "9"})
 """Table versions whose timeline we read and whose services were tried: Hudi 0.14 to 1.2."""
+
+_BEFORE_THE_FIRST_BEAT = timedelta(seconds=30)
+"""A write's first file and its first heartbeat come one after the other; until then a clean only waits."""
 
 _NAME_THE_LOCK = """\
 name the lock that the table's writers use:
@@ -28,7 +32,7 @@ or, if nobody writes to the table while it is served:
 
 
 def hindrances(
-    table: Table, options: HudiTableOptions, timeline: Timeline, properties: TableProperties
+    table: Table, options: HudiTableOptions, timeline: Timeline, properties: TableProperties, *, now: datetime
 ) -> Iterator[Hindrance]:
     """Yield what holds services back, the gravest first."""
     if properties.version not in KNOWN_VERSIONS:
@@ -45,7 +49,7 @@ def hindrances(
     if options.lock is None and options.writers == "live":
         yield Hindrance(reason="no lock is named that keeps us and the table's writers apart", remedy=_NAME_THE_LOCK)
     for write in timeline.writes_in_flight():
-        if write.guarded_until is None:
+        if write.guarded_until is None and now - write.requested_at > _BEFORE_THE_FIRST_BEAT:
             yield Hindrance(
                 services=frozenset({Service.CLEAN}),
                 reason=f"write {write.time} is in flight without a heartbeat: its writer is not LAZY, and a clean "

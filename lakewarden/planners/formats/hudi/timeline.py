@@ -8,6 +8,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from lakewarden.planners.formats.hudi import plans
+from lakewarden.planners.formats.hudi.heartbeats import guarded_until
 from lakewarden.planners.formats.hudi.memo import Fact, Reading
 from lakewarden.planners.formats.hudi.names import Action, InstantFiles, Layout
 from lakewarden.planners.formats.hudi.payloads import UnreadableError
@@ -140,12 +141,12 @@ def cleaned_up_to(known: Sequence[Known], reading: Reading) -> str | None:
     return None
 
 
-def timeline_of(known: Sequence[Known], *, zone: tzinfo, guards: Mapping[str, datetime]) -> Timeline:
+def timeline_of(known: Sequence[Known], *, zone: tzinfo, beats: Mapping[str, datetime]) -> Timeline:
     """Return the timeline, its times read in `zone`, with the heartbeats that guard what is pending."""
-    return Timeline(instants=tuple(_instant(one, zone, guards) for one in known))
+    return Timeline(instants=tuple(_instant(one, zone, beats) for one in known))
 
 
-def _instant(known: Known, zone: tzinfo, guards: Mapping[str, datetime]) -> Instant:
+def _instant(known: Known, zone: tzinfo, beats: Mapping[str, datetime]) -> Instant:
     files = known.files
     pending = files.state is not State.COMPLETED
     return Instant(
@@ -157,6 +158,6 @@ def _instant(known: Known, zone: tzinfo, guards: Mapping[str, datetime]) -> Inst
         completed_time=files.completed_time,
         completed_at=None if files.completed_time is None else to_utc(files.completed_time, zone),
         author=known.fact.author,
-        guarded_until=guards.get(files.time) if pending else None,
+        guarded_until=guarded_until(beats.get(files.time), ours=known.fact.author is not None) if pending else None,
         plan=known.fact.plan,
     )
