@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 
 from lakewarden.executors.contract import Program
 from lakewarden.executors.programs.fake import FakeClean, FakeCompaction
+from lakewarden.executors.programs.hudi.clean import Clean
 from lakewarden.executors.programs.hudi.compaction import Compaction
 from lakewarden.planners.model.instant import Service
 
 PROGRAMS: Mapping[tuple[str, Service], Callable[[], Program]] = {
     ("fake", Service.CLEAN): FakeClean,
     ("fake", Service.COMPACTION): FakeCompaction,
+    ("hudi", Service.CLEAN): Clean,
     ("hudi", Service.COMPACTION): Compaction,
 }

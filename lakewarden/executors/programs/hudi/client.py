@@ -52,6 +52,11 @@ class HudiClient:
         instant = self.java.scheduleTableService(option.of(self._java_map(extra_metadata)), service)
         return str(instant.get()) if instant.isPresent() else None
 
+    def set_failed_writes_policy(self, policy: str) -> None:
+        """Set what a clean does with writes that failed: `HoodieFailedWritesCleaningPolicy`, LAZY or NEVER."""
+        key = self._jvm.org.apache.hudi.config.HoodieCleanConfig.FAILED_WRITES_CLEANER_POLICY
+        self.java.getConfig().setValue(key, policy)
+
     def none(self) -> Any:
         """Return Hudi's empty Option."""
         return self._jvm.org.apache.hudi.common.util.Option.empty()

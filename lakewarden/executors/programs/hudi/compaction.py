@@ -12,9 +12,12 @@ from lakewarden.executors.contract import Assignment, Plan, Step, Steps
 from lakewarden.executors.programs.hudi import config
 from lakewarden.executors.programs.hudi.client import HudiClient
 from lakewarden.executors.programs.hudi.errors import translated
+from lakewarden.executors.programs.hudi.look import compaction_plan, look
 from lakewarden.planners.formats.hudi.options import CompactionOptions, HudiTableOptions
 from lakewarden.planners.formats.hudi.plans import RUN_KEY
-from lakewarden.planners.model.errors import LakewardenError
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError
+from lakewarden.planners.model.instant import Service
 
 log = structlog.get_logger(__name__)
 
@@ -25,6 +28,9 @@ _PENDING_PLAN_IS_HARMLESS_FROM = 8
 class Compaction:
     """The compaction program: fulfils `contract.Program`."""
 
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
     @contextlib.contextmanager
     def open(self, session: Any, assignment: Assignment) -> Iterator[Steps]:
         """Open the write client for one run. An abort deletes no data file and leaves the plan pending."""
@@ -32,7 +38,7 @@ class Compaction:
         service = CompactionOptions.model_validate(dict(assignment.service_options))
         with translated(Step.PLAN):
             client = HudiClient(session, assignment.location, options, config.for_compaction(service))
-        steps = CompactionSteps(client, assignment)
+        steps = CompactionSteps(client, assignment, options, self._clock)
         try:
             yield steps
         except Exception:
@@ -45,10 +51,12 @@ class Compaction:
 class CompactionSteps:
     """The three steps, and the two ways out."""
 
-    def __init__(self, client: HudiClient, assignment: Assignment) -> None:
+    def __init__(self, client: HudiClient, assignment: Assignment, options: HudiTableOptions, clock: Clock) -> None:
         self._client = client
         self._assignment = assignment
-        self._planned: str | None = None  # by this run, and not begun
+        self._options = options
+        self._clock = clock
+        self._planned: str | None = None  # a plan of ours that was not begun
         self._executing: str | None = None
         self._written: Any = None
         self._statuses: Any = None
@@ -60,8 +68,14 @@ class CompactionSteps:
         if instant is None:
             with translated(Step.PLAN):
                 instant = self._client.schedule("COMPACT", extra_metadata={RUN_KEY: self._assignment.run})
-            self._planned = instant
-        return None if instant is None else Plan(instant=instant)
+            if instant is None:
+                return None
+        timeline = look(self._assignment, self._options, now=self._clock.now()).timeline
+        pending = next((found for found in timeline.pending(Service.COMPACTION) if found.time == instant), None)
+        if pending is None:
+            raise TemporaryError(f"compaction {instant} is not pending on the timeline")
+        self._planned = instant if pending.author is not None else None
+        return compaction_plan(pending)
 
     def execute(self, plan: Plan) -> None:
         """Write the new base files without committing them.

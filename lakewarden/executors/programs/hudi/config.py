@@ -71,10 +71,9 @@ EXECUTOR_DEAD_AFTER = _HEARTBEAT * (_TOLERABLE_MISSES + 1)
 """How long the instant of a compaction of ours stays barred after its executor was killed. With Hudi's own default
 interval it would be two minutes."""
 
-_CLEAN_HEARTBEAT = timedelta(seconds=60)
-_CLEAN_TOLERABLE_MISSES = 15
-"""A clean also rolls back writes whose heartbeat it finds too old, judged by its own interval: 15 minutes is far
-beyond Hudi's default of two, so that a writer's long pause costs it nothing."""
+WRITER_DEAD_AFTER = timedelta(minutes=15)
+"""When a clean takes a write for failed, counted from its last heartbeat. Hudi judges by the interval of whoever
+cleans, by default two minutes: a writer that pauses for longer would be rolled back alive."""
 
 
 def client_settings(
@@ -117,7 +116,7 @@ def for_clean(options: CleanOptions) -> dict[str, str]:
         **{key: str(value) for key, value in retained.items() if value is not None},
         "hoodie.clean.trigger.strategy": "NUM_COMMITS",
         "hoodie.clean.max.commits": "1",
-        **_heartbeat(_CLEAN_HEARTBEAT, _CLEAN_TOLERABLE_MISSES),
+        **_heartbeat(WRITER_DEAD_AFTER / 15, 15),
     }
 
 

@@ -1,0 +1,48 @@
+"""The table's timeline, read without the JVM: what Hudi's client has planned, and what is in flight beside us."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from lakewarden.executors.contract import Assignment, Plan
+from lakewarden.planners.formats.hudi import HUDI, plans
+from lakewarden.planners.formats.hudi.names import Action, InstantFile, file_name
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
+from lakewarden.planners.formats.hudi.table_properties import read_table_properties
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import Instant, State
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.storage import storage_for
+
+
+def look(assignment: Assignment, options: HudiTableOptions, *, now: datetime) -> TableView:
+    """Return the table as it is now. Raises TemporaryError if it cannot be read whole."""
+    table = Table(id=assignment.table, format=HUDI.name, location=assignment.location, options=options)
+    view = HUDI.observe(table, storage_for(assignment.location), None, now=now).view
+    if view.faults:
+        raise TemporaryError(view.faults[0])
+    return view
+
+
+def compaction_plan(instant: Instant) -> Plan:
+    """Return a pending compaction's plan as the daemon is told it."""
+    size = instant.plan
+    return Plan(
+        instant=instant.time,
+        file_groups=None if size is None else size.file_groups,
+        bytes=None if size is None else size.bytes,
+    )
+
+
+def clean_plan(assignment: Assignment, instant: str) -> Plan:
+    """Return a pending clean's plan with the number of files it deletes. Raises TemporaryError if it is unreadable."""
+    storage = storage_for(assignment.location)
+    folder = read_table_properties(assignment.location, storage).timeline_folder
+    name = file_name(InstantFile(time=instant, action=Action.CLEAN, state=State.REQUESTED))
+    try:
+        plan = plans.clean_plan(decode(storage.read(f"{folder}/{name}")) or {})
+    except (FileNotFoundError, UnreadableError, *MALFORMED) as error:
+        raise TemporaryError(f"{name} cannot be read: {error}") from error
+    return Plan(instant=instant, file_groups=plan.size.file_groups, files_to_delete=len(plan.files))
