@@ -1,0 +1,295 @@
+"""What every format promises the rest of the house."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import RunId, Service, State
+from lakewarden.planners.model.timeline import Fate
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import Observation
+from lakewarden.planners.registry import FORMATS
+from lakewarden.planners.settings import Settings
+from lakewarden.planners.storage import storage_for
+from tests.contract.formats.lives import Life, observed, table_of
+
+Born = Callable[[], Life]
+SERVICES = (Service.COMPACTION, Service.CLEAN)
+HOUR = timedelta(hours=1)
+STEPS = st.lists(st.sampled_from(["write", "commit", "compact", "clean", "start", "complete", "beat", "wait"]))
+many = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+class Story:
+    """Steps of a table's life, with what is pending kept in mind."""
+
+    def __init__(self, life: Life) -> None:
+        self.life = life
+        self.writes: list[str] = []
+        self.plans: list[tuple[Service, str]] = []
+        self.started: list[tuple[Service, str]] = []
+
+    def take(self, step: str) -> bool:
+        """Take a step if it makes sense now; return whether the timeline has changed by it."""
+        match step:
+            case "write":
+                self.writes.append(self.life.begin_write())
+            case "commit" if self.writes:
+                self.life.commit_write(self.writes.pop(0))
+            case "compact":
+                self.plans.append((Service.COMPACTION, self.life.plan(Service.COMPACTION, RunId("run"))))
+            case "clean":
+                self.plans.append((Service.CLEAN, self.life.plan(Service.CLEAN)))
+            case "start" if self.plans:
+                self.started.append(self.plans.pop(0))
+                self.life.start(*self.started[-1])
+            case "complete" if self.started:
+                self.life.complete(*self.started.pop(0))
+            case "beat":
+                for time in (*self.writes, *(time for _, time in self.started)):
+                    self.life.beat(time)
+                return False
+            case _:
+                self.life.let_time_pass()
+                return False
+        return True
+
+
+def content(view: TableView) -> TableView:
+    """Return the view apart from when it was taken."""
+    return replace(view, observed_at=view.observed_at.min)
+
+
+def token(life: Life) -> str:
+    return life.format.token(table_of(life), storage_for(life.location))
+
+
+def settled(life: Life) -> Observation:
+    """Look when the last change is no longer young."""
+    life.let_time_pass()
+    return observed(life)
+
+
+@many
+@given(steps=STEPS)
+def test_a_token_is_equal_exactly_if_nothing_has_happened(born: Born, steps: list[str]) -> None:
+    """A step that changes the timeline changes the token, and no other does."""
+    story = Story(born())
+    for step in steps:
+        before = token(story.life)
+        changed = story.take(step)
+        assert (token(story.life) != before) == changed
+
+
+@many
+@given(steps=STEPS)
+def test_a_view_that_is_vouched_for_is_what_a_new_look_would_bring(born: Born, steps: list[str]) -> None:
+    """Whatever happens, a kept view is never behind the table, but for heartbeats that were renewed meanwhile."""
+    story = Story(born())
+    kept = observed(story.life)
+    for step in steps:
+        story.take(step)
+        fresh = observed(story.life)
+        if kept.vouched_for(token=token(story.life), now=story.life.clock.now()):
+            assert content(without_guards(kept.view)) == content(without_guards(fresh.view))
+        else:
+            kept = fresh
+
+
+def without_guards(view: TableView) -> TableView:
+    """Return the view without the heartbeats, whose renewal a kept view need not show before they run out."""
+    unguarded = [replace(i, guarded_until=None) for i in view.timeline.instants]
+    writers = replace(view.writers, in_flight=tuple(replace(i, guarded_until=None) for i in view.writers.in_flight))
+    return replace(view, timeline=replace(view.timeline, instants=tuple(unguarded)), writers=writers)
+
+
+@many
+@given(steps=STEPS)
+def test_reading_only_what_is_new_brings_the_same_view_as_reading_everything(born: Born, steps: list[str]) -> None:
+    """The memo is a saving and nothing else."""
+    story = Story(born())
+    previous = observed(story.life)
+    for step in steps:
+        story.take(step)
+        previous = observed(story.life, previous)
+        assert content(previous.view) == content(observed(story.life).view)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_plan_is_pending_until_it_is_completed(born: Born, service: Service) -> None:
+    """REQUESTED, INFLIGHT and COMPLETED are seen as such, and a completed plan is pending no more."""
+    life = born()
+    time = life.plan(service)
+    states = [observed(life).view.timeline.pending(service)[-1].state]
+    life.start(service, time)
+    states.append(observed(life).view.timeline.pending(service)[-1].state)
+    life.complete(service, time)
+    timeline = observed(life).view.timeline
+    last = timeline.last_completed(service)
+    assert states == [State.REQUESTED, State.INFLIGHT]
+    assert last is not None
+    assert (timeline.pending(service), last.time) == ((), time)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_withdrawn_plan_is_absent(born: Born, service: Service) -> None:
+    """What was taken off the timeline has the fate ABSENT."""
+    life = born()
+    time = life.plan(service)
+    before = observed(life)
+    life.withdraw(service, time)
+    after = observed(life, before).view.timeline
+    assert before.view.timeline.fate(run=RunId("r"), instant=time) is Fate.PENDING
+    assert after.fate(run=RunId("r"), instant=time) is Fate.ABSENT
+
+
+def test_a_run_that_died_before_it_told_us_its_instant_is_found_by_its_authorship(born: Born) -> None:
+    """A compaction plan carries the run that made it."""
+    life = born()
+    time = life.plan(Service.COMPACTION, RunId("run-7"))
+    found = observed(life).view.timeline.of_run(run=RunId("run-7"), instant=None)
+    assert found is not None
+    assert found.time == time
+
+
+def test_commits_pile_up_for_compaction_until_it_is_completed(born: Born) -> None:
+    """The backlog counts commits since the last completed compaction, and since the newest plan."""
+    life = born()
+    for _ in range(3):
+        life.commit_write(life.begin_write())
+    first = observed(life).view.backlogs[Service.COMPACTION]
+    time = life.plan(Service.COMPACTION)
+    life.commit_write(life.begin_write())
+    planned = observed(life).view.backlogs[Service.COMPACTION]
+    life.start(Service.COMPACTION, time)
+    life.complete(Service.COMPACTION, time)
+    done = observed(life).view.backlogs[Service.COMPACTION]
+    assert (first.commits, planned.commits_since_request, done.commits) == (3, 1, 1)
+    assert planned.commits >= 4
+
+
+def test_a_write_in_flight_is_guarded_by_its_heartbeat(born: Born) -> None:
+    """A writer's sign of life moves the time until which it is left alone."""
+    life = born()
+    time = life.begin_write()
+    first = observed(life).view.writers.in_flight[0]
+    life.let_time_pass()
+    life.beat(time)
+    second = observed(life).view.writers.in_flight[0]
+    assert first.guarded_until is not None
+    assert second.guarded_until is not None
+    assert second.guarded_until > first.guarded_until > life.clock.now() - HOUR
+
+
+def test_an_equal_token_does_not_vouch_beyond_a_heartbeat(born: Born) -> None:
+    """When the guard of something pending has run out, only a new look can tell whether it was renewed."""
+    life = born()
+    life.begin_write()
+    kept = settled(life)
+    guard = kept.view.writers.in_flight[0].guarded_until
+    assert guard is not None
+    assert kept.vouched_for(token=token(life), now=guard - timedelta(seconds=1))
+    assert not kept.vouched_for(token=token(life), now=guard)
+
+
+def test_a_change_as_young_as_the_storages_tick_is_not_vouched_for(born: Born) -> None:
+    """Another change within the same tick would leave the token as it is: such a view is not kept."""
+    life = born()
+    life.commit_write(life.begin_write())
+    young = observed(life)
+    assert not young.vouched_for(token=token(life), now=life.clock.now())
+    old = settled(life)
+    assert old.vouched_for(token=token(life), now=life.clock.now() + HOUR)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_half_written_plan_is_a_fault_and_no_error(born: Born, service: Service) -> None:
+    """What is known is shown, what cannot be read is named, and the view is not kept."""
+    life = born()
+    write = life.begin_write()
+    time = life.plan(service)
+    whole = settled(life)
+    life.damage(service, time)
+    life.let_time_pass()
+    damaged = observed(life, whole)
+    assert whole.view.faults == ()
+    assert len(damaged.view.faults) == 1
+    assert time in damaged.view.faults[0]
+    assert write in [i.time for i in damaged.view.timeline.instants]
+    assert not damaged.vouched_for(token=damaged.token, now=life.clock.now())
+
+
+def test_the_identity_survives_all_that_happens_to_the_table(born: Born) -> None:
+    """A table is the same one after writes and services, and for whoever looks anew."""
+    story = Story(born())
+    before = observed(story.life).view.identity
+    for step in ("write", "commit", "compact", "start", "complete", "clean", "wait"):
+        story.take(step)
+    assert observed(story.life).view.identity == before
+
+
+def test_a_table_that_was_dropped_and_made_again_is_another(born: Born) -> None:
+    """Leases and pauses of the old table do not pass to the new one."""
+    life = born()
+    before = observed(life)
+    life.make_again()
+    assert observed(life, before).view.identity != before.view.identity
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_place_without_a_table_is_a_permanent_error(name: str, tmp_path: Path) -> None:
+    """Neither a missing folder, nor an empty one, nor a file is taken for a table."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    for place in ("missing", "empty", "file"):
+        location = str(tmp_path / place)
+        life = type("Nowhere", (), {"format": FORMATS[name], "location": location, "locked": Settings()})
+        table = table_of(life)  # type: ignore[arg-type]
+        with pytest.raises(PermanentError, match=place):
+            FORMATS[name].token(table, storage_for(location))
+
+
+def test_a_compaction_is_planned_between_writes_and_committed_after_the_older_ones(born: Born) -> None:
+    """Writes in flight are endangered by a plan, and by the commit of a plan made after they began."""
+    life = born()
+    older = life.begin_write()
+    time = life.plan(Service.COMPACTION)
+    life.begin_write()
+    view = observed(life).view
+    endangered = life.format.endangered
+    assert len(endangered(view, Service.COMPACTION, step="plan", instant=None)) == 2
+    assert [w.time for w in endangered(view, Service.COMPACTION, step="commit", instant=time)] == [older]
+    assert endangered(view, Service.CLEAN, step="commit", instant=None) == ()
+
+
+def test_a_table_without_a_lock_is_hindered_and_says_what_to_set(born: Born) -> None:
+    """Beside writers nothing runs without a lock that both sides name."""
+    life = born()
+    hindrances = observed(life, options=life.unlocked).view.hindrances
+    unlocked = next(h for h in hindrances if "lock" in h.reason)
+    assert all(unlocked.concerns(service) for service in SERVICES)
+    assert unlocked.remedy
+    assert not any("lock" in h.reason for h in observed(life).view.hindrances)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_supported_service_has_options_of_its_own(name: str) -> None:
+    """Configuration is checked against these types, so each format must declare them."""
+    declared = FORMATS[name].services
+    assert FORMATS[name].name == name
+    assert set(SERVICES) <= set(declared)
+    assert all(issubclass(options, Settings) for options in (FORMATS[name].table_options, *declared.values()))
+
+
+def test_every_supported_service_has_a_backlog(born: Born) -> None:
+    """What can be configured can be decided on."""
+    life = born()
+    assert set(life.format.services) <= set(observed(life).view.backlogs)
