@@ -44,12 +44,12 @@ def translated(step: Step) -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as error:
-        raise _meaning(_causes(error.java_exception), step) from error
+        raise meaning(_causes(error.java_exception), step) from error
     except (Py4JError, OSError) as error:  # the JVM is gone, or the way to it
         raise UnknownError(f"the JVM cannot be reached: {error}") from error
 
 
-def _meaning(causes: list[str], step: Step) -> LakewardenError:
+def meaning(causes: list[str], step: Step) -> LakewardenError:
     """Return the error that a chain of Java exceptions, outermost first, stands for."""
     everything = "\n".join(causes)
     message = _for_people(causes)

@@ -1,0 +1,153 @@
+"""The programs against the formats, and the settings of Hudi's write client."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.executors.contract import Step
+from lakewarden.executors.programs import PROGRAMS
+from lakewarden.executors.programs.hudi import config
+from lakewarden.executors.programs.hudi.errors import meaning
+from lakewarden.planners.formats.hudi.options import (
+    CleanOptions,
+    CleanPolicy,
+    CompactionOptions,
+    FilesystemLock,
+    HudiTableOptions,
+    ZookeeperLock,
+)
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
+from lakewarden.planners.registry import FORMATS
+
+PROPERTIES = {
+    "hoodie.table.name": "orders",
+    "hoodie.table.version": "8",
+    "hoodie.table.recordkey.fields": "id",
+    "hoodie.table.metadata.partitions": "files,record_index",
+}
+ZOOKEEPER = HudiTableOptions(
+    lock=ZookeeperLock(provider="zookeeper", url="zk:2181", base_path="/hudi", lock_key="orders")
+)
+
+
+def test_every_service_of_every_format_has_its_program() -> None:
+    """What a format can plan, a worker can carry out; and nothing else is registered."""
+    promised = {(one.name, service) for one in FORMATS.values() for service in one.services}
+
+    assert set(PROGRAMS) == promised
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}))), st.text()
+    )
+)
+def test_nobody_overrides_what_guards_the_table(conf: dict[str, str]) -> None:
+    """Whatever a user configures, the table's properties and our own settings stand."""
+    options = ZOOKEEPER.model_copy(update={"conf": {**conf, "hoodie.parquet.max.file.size": "1"}})
+
+    settings = config.client_settings(PROPERTIES, options=options, service={})
+
+    assert settings.pop("hoodie.parquet.max.file.size") == "1"
+    assert settings == config.client_settings(PROPERTIES, options=ZOOKEEPER, service={})
+
+
+@given(st.sets(st.sampled_from(["files", "column_stats", "partition_stats", "bloom_filters", "record_index"])))
+def test_the_indexes_are_those_the_table_has(partitions: set[str]) -> None:
+    """An index is on if and only if the table has it, or is building it."""
+    properties = {
+        **PROPERTIES,
+        "hoodie.table.metadata.partitions": ",".join(sorted(partitions - {"record_index"})),
+        "hoodie.table.metadata.partitions.inflight": ",".join(partitions & {"record_index"}),
+    }
+
+    settings = config.client_settings(properties, options=ZOOKEEPER, service={})
+
+    assert settings["hoodie.metadata.enable"] == str(bool(partitions)).lower()
+    for index, key in {
+        "column_stats": "hoodie.metadata.index.column.stats.enable",
+        "partition_stats": "hoodie.metadata.index.partition.stats.enable",
+        "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
+        "record_index": "hoodie.metadata.record.index.enable",
+    }.items():
+        assert settings[key] == str(index in partitions).lower()
+
+
+def test_a_service_never_changes_the_tables_version() -> None:
+    """The client writes the version the table has, and upgrades nothing."""
+    settings = config.client_settings(PROPERTIES, options=ZOOKEEPER, service={})
+
+    assert settings["hoodie.write.table.version"] == "8"
+    assert settings["hoodie.write.auto.upgrade"] == "false"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ZOOKEEPER,
+        HudiTableOptions(lock=FilesystemLock(provider="filesystem")),
+        HudiTableOptions(writers="none"),
+    ],
+)
+def test_there_is_always_a_lock_that_holds_between_processes(options: HudiTableOptions) -> None:
+    """Even where nobody else writes our own workers exclude each other, and never by an in-process lock."""
+    settings = config.client_settings(PROPERTIES, options=options, service={})
+
+    assert settings["hoodie.write.concurrency.mode"] == "optimistic_concurrency_control"
+    assert settings["hoodie.write.lock.provider"].rsplit(".", 1)[1] in (
+        "ZookeeperBasedLockProvider",
+        "FileSystemBasedLockProvider",
+    )
+
+
+def test_service_options_become_hudis_keys() -> None:
+    """Each option reaches Hudi under its key; what is not set stays Hudi's default."""
+    assert config.for_compaction(CompactionOptions(target_io_mb=7))["hoodie.compaction.target.io"] == "7"
+    clean = config.for_clean(CleanOptions(policy=CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=2))
+    assert clean["hoodie.cleaner.policy"] == "KEEP_LATEST_FILE_VERSIONS"
+    assert clean["hoodie.cleaner.fileversions.retained"] == "2"
+    assert "hoodie.cleaner.commits.retained" not in clean
+
+
+@pytest.mark.parametrize(
+    ("causes", "step", "kind"),
+    [
+        (
+            ["x.HoodieLockException: Cannot execute instant 1 due to heartbeat by concurrent writer/job"],
+            Step.EXECUTE,
+            TemporaryError,
+        ),
+        (["x.HoodieException: commit", "x.HoodieWriteConflictException: overlap"], Step.COMMIT, TemporaryError),
+        (["x.HoodieLockException: Unable to acquire the lock. Current lock owner"], Step.COMMIT, TemporaryError),
+        (["x.HoodieLockException: Unable to release the lock"], Step.COMMIT, UnknownError),
+        (["x.TableNotFoundException: Hoodie table not found in path"], Step.PLAN, PermanentError),
+        (["x.HoodieIOException: disk full"], Step.EXECUTE, TemporaryError),
+        (["x.HoodieIOException: disk full"], Step.COMMIT, UnknownError),
+    ],
+)
+def test_a_java_exception_means_what_the_daemon_does_next(
+    causes: list[str], step: Step, kind: type[LakewardenError]
+) -> None:
+    """In the commit step only what Hudi raises before it completes an instant is believed to be harmless."""
+    assert type(meaning(causes, step)) is kind
+
+
+def test_a_dead_executors_heartbeat_is_waited_out() -> None:
+    """The delay is as long as our own compaction's heartbeat can outlive it."""
+    causes = ["x.HoodieLockException: Cannot execute instant 1 due to heartbeat by concurrent writer/job"]
+
+    error = meaning(causes, Step.EXECUTE)
+
+    assert isinstance(error, TemporaryError)
+    assert error.delay == config.EXECUTOR_DEAD_AFTER == timedelta(seconds=15)
+
+
+def test_people_read_no_stack_and_no_packages() -> None:
+    """The message is the outermost and the innermost exception, one line each."""
+    causes = ["org.apache.HoodieException: Failed\n\tat a.b", "a.Middle: m", "java.io.IOException: No space left"]
+
+    assert str(meaning(causes, Step.EXECUTE)) == "HoodieException: Failed <- IOException: No space left"

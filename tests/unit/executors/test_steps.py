@@ -1,0 +1,165 @@
+"""The ladder of plan, execute and commit, climbed by a program written out by hand."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.executors.contract import (
+    Assignment,
+    Failed,
+    FailureKind,
+    Granted,
+    NothingToDo,
+    Plan,
+    Refused,
+    Step,
+    Steps,
+    Succeeded,
+    Yielded,
+)
+from lakewarden.executors.worker.steps import carry_out
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import TableId
+
+PLAN = Plan(instant="20260101000000000", file_groups=3)
+ASSIGNMENT = Assignment(
+    run=RunId("run-1"), epoch=1, table=TableId("t"), format="f", location="/t", service=Service.COMPACTION
+)
+
+
+class Written:
+    """A program that writes down what is done with it, and fails where it is told to."""
+
+    def __init__(self, *, fails: Mapping[str, Exception] | None = None, plan: Plan | None = PLAN) -> None:
+        self.done: list[str] = []
+        self._fails = fails or {}
+        self._plan = plan
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment) -> Iterator[Steps]:
+        self._do("open")
+        try:
+            yield self
+        except Exception:
+            self.done.append("abort")
+            raise
+        finally:
+            self._do("close")
+
+    def plan(self) -> Plan | None:
+        self._do("plan")
+        return self._plan
+
+    def execute(self, plan: Plan) -> None:
+        self._do("execute")
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        self._do("commit")
+        return {"files": 3}
+
+    def _do(self, what: str) -> None:
+        self.done.append(what)
+        if what in self._fails:
+            raise self._fails[what]
+
+
+def _grant_all(step: Step, plan: Plan | None) -> Granted | Refused:
+    return Granted()
+
+
+def test_every_step_comes_after_its_permit() -> None:
+    """Questions and steps alternate, and the plan is told from the second question on."""
+    program = Written()
+
+    def ask(step: Step, plan: Plan | None) -> Granted | Refused:
+        program.done.append(f"ask {step} {plan.instant if plan else None}")
+        return Granted()
+
+    assert carry_out(program, None, ASSIGNMENT, ask) == Succeeded(figures={"files": 3})
+    assert program.done == [
+        "ask plan None",
+        "open",
+        "plan",
+        f"ask execute {PLAN.instant}",
+        "execute",
+        f"ask commit {PLAN.instant}",
+        "commit",
+        "close",
+    ]
+
+
+def test_without_a_plan_there_is_nothing_to_do() -> None:
+    """A program that plans nothing is asked for nothing more."""
+    program = Written(plan=None)
+
+    assert isinstance(carry_out(program, None, ASSIGNMENT, _grant_all), NothingToDo)
+    assert program.done == ["open", "plan", "close"]
+
+
+@given(refused=st.sampled_from(Step), failing=st.sampled_from(["open", "plan", "execute", "commit", "close"]))
+def test_nothing_after_a_refusal_is_done(refused: Step, failing: str) -> None:
+    """Whatever would fail, a refused step and those after it are never taken, and what was opened is closed."""
+    program = Written(fails={failing: TemporaryError("no")})
+
+    carry_out(program, None, ASSIGNMENT, lambda s, p: Refused(reason="no") if s is refused else Granted())
+
+    taken = [step for step in program.done if step in list(Step)]
+    assert taken == list(Step)[: len(taken)]
+    assert refused not in taken
+    assert program.done.count("close") == program.done.count("open") - (failing == "open" and "open" in program.done)
+
+
+def test_a_refusal_aborts_and_yields_with_its_reason() -> None:
+    """The program learns of the refusal before it is closed, and the outcome says why."""
+    program = Written()
+
+    outcome = carry_out(
+        program, None, ASSIGNMENT, lambda s, p: Refused(reason="a writer is busy") if s is Step.COMMIT else Granted()
+    )
+
+    assert outcome == Yielded(reason="a writer is busy")
+    assert program.done == ["open", "plan", "execute", "abort", "close"]
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "expected"),
+    [
+        ("open", PermanentError("no table"), (FailureKind.PERMANENT, Step.PLAN)),
+        ("plan", TemporaryError("lock"), (FailureKind.TEMPORARY, Step.PLAN)),
+        ("plan", ValueError("a bug"), (FailureKind.TEMPORARY, Step.PLAN)),
+        ("execute", UnknownError("JVM gone"), (FailureKind.UNKNOWN, Step.EXECUTE)),
+        ("execute", OSError("disk"), (FailureKind.TEMPORARY, Step.EXECUTE)),
+        ("commit", TemporaryError("a conflict, before the commit"), (FailureKind.TEMPORARY, Step.COMMIT)),
+        ("commit", PermanentError("a guard, before the commit"), (FailureKind.PERMANENT, Step.COMMIT)),
+        ("commit", UnknownError("cut off"), (FailureKind.UNKNOWN, Step.COMMIT)),
+        ("commit", OSError("who knows when"), (FailureKind.UNKNOWN, Step.COMMIT)),
+        ("close", TemporaryError("after the commit"), (FailureKind.UNKNOWN, Step.COMMIT)),
+    ],
+)
+def test_an_error_ends_the_run_by_what_the_daemon_does_next(
+    where: str, error: Exception, expected: tuple[FailureKind, Step]
+) -> None:
+    """After the commit was granted, what is not clearly "not committed" is unknown."""
+    outcome = carry_out(Written(fails={where: error}), None, ASSIGNMENT, _grant_all)
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.kind, outcome.step) == expected
+    assert str(error) in outcome.reason
+
+
+def test_a_temporary_failure_says_when_to_try_again() -> None:
+    """The error's delay is the outcome's."""
+    error = TemporaryError("guarded", delay=timedelta(seconds=15))
+
+    outcome = carry_out(Written(fails={"execute": error}), None, ASSIGNMENT, _grant_all)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.delay == timedelta(seconds=15)

@@ -1,0 +1,87 @@
+"""When a worker has to be killed, and when it is started again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from lakewarden.executors.profile import SparkProfile
+from lakewarden.executors.supervision import Backoff, Watch
+from lakewarden.planners.model.clock import ManualClock
+from lakewarden.planners.model.instant import RunId
+
+RUN = RunId("run-1")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def watch(clock: ManualClock) -> Watch:
+    profile = SparkProfile(start_within="120s", hung_after="60s", cancel_grace="30s")
+    return Watch(profile, started=clock.monotonic())
+
+
+def _after(clock: ManualClock, seconds: float) -> float:
+    clock.advance(timedelta(seconds=seconds))
+    return clock.monotonic()
+
+
+def test_a_worker_may_take_its_time_to_start_but_not_for_ever(watch: Watch, clock: ManualClock) -> None:
+    """Until its session is up, only `start_within` counts."""
+    assert watch.fault(_after(clock, 119)) is None
+    assert watch.fault(_after(clock, 2)) == "its session was not up within 120 s"
+
+
+def test_a_worker_whose_jvm_does_not_answer_is_hung(watch: Watch, clock: ManualClock) -> None:
+    """Every proof of life buys another `hung_after`."""
+    watch.proof_of_life(clock.monotonic())
+    watch.proof_of_life(_after(clock, 59))
+    assert watch.fault(_after(clock, 59)) is None
+    assert watch.fault(_after(clock, 2)) == "its JVM has not answered for 60 s"
+
+
+def test_a_step_that_outlives_its_permit_ends_its_worker(watch: Watch, clock: ManualClock) -> None:
+    """However well the JVM answers, the permit's end is the step's end."""
+    watch.permit_expires(RUN, clock.monotonic() + 100)
+    watch.proof_of_life(_after(clock, 99))
+    assert watch.fault(clock.monotonic()) is None
+    watch.proof_of_life(_after(clock, 2))
+    assert watch.fault(clock.monotonic()) == "the permit of run run-1 has expired"
+
+
+@pytest.mark.parametrize("release", [Watch.step_ended, Watch.run_ended])
+def test_a_step_that_ended_in_time_is_not_held_against_its_worker(
+    watch: Watch, clock: ManualClock, release: Callable[[Watch, RunId], None]
+) -> None:
+    """A permit's end means nothing once its step is over."""
+    watch.permit_expires(RUN, clock.monotonic() + 10)
+    release(watch, RUN)
+    watch.proof_of_life(_after(clock, 50))
+
+    assert watch.fault(clock.monotonic()) is None
+
+
+def test_a_cancelled_run_has_one_grace_whatever_it_does(watch: Watch, clock: ManualClock) -> None:
+    """Neither a second cancel nor another step lengthens the grace of a cancelled run; only its end stops the clock."""
+    watch.cancelled(RUN, clock.monotonic())
+    watch.cancelled(RUN, _after(clock, 20))
+    watch.step_ended(RUN)
+    watch.proof_of_life(_after(clock, 11))
+    assert watch.fault(clock.monotonic()) == "run run-1 was cancelled and has not ended within its grace"
+
+    watch.run_ended(RUN)
+    assert watch.fault(clock.monotonic()) is None
+
+
+def test_the_first_death_is_forgiven_and_the_next_ones_cost_more_and_more() -> None:
+    """Restarts come at once, then 1, 2, 4 ... seconds apart, at most a minute, until a worker has worked again."""
+    backoff = Backoff()
+
+    assert [backoff.after_death().total_seconds() for _ in range(9)] == [0, 1, 2, 4, 8, 16, 32, 60, 60]
+    backoff.worked()
+    assert backoff.after_death() == timedelta(0)
