@@ -1,0 +1,134 @@
+"""What we read of real tables is what Hudi itself says of them (made by tests/fixtures/hudi/generate.py)."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi.guard import clean_overlaps
+from lakewarden.planners.formats.hudi.names import Action
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.model.instant import Deed, Service
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.storage import storage_for
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "hudi"
+NAMES = sorted(path.stem for path in FIXTURES.glob("*.zip"))
+MERGE_ON_READ = [name for name in NAMES if name.startswith("mor")]
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    """Unpack a fixture with the modification times of its files."""
+    with zipfile.ZipFile(FIXTURES / f"{name}.zip") as archive:
+        archive.extractall(folder)
+        for entry in sorted(archive.infolist(), key=lambda e: e.filename, reverse=True):
+            written = datetime(*entry.date_time, tzinfo=UTC).timestamp()
+            os.utime(folder / entry.filename, (written, written))
+    return folder
+
+
+def says(name: str) -> Any:
+    return json.loads((FIXTURES / f"{name}.json").read_text())
+
+
+def view_of(folder: Path, **options: Any) -> TableView:
+    table = Table(
+        id=TableId("trips"), format="hudi", location=str(folder), options=HudiTableOptions(writers="none", **options)
+    )
+    return HUDI.observe(table, storage_for(table.location), None, now=datetime.now(UTC)).view
+
+
+def test_there_is_a_table_of_every_version_and_type() -> None:
+    """Nothing below passes because there was nothing to compare."""
+    assert [f"{kind}_v{version}" for kind in ("cow", "mor") for version in (6, 8, 9)] == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_instants_are_hudis_own(name: str, tmp_path: Path) -> None:
+    """Requested time, action, state and completion time of every instant, in the same order."""
+    ours = [
+        {
+            "time": i.time,
+            "action": i.action if i.pending else Action(i.action).completed_as.value,
+            "state": i.state.name,
+            "completed_at": i.completed_time,
+        }
+        for i in view_of(unpacked(name, tmp_path)).timeline.instants
+    ]
+    assert ours == says(name)["instants"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_real_table_is_read_without_faults_and_its_zone_is_proved(name: str, tmp_path: Path) -> None:
+    """Nothing holds services back on a table that nobody writes to."""
+    view = view_of(unpacked(name, tmp_path))
+    assert (view.faults, view.hindrances) == ((), ())
+    assert (view.name, view.version) == ("trips", name[-1])
+
+
+@pytest.mark.parametrize("name", MERGE_ON_READ)
+def test_pending_compactions_are_as_large_as_hudi_says(name: str, tmp_path: Path) -> None:
+    """File groups and log bytes of every pending plan, and the run that made it."""
+    pending = view_of(unpacked(name, tmp_path)).timeline.pending(Service.COMPACTION)
+    ours = [
+        {"time": p.time, "file_groups": p.plan and p.plan.file_groups, "bytes": p.plan and p.plan.bytes}
+        for p in pending
+    ]
+    assert ours == says(name)["pending_compactions"]
+    assert [p.author for p in pending] == ["run-compaction-7"]
+
+
+@pytest.mark.parametrize("name", MERGE_ON_READ)
+def test_commits_since_the_last_service_are_counted_as_hudi_counts(name: str, tmp_path: Path) -> None:
+    """The last compaction is followed by two completed writes; the first clustering and clean by more."""
+    backlogs = view_of(unpacked(name, tmp_path)).backlogs
+    assert backlogs[Service.COMPACTION].commits == says(name)["delta_commits_since_compaction"] == 2
+    assert backlogs[Service.COMPACTION].commits_since_request == 1
+    assert (backlogs[Service.CLUSTERING].commits, backlogs[Service.CLEAN].commits) == (6, 7)
+
+
+@pytest.mark.parametrize("name", MERGE_ON_READ)
+def test_one_of_everything_is_seen(name: str, tmp_path: Path) -> None:
+    """Clustering is told from a write also where both are replacecommits, and a savepoint from the commit it saves."""
+    timeline = view_of(unpacked(name, tmp_path)).timeline
+    kinds = [service for service in Service if timeline.last_completed(service)]
+    assert kinds == [Service.COMPACTION, Service.CLUSTERING, Service.CLEAN]
+    assert [len(timeline.pending(s)) for s in kinds] == [1, 1, 1]
+    assert timeline.last_completed(Deed.SAVEPOINT) is not None
+    assert len(timeline.writes_in_flight()) == 1
+
+
+@pytest.mark.parametrize("name", MERGE_ON_READ)
+def test_hudis_own_clean_plan_passes_the_guard(name: str, tmp_path: Path) -> None:
+    """What Hudi planned beside a savepoint and pending plans overlaps with none of them."""
+    folder = unpacked(name, tmp_path)
+    (clean,) = view_of(folder).timeline.pending(Service.CLEAN)
+    assert clean_overlaps(str(folder), storage_for(str(folder)), instant=clean.time) == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_heartbeat_guards_the_write_in_flight(name: str, tmp_path: Path) -> None:
+    """For three intervals of a minute after its last beat."""
+    folder = unpacked(name, tmp_path)
+    (write,) = view_of(folder).writers.in_flight
+    beat = (folder / ".hoodie/.heartbeat" / write.time).stat().st_mtime
+    assert write.guarded_until == datetime.fromtimestamp(beat, UTC) + timedelta(minutes=3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_identity_is_the_moment_the_table_was_made(name: str, tmp_path: Path) -> None:
+    """It outlives a rewriting of `hoodie.properties` and every commit."""
+    folder = unpacked(name, tmp_path)
+    before = view_of(folder).identity
+    properties = folder / ".hoodie/hoodie.properties"
+    properties.write_text("#rewritten\n" + properties.read_text())
+    assert view_of(folder).identity == before
+    assert before.created.startswith(says(name)["instants"][0]["time"][:8])

@@ -1,0 +1,104 @@
+"""`lakewarden inspect` tells a table's health and never shows a stack trace."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewarden.planners.model.clock import ManualClock
+from lakewarden.service.inspect import inspect_path
+from tests.support.hudi_table import HudiTable
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> HudiTable:
+    """Return a table with a bit of everything."""
+    made = HudiTable(tmp_path / "trips", version=9, clock=ManualClock(), zone=UTC)
+    for _ in range(3):
+        made.commit_write(made.begin_write())
+    made.plan_compaction(files={"p0": ("a.parquet", ".a.log.1"), "p1": ("b.parquet", ".b.log.1")})
+    made.plan_clean(files={"p0": ("c-0_0-1-2_20260101000000000.parquet",)})
+    made.begin_write()
+    return made
+
+
+def inspected(path: object, *, as_json: bool = False) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    code = inspect_path(str(path), as_json=as_json, out=out, err=err)
+    return code, out.getvalue(), err.getvalue()
+
+
+def report(table: HudiTable) -> Any:
+    return json.loads(inspected(table.folder, as_json=True)[1])
+
+
+def test_the_json_has_exactly_the_promised_keys(table: HudiTable) -> None:
+    """Scripts are written against it."""
+    said = report(table)
+    assert list(said) == [
+        "format", "table_name", "table_type", "table_version", "latest_instant", "instants", "pending", "commits_since",
+    ]  # fmt: skip
+    assert {tuple(i) for i in said["instants"]} == {("time", "action", "state", "completed_at")}
+    assert list(said["pending"]) == ["compaction", "log_compaction", "clustering", "clean"]
+    assert {tuple(p) for p in said["pending"].values()} == {("count", "first", "instants", "file_groups", "bytes")}
+    assert said["commits_since"] == {"compaction": 3, "clustering": 3, "clean": 3}
+
+
+def test_the_json_says_what_is_pending_and_how_much_it_is(table: HudiTable) -> None:
+    """A clean plan knows no bytes, and what is not pending asks for nothing."""
+    said = report(table)
+    times = [i["time"] for i in said["instants"]]
+    assert said["latest_instant"] == times[-1] == max(times)
+    assert said["pending"]["compaction"] == {
+        "count": 1, "first": times[3], "instants": [times[3]], "file_groups": 2, "bytes": 200,
+    }  # fmt: skip
+    assert (said["pending"]["clean"]["file_groups"], said["pending"]["clean"]["bytes"]) == (1, None)
+    assert said["pending"]["clustering"] == {
+        "count": 0, "first": None, "instants": [], "file_groups": 0, "bytes": 0,
+    }  # fmt: skip
+    assert said["instants"][-1] == {
+        "time": times[-1], "action": "deltacommit", "state": "INFLIGHT", "completed_at": None,
+    }  # fmt: skip
+
+
+def test_a_person_reads_name_type_and_what_waits(table: HudiTable) -> None:
+    """The same facts, in words."""
+    code, out, err = inspected(table.folder)
+    assert (code, err) == (0, "")
+    for word in ("trips", "MERGE_ON_READ", "table version 9", "compaction", "writes in flight", "lock:"):
+        assert word in out
+
+
+def test_a_half_written_plan_is_named_and_the_rest_is_printed(table: HudiTable) -> None:
+    """What is known on the one stream, one line on the other, and exit code 2."""
+    (plan,) = table.timeline.glob("*.compaction.requested")
+    plan.write_bytes(plan.read_bytes()[:-30])
+    code, out, err = inspected(table.folder, as_json=True)
+    pending = json.loads(out)["pending"]["compaction"]
+    assert (code, err.count("\n")) == (2, 1)
+    assert plan.name in err
+    assert (pending["count"], pending["file_groups"], pending["bytes"]) == (1, None, None)
+    assert inspected(table.folder)[0] == 2
+
+
+@pytest.mark.parametrize("place", ["missing", "empty", "file", "bare", "s3://", "s3:/x", "a?b"])
+@pytest.mark.parametrize("as_json", [True, False])
+def test_what_is_no_hudi_table_is_said_in_one_line(tmp_path: Path, place: str, as_json: bool) -> None:
+    """Nothing on the one stream, one line on the other, exit code 2, and never a stack trace."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "bare/.hoodie").mkdir(parents=True)
+    (tmp_path / "file").write_text("x")
+    code, out, err = inspected(place if ":" in place else tmp_path / place, as_json=as_json)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("lakewarden inspect: ")
+
+
+def test_a_table_may_be_named_by_its_uri_or_from_here(table: HudiTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As people and other programs name it."""
+    monkeypatch.chdir(table.folder.parent)
+    assert inspected("trips")[0] == inspected(f"file://{table.folder}/")[0] == 0

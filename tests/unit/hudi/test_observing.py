@@ -1,0 +1,228 @@
+"""What a Hudi table's metadata means for its services."""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions
+from lakewarden.planners.model.clock import ManualClock
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.instant import Deed, Service
+from lakewarden.planners.model.table import Policy, Table, TableId
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.storage import storage_for
+from lakewarden.planners.triggers import NumCommits
+from tests.support.hudi_table import HudiTable, avro
+
+NO_PLAN = avro(
+    {"type": "record", "name": "HoodieRequestedReplaceMetadata", "fields": [
+        {"name": "clusteringPlan", "type": ["null", "string"]}]},
+    {"clusteringPlan": None},
+)  # fmt: skip
+CLUSTERING = avro(
+    {"type": "record", "name": "HoodieRequestedReplaceMetadata", "fields": [
+        {"name": "clusteringPlan", "type": {"type": "record", "name": "HoodieClusteringPlan", "fields": [
+            {"name": "inputGroups", "type": {"type": "array", "items": "string"}}]}}]},
+    {"clusteringPlan": {"inputGroups": []}},
+)  # fmt: skip
+
+
+def made(folder: Path, *, version: int = 9, **more: Any) -> HudiTable:
+    return HudiTable(folder / "trips", version=version, clock=ManualClock(), zone=more.pop("zone", UTC), **more)
+
+
+def view_of(table: HudiTable, *, policies: tuple[Service, ...] = (), **options: Any) -> TableView:
+    registered = Table(
+        id=TableId("trips"),
+        format="hudi",
+        location=str(table.folder),
+        options=HudiTableOptions(**({"writers": "none"} | options)),
+        policies={service: Policy(trigger=NumCommits(at_least=1)) for service in policies},
+    )
+    return HUDI.observe(registered, storage_for(registered.location), None, now=table.clock.now()).view
+
+
+def held_back(view: TableView) -> set[Service]:
+    return {service for service in HUDI.services for h in view.hindrances if h.concerns(service)}
+
+
+def served(table: HudiTable) -> HudiTable:
+    """Give the table a completed write, which proves its zone."""
+    table.commit_write(table.begin_write())
+    return table
+
+
+def test_a_table_with_a_proved_zone_and_without_writers_is_free(tmp_path: Path) -> None:
+    """The reference for all that follows."""
+    assert held_back(view_of(served(made(tmp_path)))) == set()
+
+
+def test_a_write_without_a_heartbeat_holds_back_the_clean_alone(tmp_path: Path) -> None:
+    """Its writer is not LAZY, and a clean would roll it back."""
+    table = served(made(tmp_path))
+    table.begin_write(heartbeat=False)
+    table.clock.advance(timedelta(minutes=1))
+    assert held_back(view_of(table)) == {Service.CLEAN}
+    assert "LAZY" in view_of(table).hindrances[0].reason
+
+
+def test_a_write_that_has_only_begun_is_not_accused_but_waited_for(tmp_path: Path) -> None:
+    """Its first heartbeat may come a moment after its first file: until then no clean is committed."""
+    table = served(made(tmp_path))
+    time = table.begin_write(heartbeat=False)
+    view = view_of(table)
+    assert held_back(view) == set()
+    assert [w.time for w in HUDI.endangered(view, Service.CLEAN, step="commit", instant=None)] == [time]
+    table.beat(time)
+    assert HUDI.endangered(view_of(table), Service.CLEAN, step="commit", instant=None) == ()
+
+
+def test_our_own_executors_heartbeat_is_judged_by_its_own_shorter_window(tmp_path: Path) -> None:
+    """What a killed worker of ours leaves behind is free again within seconds, a writer's within minutes."""
+    table = served(made(tmp_path))
+    ours, theirs = table.plan_compaction(run="run-1"), table.plan_compaction()
+    table.start(ours, "compaction")
+    table.start(theirs, "compaction")
+    guards = {i.time: i.guarded_until for i in view_of(table).timeline.pending(Service.COMPACTION)}
+    until = {time: guard - table.clock.now() for time, guard in guards.items() if guard is not None}
+    assert until[ours] < timedelta(seconds=20) < timedelta(minutes=2) < until[theirs]
+
+
+def test_a_plan_that_is_only_pending_endangers_older_writes_below_version_8(tmp_path: Path) -> None:
+    """There the plan itself makes a writer fail, so the run withdraws it before it executes."""
+    for version in (6, 9):
+        table = made(tmp_path / str(version), version=version)
+        write = table.begin_write()
+        plan = table.plan_compaction()
+        table.begin_write()
+        endangered = HUDI.endangered(view_of(table), Service.COMPACTION, step="execute", instant=plan)
+        assert [w.time for w in endangered] == ([write] if version == 6 else [])
+
+
+@pytest.mark.parametrize("name", ["savepoint.inflight", "restore.requested", "restore.inflight"])
+def test_a_savepoint_or_restore_in_flight_holds_back_everything(tmp_path: Path, name: str) -> None:
+    """Nobody knows yet what it will need."""
+    table = served(made(tmp_path))
+    table.put(f"{table.next_time()}.{name}")
+    assert held_back(view_of(table)) == {Service.COMPACTION, Service.CLEAN}
+
+
+def test_an_unknown_table_version_holds_back_everything(tmp_path: Path) -> None:
+    """A format of tomorrow is shown as far as it can be read, and left alone."""
+    table = served(made(tmp_path, version=10))
+    assert held_back(view_of(table)) == {Service.COMPACTION, Service.CLEAN}
+    assert len(view_of(table).timeline.instants) == 1
+
+
+def test_compaction_of_a_copy_on_write_table_is_a_mistake_of_its_policy(tmp_path: Path) -> None:
+    """Said where it is configured, and silent where it is not."""
+    table = made(tmp_path, kind="COPY_ON_WRITE")
+    table.commit_write(table.begin_write("commit"), "commit")
+    assert held_back(view_of(table, policies=(Service.COMPACTION,))) == {Service.COMPACTION}
+    assert held_back(view_of(table)) == set()
+    assert Service.COMPACTION not in view_of(table).backlogs
+
+
+def test_without_a_lock_the_remedy_is_the_yaml_to_write(tmp_path: Path) -> None:
+    """A person copies it into the configuration."""
+    (hindrance,) = view_of(served(made(tmp_path)), writers="live").hindrances
+    assert "lock:\n      provider: zookeeper" in hindrance.remedy
+    assert "writers: none" in hindrance.remedy
+
+
+def test_the_filesystem_lock_is_a_warning(tmp_path: Path) -> None:
+    """It holds nothing back, but a person should know."""
+    view = view_of(served(made(tmp_path)), writers="live", lock=FilesystemLock(provider="filesystem"))
+    assert view.hindrances == ()
+    assert "does not exclude" in view.warnings[0]
+
+
+def test_writers_of_another_zone_hold_back_everything(tmp_path: Path) -> None:
+    """And the times are read right nevertheless."""
+    table = served(made(tmp_path, zone=ZoneInfo("America/Los_Angeles")))
+    view = view_of(table)
+    assert held_back(view) == {Service.COMPACTION, Service.CLEAN}
+    assert timedelta(0) < table.clock.now() - view.timeline.instants[0].requested_at < timedelta(seconds=5)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_compaction_whose_request_was_archived_is_still_one(tmp_path: Path, version: int) -> None:
+    """On a merge-on-read table every completed commit is a compaction."""
+    table = made(tmp_path, version=version)
+    table.commit_write(table.begin_write())
+    table.complete(table.next_time(), "commit")
+    assert view_of(table).timeline.instants[-1].stands_for is Service.COMPACTION
+    assert view_of(table).backlogs[Service.COMPACTION].commits == 0
+
+
+def test_layout_1_tells_clustering_from_a_write_by_its_plan(tmp_path: Path) -> None:
+    """Both are replacecommits; an empty request is a write's."""
+    table = made(tmp_path, version=6)
+    for content in (NO_PLAN, CLUSTERING, b""):
+        table.put(f"{table.next_time()}.replacecommit.requested", content)
+    kinds = [i.stands_for for i in view_of(table).timeline.instants]
+    assert kinds == [Deed.WRITE, Service.CLUSTERING, Deed.WRITE]
+
+
+def test_a_write_that_ends_after_the_compactions_request_counts_in_layout_2(tmp_path: Path) -> None:
+    """The compaction cannot have merged it, although it began earlier; layout 1 knows no completion times."""
+    for version, commits in ((6, 0), (9, 1)):
+        table = made(tmp_path / str(version), version=version)
+        write = table.begin_write()
+        plan = table.plan_compaction()
+        table.commit_write(write)
+        table.complete(plan, "compaction")
+        assert view_of(table).backlogs[Service.COMPACTION].commits == commits
+
+
+def test_a_clean_has_seen_what_its_metadata_says(tmp_path: Path) -> None:
+    """Commits are counted from there, not from when the clean was requested."""
+    table = made(tmp_path)
+    first = table.begin_write()
+    table.commit_write(first)
+    table.commit_write(table.begin_write())
+    clean = table.plan_clean()
+    table.complete_clean(clean, seen=first)
+    assert view_of(table).backlogs[Service.CLEAN].commits == 1
+
+
+def test_properties_are_read_from_their_backup_while_they_are_replaced(tmp_path: Path) -> None:
+    """For a moment it is the only whole copy; without one, trying again may help, or there is no table."""
+    table = served(made(tmp_path))
+    properties = table.home / "hoodie.properties"
+    properties.rename(table.home / "hoodie.properties.backup")
+    assert view_of(table).name == "trips"
+    properties.write_text("#half")
+    assert view_of(table).name == "trips"
+    (table.home / "hoodie.properties.backup").unlink()
+    with pytest.raises(TemporaryError):
+        view_of(table)
+    properties.unlink()
+    with pytest.raises(PermanentError, match=r"no hoodie\.properties"):
+        view_of(table)
+
+
+@pytest.mark.parametrize("content", [b"", b"O", b"Obj\x01garbage", b"{", b"[]", b"{}", b"\xff\xfe"])
+def test_no_content_of_a_plan_raises(tmp_path: Path, content: bytes) -> None:
+    """Whatever lies in the file is a fault that names it."""
+    table = served(made(tmp_path))
+    table.put(f"{table.next_time()}.compaction.requested", content)
+    (fault,) = view_of(table).faults
+    assert ".compaction.requested" in fault
+
+
+def test_a_plan_cut_off_anywhere_is_a_fault(tmp_path: Path) -> None:
+    """Also where the cut leaves whole records."""
+    table = served(made(tmp_path))
+    name = f"{table.plan_compaction()}.compaction.requested"
+    whole = (table.timeline / name).read_bytes()
+    assert view_of(table).faults == ()
+    for end in range(len(whole)):
+        table.put(name, whole[:end])
+        assert len(view_of(table).faults) == 1, end

@@ -1,0 +1,106 @@
+"""The zone of a timeline is proved from its files, or the table's services stand still."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from lakewarden.planners.formats.hudi.times import instant_time, to_utc, wall_time
+from lakewarden.planners.formats.hudi.zone import Witness, ZoneFinding, find_zone
+
+ZONES = st.sampled_from(["UTC", "America/Los_Angeles", "Asia/Kolkata", "Asia/Shanghai", "Australia/Lord_Howe"])
+MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2035, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+LAGS = st.timedeltas(timedelta(seconds=-2), timedelta(seconds=50))
+
+
+def found(seen: list[Witness], *, workers: str = "UTC", declared: str | None = None) -> ZoneFinding:
+    return find_zone(seen, declared=declared, stated="LOCAL", workers=ZoneInfo(workers))
+
+
+def witness(moment: datetime, zone: str, lag: timedelta = timedelta(seconds=1)) -> Witness:
+    return Witness(time=instant_time(moment, ZoneInfo(zone)), written=moment + lag)
+
+
+def twice_a_year(moment: datetime, zone: str) -> bool:
+    """Whether the wall clock of `zone` shows the moment's time twice: the hour that summer time gives back."""
+    return to_utc(instant_time(moment, ZoneInfo(zone)), ZoneInfo(zone)) - moment < timedelta(milliseconds=-1)
+
+
+@given(moment=MOMENTS, writers=ZONES, workers=ZONES, lag=LAGS)
+def test_writers_in_another_zone_than_the_workers_are_found_out(
+    moment: datetime, writers: str, workers: str, lag: timedelta
+) -> None:
+    """Services run exactly where the wall clocks of writers and workers agree."""
+    assume(not twice_a_year(moment, writers) and not twice_a_year(moment, workers))
+    agree = moment.astimezone(ZoneInfo(writers)).utcoffset() == moment.astimezone(ZoneInfo(workers)).utcoffset()
+    finding = found([witness(moment, writers, lag)], workers=workers)
+    assert (finding.hindrance is None) == agree
+    assert abs(to_utc(instant_time(moment, ZoneInfo(writers)), finding.zone) - moment) < timedelta(milliseconds=1)
+
+
+def test_the_hindrance_names_both_zones_and_the_remedy() -> None:
+    """A person reads where the instants are from, and what to set."""
+    finding = found([witness(datetime(2026, 3, 1, tzinfo=UTC), "America/Los_Angeles")])
+    assert finding.hindrance is not None
+    assert "UTC-08:00" in finding.hindrance.reason
+    assert "in UTC" in finding.hindrance.reason
+    assert "spark profile" in finding.hindrance.remedy
+    assert finding.hindrance.services == frozenset()
+
+
+def test_one_writer_in_another_zone_among_several_is_enough() -> None:
+    """The newest instants must not contradict each other."""
+    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    seen = [witness(noon, "UTC"), witness(noon, "Asia/Shanghai")]
+    assert found(seen).hindrance is not None
+
+
+def test_files_copied_long_after_prove_nothing() -> None:
+    """Modification times that fit no zone leave the zone unproved, with what to declare."""
+    finding = found([witness(datetime(2026, 3, 1, tzinfo=UTC), "UTC", lag=timedelta(days=9, minutes=7))])
+    assert finding.hindrance is not None
+    assert "not proved" in finding.hindrance.reason
+    assert "timeline_timezone" in finding.hindrance.remedy
+
+
+def test_one_commit_after_a_copy_proves_the_zone() -> None:
+    """Older files may bear the time of the copy."""
+    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    copied = [witness(noon - timedelta(days=9, minutes=n), "UTC", lag=timedelta(days=9, minutes=7)) for n in (3, 4)]
+    assert found([witness(noon, "UTC"), *copied]).hindrance is None
+
+
+def test_an_empty_timeline_proves_nothing() -> None:
+    """Before the first completed instant nobody knows the zone."""
+    assert found([]).hindrance is not None
+
+
+def test_a_declared_zone_stands_in_for_a_proof() -> None:
+    """The owner of a copied table may say its zone; it must still be the workers'."""
+    copied = [witness(datetime(2026, 3, 1, tzinfo=UTC), "UTC", lag=timedelta(days=9, minutes=7))]
+    assert found(copied, declared="Etc/UTC").hindrance is None
+    assert found(copied, declared="Asia/Tokyo").hindrance is not None
+    assert found(copied, declared="Asia/Tokyo", workers="Asia/Tokyo").hindrance is None
+    assert found(copied, declared="Nowhere/Land").hindrance is not None
+
+
+@given(moment=MOMENTS, zone=ZONES)
+def test_instants_round_trip_through_their_zone(moment: datetime, zone: str) -> None:
+    """An instant names its moment to the millisecond, but for the hour that summer time gives back."""
+    assume(not twice_a_year(moment, zone))
+    assert abs(to_utc(instant_time(moment, ZoneInfo(zone)), ZoneInfo(zone)) - moment) < timedelta(milliseconds=1)
+
+
+@pytest.mark.parametrize("text", ["00000000000001", "99999999999999999", "123456789012345"])
+def test_instants_that_are_no_times_come_before_all(text: str) -> None:
+    """Bootstrap's instants and hand-made ones do not raise."""
+    assert to_utc(text, ZoneInfo("Asia/Tokyo")).year == 1
+
+
+def test_an_instant_to_the_second_stands_for_its_last_millisecond() -> None:
+    """So Hudi reads times of before 0.11."""
+    assert wall_time("20200102030405").microsecond == 999_000

@@ -1,0 +1,69 @@
+"""A table has one address, however its name is spelled by those who call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.storage import canonical_location
+
+PARTS = st.lists(st.from_regex(r"\A[a-z0-9_=-]{1,8}\Z"), min_size=1, max_size=4)
+SLASHES = st.sampled_from(["/", "//", "///"])
+
+
+@given(parts=PARTS, slash=SLASHES, end=st.sampled_from(["", "/", "//"]))
+def test_a_local_path_is_known_under_its_uri_too(parts: list[str], slash: str, end: str) -> None:
+    """Hooks send `file:///x`, people write `/x/`: it is one table."""
+    path = "/no-such-root/" + "/".join(parts)
+    spelled = "/no-such-root/" + slash.join(parts) + end
+    for start in ("", "file:", "file://", "file://localhost", "FILE:"):
+        assert canonical_location(start + spelled) == path
+
+
+@given(parts=PARTS, slash=SLASHES, scheme=st.sampled_from(["s3", "s3a", "s3n", "S3A"]))
+def test_the_schemes_of_one_store_are_one(parts: list[str], slash: str, scheme: str) -> None:
+    """Hadoop says s3a where others say s3."""
+    assert canonical_location(f"{scheme}://bucket/{slash.join(parts)}/") == "s3://bucket/" + "/".join(parts)
+
+
+@given(parts=PARTS, scheme=st.sampled_from(["s3", "gs", "hdfs", "memory"]))
+def test_a_canonical_location_stays_as_it_is(parts: list[str], scheme: str) -> None:
+    """To canonicalise twice changes nothing."""
+    once = canonical_location(f"{scheme}://host/" + "//".join(parts))
+    assert canonical_location(once) == once
+
+
+def test_symbolic_links_lead_to_the_table_they_mean(tmp_path: Path) -> None:
+    """Two names of one folder must not become two tables with two leases."""
+    (tmp_path / "table").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "table")
+    assert canonical_location(f"{tmp_path}/link") == canonical_location(f"file://{tmp_path}/x/../table")
+
+
+def test_escapes_in_a_uri_are_undone_and_in_a_path_are_not() -> None:
+    """`%20` is a space in a URI and three characters in a path."""
+    assert canonical_location("file:///no-such-root/a%20b") == "/no-such-root/a b"
+    assert canonical_location("/no-such-root/a%20b") == "/no-such-root/a%20b"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "relative/path", "file:relative", "file://host/x", "s3://", "s3:/bucket/x", "s3://key:secret@bucket/x",
+     "s3://bucket/../other", "s3://bucket/x?versionId=1", "/data/*", "/data/[ab]", "s3://b/x#y",
+     "simplecache::s3://b/x", "/data/\0x"],
+)  # fmt: skip
+def test_what_is_no_tables_address_is_refused(text: str) -> None:
+    """No credentials, queries, wildcards, chains or climbing paths."""
+    with pytest.raises(PermanentError):
+        canonical_location(text)
+
+
+def test_a_refusal_does_not_repeat_credentials() -> None:
+    """The message goes to logs."""
+    with pytest.raises(PermanentError) as refused:
+        canonical_location("s3://key:secret@bucket/x")
+    assert "secret" not in str(refused.value)
