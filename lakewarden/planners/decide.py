@@ -11,6 +11,7 @@ from lakewarden.planners.model.decision import Blocked, Decision, Due, NotDue
 from lakewarden.planners.model.instant import Deed, Instant, RunId, Service
 from lakewarden.planners.model.table import Mode, Policy, Scheduling
 from lakewarden.planners.model.view import Backlog, TableView
+from lakewarden.planners.services import SERVICES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +61,7 @@ def decide(
         return held
     pending = view.timeline.pending(service)
     decision = (
-        _take_up(pending[0], policy, standing, now)
+        _take_up(service, pending[0], policy, standing, now)
         if pending
         else _plan_anew(service, view, policy, standing, now, asked=asked)
     )
@@ -85,7 +86,7 @@ def _held_back(service: Service, view: TableView, standing: Standing, now: datet
     return None
 
 
-def _take_up(plan: Instant, policy: Policy, standing: Standing, now: datetime) -> Decision:
+def _take_up(service: Service, plan: Instant, policy: Policy, standing: Standing, now: datetime) -> Decision:
     """Decide on the oldest pending plan: it is due by itself unless somebody may be at it."""
     if plan.guarded_until is not None and now < plan.guarded_until:
         return Blocked(
@@ -94,15 +95,15 @@ def _take_up(plan: Instant, policy: Policy, standing: Standing, now: datetime) -
         )
     if plan.author is not None or plan.time in standing.ours:
         return Due(reason=f"our plan {plan.time} waits to be completed", instant=plan.time)
-    if policy.schedule is Scheduling.DAEMON:
+    if policy.schedule is Scheduling.DAEMON and not SERVICES[service].one_plan:
         return Blocked(
             reason=f"plan {plan.time} was made by a writer, and schedule: daemon leaves it to that writer",
             remedy="set schedule: both (or writer) if the table's writers leave execution to Lakewarden",
         )
     ripe_at = plan.requested_at + policy.grace
     if now < ripe_at:
-        return NotDue(reason=f"plan {plan.time} is left to its writer for a grace time", again_at=ripe_at)
-    return Due(reason=f"the writer's plan {plan.time} waits to be executed", instant=plan.time)
+        return NotDue(reason=f"plan {plan.time} of another author is left to it for a grace time", again_at=ripe_at)
+    return Due(reason=f"plan {plan.time} of another author waits to be executed", instant=plan.time)
 
 
 def _plan_anew(

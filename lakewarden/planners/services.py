@@ -13,12 +13,14 @@ class ServiceTraits:
     """What the road needs to know of a service without knowing any format.
 
     `beside` are the services that may run on the same table at the same time. `barrier` services are
-    waited for before the table's next commit by us.
+    waited for before the table's next commit by us. `one_plan`: a pending plan, whoever made it, has to be finished
+    before another can be made, so that leaving it to its author for ever would end the service.
     """
 
     deletes: bool
     beside: frozenset[Service] = frozenset()
     barrier: bool = False
+    one_plan: bool = False
 
 
 _CLEANED_BESIDE = frozenset({Service.COMPACTION, Service.LOG_COMPACTION})
@@ -27,7 +29,7 @@ SERVICES: Mapping[Service, ServiceTraits] = {
     Service.COMPACTION: ServiceTraits(deletes=False, beside=frozenset({Service.CLEAN})),
     Service.LOG_COMPACTION: ServiceTraits(deletes=False, beside=frozenset({Service.CLEAN})),
     Service.CLUSTERING: ServiceTraits(deletes=False),
-    Service.CLEAN: ServiceTraits(deletes=True, beside=_CLEANED_BESIDE, barrier=True),
+    Service.CLEAN: ServiceTraits(deletes=True, beside=_CLEANED_BESIDE, barrier=True, one_plan=True),
     Service.ARCHIVE: ServiceTraits(deletes=True),
     Service.ROLLBACK: ServiceTraits(deletes=True),
     Service.TTL: ServiceTraits(deletes=True),
