@@ -27,7 +27,7 @@ _COMPACTION = {
         {"name": "extraMetadata", "type": ["null", _STRINGS]},
     ],
 }  # fmt: skip
-_CLEAN_PLAN = {
+CLEAN_PLAN = {
     "type": "record", "name": "HoodieCleanerPlan", "fields": [
         {"name": "filePathsToBeDeletedPerPartition", "type": {"type": "map", "values": {"type": "array", "items": {
             "type": "record", "name": "HoodieCleanFileInfo", "fields": [{"name": "filePath", "type": "string"}]}}}},
@@ -131,7 +131,7 @@ class HudiTable:
         }
         time = self.next_time()
         plan = {"filePathsToBeDeletedPerPartition": deleted, "partitionsToBeDeleted": list(partitions)}
-        self.put(f"{time}.clean.requested", avro(_CLEAN_PLAN, plan))
+        self.put(f"{time}.clean.requested", avro(CLEAN_PLAN, plan))
         return time
 
     def savepoint(self, time: str, files: Mapping[str, tuple[str, ...]]) -> None:

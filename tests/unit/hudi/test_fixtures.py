@@ -19,6 +19,7 @@ from lakewarden.planners.model.instant import Deed, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import storage_for
+from tests.support.hudi_table import CLEAN_PLAN, avro
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hudi"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.zip"))
@@ -112,6 +113,26 @@ def test_hudis_own_clean_plan_passes_the_guard(name: str, tmp_path: Path) -> Non
     folder = unpacked(name, tmp_path)
     (clean,) = view_of(folder).timeline.pending(Service.CLEAN)
     assert clean_overlaps(str(folder), storage_for(str(folder)), instant=clean.time) == ()
+
+
+@pytest.mark.parametrize("name", MERGE_ON_READ)
+def test_a_clean_of_what_a_real_clustering_reads_does_not_pass_the_guard(name: str, tmp_path: Path) -> None:
+    """Hudi writes the inputs of a clustering as URIs, of a compaction as names: both are recognised."""
+    folder = unpacked(name, tmp_path)
+    timeline = view_of(folder).timeline
+    (clean,), (clustering,), (compaction,) = (
+        timeline.pending(s) for s in (Service.CLEAN, Service.CLUSTERING, Service.COMPACTION)
+    )
+    (plan,) = (folder / ".hoodie").rglob(f"{clean.time}.clean.requested")
+    everything = {"filePathsToBeDeletedPerPartition": {}, "partitionsToBeDeleted": ["p0", "p1", "p2"]}
+    plan.write_bytes(avro(CLEAN_PLAN, everything))
+    found = clean_overlaps(str(folder), storage_for(str(folder)), instant=clean.time)
+    for needed in (clustering, compaction):
+        files = {o.file for o in found if o.reason.startswith(f"{needed.action} {needed.time} ")}
+        named = {"filePathsToBeDeletedPerPartition": {f.partition: [{"filePath": f"s3://b/t/{f.name}"}] for f in files}}
+        plan.write_bytes(avro(CLEAN_PLAN, {**everything, **named, "partitionsToBeDeleted": []}))
+        again = clean_overlaps(str(folder), storage_for(str(folder)), instant=clean.time)
+        assert f"{needed.action} {needed.time} needs it" in {o.reason for o in again}
 
 
 @pytest.mark.parametrize("name", NAMES)

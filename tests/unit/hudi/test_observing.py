@@ -16,6 +16,7 @@ from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Deed, Service
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import Observation
 from lakewarden.planners.storage import storage_for
 from lakewarden.planners.triggers import NumCommits
 from tests.support.hudi_table import HudiTable, avro
@@ -38,6 +39,10 @@ def made(folder: Path, *, version: int = 9, **more: Any) -> HudiTable:
 
 
 def view_of(table: HudiTable, *, policies: tuple[Service, ...] = (), **options: Any) -> TableView:
+    return observation_of(table, policies=policies, **options).view
+
+
+def observation_of(table: HudiTable, *, policies: tuple[Service, ...] = (), **options: Any) -> Observation:
     registered = Table(
         id=TableId("trips"),
         format="hudi",
@@ -45,7 +50,7 @@ def view_of(table: HudiTable, *, policies: tuple[Service, ...] = (), **options: 
         options=HudiTableOptions(**({"writers": "none"} | options)),
         policies={service: Policy(trigger=NumCommits(at_least=1)) for service in policies},
     )
-    return HUDI.observe(registered, storage_for(registered.location), None, now=table.clock.now()).view
+    return HUDI.observe(registered, storage_for(registered.location), None, now=table.clock.now())
 
 
 def held_back(view: TableView) -> set[Service]:
@@ -81,6 +86,17 @@ def test_a_write_that_has_only_begun_is_not_accused_but_waited_for(tmp_path: Pat
     assert [w.time for w in HUDI.endangered(view, Service.CLEAN, step="commit", instant=None)] == [time]
     table.beat(time)
     assert HUDI.endangered(view_of(table), Service.CLEAN, step="commit", instant=None) == ()
+
+
+def test_a_view_with_a_write_that_shows_no_heartbeat_is_not_kept(tmp_path: Path) -> None:
+    """Its first beat will come without the token changing."""
+    table = served(made(tmp_path))
+    time = table.begin_write(heartbeat=False)
+    table.clock.advance(timedelta(hours=1))
+    assert observation_of(table).keep_until == table.clock.now()
+    table.beat(time)
+    table.clock.advance(timedelta(seconds=5))
+    assert observation_of(table).keep_until == table.clock.now() + timedelta(minutes=3, seconds=-5)
 
 
 def test_our_own_executors_heartbeat_is_judged_by_its_own_shorter_window(tmp_path: Path) -> None:
