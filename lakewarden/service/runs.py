@@ -24,11 +24,12 @@ from lakewarden.executors.contract import (
     Started,
     Step,
     Wait,
+    Yielded,
 )
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.model.timeline import Fate
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import TableFormat
@@ -123,23 +124,29 @@ class Runs:
         """
         self._orphans_gone_at = self._clock.monotonic() + ORPHANED_WORKER_SECONDS
         for run in self._store.active():
-            known = run.table in self._tables and run.service in self._tables[run.table].policies
             self._runs[run.id] = run
-            if run.state is RunState.QUEUED and not known:
+            if run.state is RunState.QUEUED and not self._wanted(run):
                 self._write_off(run)
             elif run.state is not RunState.QUEUED:
                 self._runs[run.id] = self._store.progress(run.id, epoch=run.epoch, state=RunState.UNKNOWN)
         self.settle_unknown()
 
+    def _wanted(self, run: Run) -> bool:
+        """Whether the configuration, which may be another one since, still lets the run's service act."""
+        table = self._tables.get(run.table)
+        return table is not None and table.mode is Mode.ACT and run.service in table.policies
+
     def _write_off(self, run: Run) -> None:
-        reason = "its table or policy is no longer in the configuration"
+        reason = "the configuration no longer lets this service run on the table"
         self._write_down(run, Settlement(state=RunState.CANCELLED, outcome=reason))
         del self._runs[run.id]
 
     def dispatch(self) -> None:
         """Start every queued run that may start now."""
         while not self._draining:
-            queued = [r for r in self._runs.values() if r.state is RunState.QUEUED and r.table in self._tables]
+            # Where an ending is not known, an earlier daemon's worker may still be at the table.
+            unsettled = {r.identity for r in self._runs.values() if r.state is RunState.UNKNOWN}
+            queued = [r for r in self._runs.values() if r.state is RunState.QUEUED and r.identity not in unsettled]
             if not queued:
                 return
             run = startable(
@@ -163,7 +170,7 @@ class Runs:
         try:
             self._pool(run).submit(_assignment(table, claimed))
         except TemporaryError as no_slot:
-            self._settle(claimed, Gone(reason=str(no_slot)))
+            self._settle(claimed, Yielded(reason=str(no_slot)))  # it never began: nobody is to blame
             return False
         return True
 
@@ -203,10 +210,15 @@ class Runs:
         try:
             self._note(run, event)
         except SupersededError as late:
-            # Somebody else owns the lease now: this run's story is theirs to tell.
-            log.warning("late_result_rejected", run=run.id, error=str(late))
-            self._questions.pop(run.id, None)
-            del self._runs[run.id]
+            self._disown(run, late, asked=event.step if isinstance(event, Asked) else None)
+
+    def _disown(self, run: Run, late: SupersededError, *, asked: Step | None = None) -> None:
+        """Let go of a run whose lease somebody else has: its story is theirs to tell, its worker is sent home."""
+        log.warning("late_result_rejected", run=run.id, error=str(late))
+        self._questions.pop(run.id, None)
+        self._runs.pop(run.id, None)
+        if asked is not None:
+            self._pool(run).answer(run.id, asked, Refused(reason=str(late)))
 
     def _note(self, run: Run, event: Started | Asked | Ended | Lost) -> None:
         match event:
@@ -234,7 +246,11 @@ class Runs:
     def review(self) -> None:
         """Judge every open question again, with a fresh look at its table."""
         for run_id, question in list(self._questions.items()):
-            self._judge(self._runs[run_id], question)
+            run = self._runs[run_id]
+            try:
+                self._judge(run, question)
+            except SupersededError as late:
+                self._disown(run, late, asked=question.step)
 
     def _judge(self, run: Run, question: _Open) -> None:
         waited = timedelta(seconds=self._clock.monotonic() - question.asked_at)
@@ -280,11 +296,11 @@ class Runs:
         return None if paused is None else f"paused: {paused}"
 
     def _answer(self, run: Run, question: _Open, permit: Granted | Refused, waited: timedelta) -> None:
-        del self._questions[run.id]
         if isinstance(permit, Granted):
             state = RunState.COMMITTING if question.step is Step.COMMIT else None
             run = self._store.progress(run.id, epoch=run.epoch, step=question.step, state=state)
             self._runs[run.id] = run
+        del self._questions[run.id]  # not before: a question that the store could not note stays open
         self._listener.permit(run, question.step, permit, waited)
         self._pool(run).answer(run.id, question.step, permit)
 
@@ -298,7 +314,10 @@ class Runs:
                 continue
             fate, _ = self._fate(run)
             if fate is Fate.COMPLETED or (fate is not None and orphans_gone):
-                self._settle(run, Gone(reason="its worker or the daemon was stopped while it was under way"))
+                try:
+                    self._settle(run, Gone(reason="its worker or the daemon was stopped while it was under way"))
+                except SupersededError as late:
+                    self._disown(run, late)
 
     def _settle(self, run: Run, ending: Outcome | Gone) -> None:
         fate, view = self._fate(run)
