@@ -19,7 +19,7 @@ from lakewarden.executors.contract import Asked, Ended, Lost, Pool, RoomChanged,
 from lakewarden.planners.decide import next_look
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Blocked, NotDue
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.agenda import Agenda
 from lakewarden.service.events import Listener
@@ -155,7 +155,6 @@ class Daemon:
                 self._runs.settle_unknown()
             self._runs.review()
             self._runs.dispatch()
-            self._runs.review()  # a fake pool asks at once, a real one soon
         except TemporaryError as trouble:
             log.warning("store_trouble", error=str(trouble))
 
@@ -173,16 +172,17 @@ class Daemon:
         attention.looked_at = now
         try:
             look = self._watch.read(table) if dirty else self._watch.look(table)
-            if dirty or look.news or attention.troubles or (attention.decide_at or now + 1) <= now:
+            ripe = attention.decide_at is not None and attention.decide_at <= now
+            if dirty or look.news or attention.troubles or ripe:
                 self._decide(table, attention, now)
             attention.troubles = 0
             attention.trouble = None
-        except LakewardenError as trouble:
+        except (TemporaryError, PermanentError) as trouble:
             self._rest(table, attention, now, trouble)
             return
         except Exception as bug:
             log.exception("table_trouble", table=table.id)
-            self._rest(table, attention, now, PermanentError(f"unexpected {type(bug).__name__}: {bug}"))
+            self._rest(table, attention, now, UnknownError(f"unexpected {type(bug).__name__}: {bug}"))
             return
         at = now + table.poll.total_seconds() * self._dice.uniform(0.9, 1.1)
         self._agenda.put(table.id, at if attention.decide_at is None else min(at, attention.decide_at))
@@ -237,6 +237,8 @@ class Daemon:
                 assert_never(letter)
 
     def _answer_run(self, asked: RunAsked) -> None:
+        if not asked.answer.set_running_or_notify_cancel():
+            return  # whoever asked has gone away
         try:
             asked.answer.set_result(self._asked_run(asked))
         except LakewardenError as trouble:
@@ -255,6 +257,8 @@ class Daemon:
         return RunGiven(run=answer, new=True)
 
     def _answer_pause(self, asked: PauseAsked) -> None:
+        if not asked.answer.set_running_or_notify_cancel():
+            return
         try:
             if asked.reason is None:
                 self._standings.resume(asked.table)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.errors import LakewardenError, UnknownError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation, Storage, TableFormat
 
@@ -55,14 +56,20 @@ class Watch:
         """Read the table now, whatever its token says: before a permit, nothing less will do."""
         kept = self._kept.get(table.id)
         in_full = kept is None or kept.looks >= FULL_EVERY
-        observation = self._formats[table.format].observe(
-            table,
-            self._storage_for(table.location),
-            None if kept is None or in_full else kept.observation,
-            now=self._clock.now(),
-        )
+        observation = self._observed(table, None if kept is None or in_full else kept.observation)
         self._kept[table.id] = _Kept(observation=observation, looks=0 if kept is None or in_full else kept.looks)
         return Look(observation=observation, news=True)
+
+    def _observed(self, table: Table, previous: Observation | None) -> Observation:
+        """Ask the format. What it did not foresee about one table must end neither the others' runs nor the daemon."""
+        try:
+            return self._formats[table.format].observe(
+                table, self._storage_for(table.location), previous, now=self._clock.now()
+            )
+        except LakewardenError:
+            raise
+        except Exception as unforeseen:
+            raise UnknownError(f"{type(unforeseen).__name__}: {unforeseen}") from unforeseen
 
     def kept(self, table: TableId) -> Observation | None:
         """Return the last observation, however old."""
