@@ -60,7 +60,7 @@ class Standings:
 
     def paused(self, table: TableId) -> str | None:
         """Return why the table is paused, if it is: by itself or with everything."""
-        return self._pauses.get(table) or self._pauses.get(None)
+        return self._pauses.get(table, self._pauses.get(None))
 
     def pause(self, table: TableId | None, reason: str) -> None:
         """Pause a table, or everything."""
