@@ -116,6 +116,8 @@ def _names(instants: Sequence[Instant | Run]) -> str:
 
 
 def _plan(question: Question, around: Circumstances) -> Permit:
+    if question.run.instant is not None:
+        return Granted(reason=f"plan {question.run.instant} is on the timeline already")
     writes = _alive(around.endangered, around.now)
     if not writes:
         return Granted(reason="no write in flight would fail by a plan")
