@@ -99,7 +99,6 @@ class Requests:
     def _remember(self, table: Table, decisions: Mapping[Service, Decision]) -> None:
         before = self._decisions.get(table.id, {})
         news = {service: decision for service, decision in decisions.items() if before.get(service) != decision}
-        self._decisions[table.id] = decisions
         if not news:
             return
         now = self._clock.now()
@@ -117,5 +116,6 @@ class Requests:
                 for service, decision in news.items()
             ]
         )
+        self._decisions[table.id] = decisions  # not before: what the store could not keep is news again
         for service, decision in news.items():
             self._listener.decided(table, service, decision)
