@@ -31,16 +31,18 @@ def open_sqlite(path: Path) -> SqlStore:
     Write-ahead log with full synchronisation: what is acknowledged survives a power cut. Raises PermanentError
     if the file was written by a newer Lakewarden or is no SQLite database.
     """
-    engine = sa.create_engine(f"sqlite:///{path}", connect_args={"timeout": 30})
+    engine = sa.create_engine(sa.URL.create("sqlite", database=str(path)), connect_args={"timeout": 30})
     sa.event.listen(engine, "connect", _configure_connection)
     sa.event.listen(engine, "begin", _begin)
     try:
         _migrate(engine)
     except alembic.util.CommandError as foreign:
+        engine.dispose()
         raise PermanentError(
             f"the store {path} was written by a newer Lakewarden: run that version, or point data_dir elsewhere"
         ) from foreign
     except sa.exc.DatabaseError as broken:
+        engine.dispose()
         raise PermanentError(f"the store {path} cannot be opened: {broken.orig}") from broken
     return SqlStore(engine)
 
