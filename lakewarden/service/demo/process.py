@@ -1,0 +1,110 @@
+"""A process that the demo has started: it can always be ended, together with everything that it started itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+
+import lakewarden
+
+_POLL_SECONDS = 0.05
+
+
+class Child:
+    """One of the demo's processes.
+
+    It leads a session of its own: a Ctrl-C in the terminal reaches the demo alone, which then ends its children in
+    their order. What it prints goes to `log`.
+    """
+
+    def __init__(self, name: str, command: Sequence[str], *, log: Path) -> None:
+        self.name = name
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command,
+                cwd=log.parent,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is also that of its process group."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended, negative for a signal; None while it runs."""
+        return self._process.poll()
+
+    def ask_to_end(self) -> None:
+        """Ask it to finish what it is doing and to exit. Returns at once."""
+        if self.exit_code is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def end(self, *, grace: timedelta) -> None:
+        """Ask it to end, kill what has not ended after `grace`, and return when nothing of it is alive."""
+        family = self._family()
+        self.ask_to_end()
+        deadline = time.monotonic() + grace.total_seconds()
+        while _alive(family) and time.monotonic() < deadline:
+            self._process.poll()
+            time.sleep(_POLL_SECONDS)
+        while left := _alive(family):
+            for process in left:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.poll()
+            time.sleep(_POLL_SECONDS)
+        self._process.wait()
+
+    def last_words(self, lines: int = 5) -> str:
+        """Return the last lines that it printed."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def _family(self) -> list[psutil.Process]:
+        """Return it and everything below it: a session worker leads a session of its own, too."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(self.pid)
+            return [process, *process.children(recursive=True)]
+        return []
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _alive(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+    """Return those that still run; psutil knows a process from a later one with the same id."""
+    alive = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                alive.append(process)
+    return alive
+
+
+def _environment() -> dict[str, str]:
+    """Return our environment, with this very package importable from any directory."""
+    root = str(Path(lakewarden.__file__).parent.parent)
+    inherited = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, inherited] if inherited else [root])}
