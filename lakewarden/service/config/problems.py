@@ -1,0 +1,82 @@
+"""What is wrong with a configuration: every problem with the path of its key, all at once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+Path = tuple[str | int, ...]
+
+
+def named(path: Path) -> str:
+    """Return a path as people write it: `tables[0].options.lock`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def problems_of(error: ValidationError, model: type[BaseModel], *, raw: Any, at: Path = ()) -> list[str]:
+    """Return one sentence for each thing that pydantic found in `raw`, in the words of the file."""
+    return [
+        f"{named(at + _as_written(found['loc'], raw))}: {_sentence(dict(found), model)}" for found in error.errors()
+    ]
+
+
+def _as_written(path: Path, raw: Any) -> Path:
+    """Return pydantic's path without what does not stand in the file: the chosen branch of a union."""
+    kept: list[str | int] = []
+    here = raw
+    for number, part in enumerate(path):
+        last = number == len(path) - 1
+        if isinstance(here, Mapping) and part not in here and not last:
+            continue
+        kept.append(part)
+        if isinstance(here, Mapping):
+            here = here.get(part)
+        elif isinstance(here, Sequence) and isinstance(part, int) and part < len(here):
+            here = here[part]
+    return tuple(kept)
+
+
+def _sentence(found: dict[str, Any], model: type[BaseModel]) -> str:
+    match found["type"]:
+        case "extra_forbidden":
+            return f"there is no such key{_suggestion(found['loc'], model)}"
+        case "missing":
+            return "is missing"
+        case "value_error":
+            return str(found["ctx"]["error"])
+        case "string_pattern_mismatch":
+            return f"{found['input']!r} does not have the form {found['ctx']['pattern']}"
+        case _:
+            message = str(found["msg"])
+            return f"{message[0].lower()}{message[1:]}, not {found['input']!r}"
+
+
+def _suggestion(path: Sequence[str | int], model: type[BaseModel]) -> str:
+    known = sorted(_keys(model, path[:-1]))
+    near = difflib.get_close_matches(str(path[-1]), known, n=1)
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; it may be {', '.join(known)}" if known else ""
+
+
+def _keys(model: type[BaseModel], path: Sequence[str | int]) -> set[str]:
+    """Return the keys that may stand where `path` leads; unions are tried branch by branch."""
+    here: list[type[BaseModel]] = [model]
+    for part in path:
+        fields = [one.model_fields[part] for one in here if isinstance(part, str) and part in one.model_fields]
+        if fields:
+            here = [found for field in fields for found in _models(field.annotation)]
+    return {key for one in here for key in one.model_fields}
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models(argument)

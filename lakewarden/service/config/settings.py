@@ -1,0 +1,159 @@
+"""Every setting of the daemon, with its meaning, its default and what follows from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from lakewarden.executors.profile import SparkProfile
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Mode, Scheduling
+from lakewarden.planners.settings import Duration, Settings
+from lakewarden.service.config.trigger import TriggerSetting
+
+
+class DaemonSettings(Settings):
+    """The control plane."""
+
+    data_dir: Path = Path("lakewarden-data")
+    """Where the store, the workers' logs and their scratch files are. One daemon owns it, by a lock. A relative
+    path counts from the configuration file."""
+
+    drain: Duration = Field(default="60s", validate_default=True)
+    """After SIGTERM, running work may finish for this long; what is cut off then is taken up again at the next
+    start. Zero is safe."""
+
+    keep_runs: Duration = Field(default="30d", validate_default=True)
+    """Ended runs are forgotten after this long; the last one of each table and service stays."""
+
+
+class ListenSettings(Settings):
+    """Where a server listens."""
+
+    host: str = "127.0.0.1"
+    """The address to listen on. There is no authentication yet: anything but the loopback address is for
+    networks where everybody may trigger and pause."""
+
+    port: int = Field(ge=1, le=65535)
+    """The TCP port."""
+
+
+class ApiSettings(ListenSettings):
+    """The API and the hooks."""
+
+    port: int = Field(default=8080, ge=1, le=65535)
+    """The TCP port of the REST API and of the commit hooks."""
+
+
+class ManagementSettings(ListenSettings):
+    """Probes and metrics, apart from the API so that a flood of requests cannot fail a probe."""
+
+    port: int = Field(default=8081, ge=1, le=65535)
+    """The TCP port of /livez, /readyz and /metrics."""
+
+
+class PermitSettings(Settings):
+    """How long runs wait for leave to change a table."""
+
+    writer_patience: Duration = Field(default="5m", validate_default=True)
+    """A compaction is planned in a moment without a write in flight. Where there is none for this long, it is
+    planned beside one if the format can bear it, and else withdrawn."""
+
+    commit_patience: Duration = Field(default="10m", validate_default=True)
+    """A commit waits this long for a clean or a write in flight, then the run yields; its plan stays pending."""
+
+    joined_step: Duration = Field(default="30m", validate_default=True)
+    """A deleting step that has not ended after this long is ended by killing its JVM."""
+
+
+class Defaults(Settings):
+    """What holds for every table that does not say otherwise."""
+
+    mode: Mode = Mode.OBSERVE
+    """`observe` only looks, `plan` also says what it would run, `act` runs it."""
+
+    poll: Duration = Field(default="10s", validate_default=True)
+    """How often a table's timeline is looked at, give or take a tenth. Hooks make it sooner."""
+
+    spark: str = "default"
+    """The `spark` profile whose workers serve the table."""
+
+
+class ServiceSettings(Settings):
+    """The policy of one service of one table."""
+
+    trigger: TriggerSetting | None = None
+    """When it is due: num_commits, num_commits_after_last_request, time_elapsed, or all_of / any_of of these. By
+    default 5 commits for a compaction, 1 for a clean."""
+
+    schedule: Scheduling = Scheduling.DAEMON
+    """Whose plans are executed: `daemon` (ours), `writer` (its writers plan, we execute), `both`."""
+
+    grace: Duration = Field(default="10m", validate_default=True)
+    """How long a plan of another author is left to it before we take it up."""
+
+    options: dict[str, Any] = Field(default_factory=dict)
+    """The service's options in the format's own terms."""
+
+
+class TableSettings(Settings):
+    """One table."""
+
+    id: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$")
+    """The table's name in the API, in metrics and in logs."""
+
+    format: str
+    """`hudi`."""
+
+    path: str
+    """Where the table is: an absolute path, or an address with a scheme."""
+
+    mode: Mode | None = None
+    """Trust, given in steps; see defaults."""
+
+    poll: Duration | None = None
+    """The cadence; see defaults."""
+
+    spark: str | None = None
+    """The `spark` profile; see defaults."""
+
+    options: dict[str, Any] = Field(default_factory=dict)
+    """What the table does not say of itself, in the format's own terms: for Hudi above all the writers' lock."""
+
+    services: dict[Service, ServiceSettings] = Field(default_factory=dict)
+    """The table services that Lakewarden takes care of, each with its policy."""
+
+    @field_validator("services", mode="before")
+    @classmethod
+    def _all_defaults(cls, value: Any) -> Any:
+        """Read `compaction:` with nothing behind it as a policy of defaults."""
+        if isinstance(value, dict):
+            return {service: {} if policy is None else policy for service, policy in value.items()}
+        return value
+
+
+class Configuration(Settings):
+    """The whole file."""
+
+    daemon: DaemonSettings = DaemonSettings()
+    """The control plane."""
+
+    api: ApiSettings = ApiSettings()
+    """The REST API and the commit hooks."""
+
+    management: ManagementSettings = ManagementSettings()
+    """Probes and metrics."""
+
+    permits: PermitSettings = PermitSettings()
+    """How long runs wait for leave to change a table."""
+
+    spark: dict[str, SparkProfile] = Field(default_factory=lambda: {"default": SparkProfile()})
+    """Pools of session workers, by name."""
+
+    defaults: Defaults = Defaults()
+    """What holds for every table that does not say otherwise."""
+
+    tables: tuple[TableSettings, ...] = ()
+    """The tables."""
