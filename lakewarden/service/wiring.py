@@ -1,4 +1,4 @@
-"""The daemon's composition root: the one place that names concrete stores and pools, and the order of life and death."""
+"""The composition root: the one place that names concrete stores and pools, and the order of life and death."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import socket
+import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,20 +15,31 @@ from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 
+import structlog
+from apscheduler.schedulers.background import BackgroundScheduler
+
 from lakewarden.executors.contract import Pool
 from lakewarden.executors.pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId
-from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import storage_for
+from lakewarden.service.config.loading import load
+from lakewarden.service.config.settings import PermitSettings
 from lakewarden.service.daemon import Daemon
 from lakewarden.service.events import Listener, Listeners
+from lakewarden.service.http.api import build_api
+from lakewarden.service.http.management import build_management
+from lakewarden.service.http.server import HttpServer
 from lakewarden.service.inbox import Inbox
 from lakewarden.service.journal import Journal
 from lakewarden.service.leases import DataFolder, Leases
+from lakewarden.service.logs import set_up_logs
+from lakewarden.service.metrics import Metrics
 from lakewarden.service.permits import Limits
 from lakewarden.service.request import Requests
 from lakewarden.service.runs import Runs
@@ -36,6 +48,8 @@ from lakewarden.service.status import Status
 from lakewarden.service.store.port import Store
 from lakewarden.service.store.sql import open_sqlite
 from lakewarden.service.watch import Watch
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,3 +125,86 @@ def compose(
         clock=clock,
     )
     return ControlRoom(daemon=daemon, status=status)
+
+
+def serve(config_file: Path) -> int:
+    """Run the daemon until SIGTERM or SIGINT, drained and tidied up. Raises PermanentError for a wrong start."""
+    config = load(config_file)
+    set_up_logs()
+    settings = config.settings
+    with ExitStack() as life:
+        folder = DataFolder(config.data_dir)
+        life.callback(folder.release)
+        store = open_sqlite(folder.path / "lakewarden.db")
+        life.callback(store.close)
+        clock = SystemClock()
+        metrics = Metrics({service for table in config.tables for service in table.policies})
+        room = compose(
+            tables=config.tables,
+            pools=_pools(settings.spark, config.tables, folder.path),
+            store=store,
+            clock=clock,
+            listener=Listeners([metrics, Journal()]),
+            drain=settings.daemon.drain,
+            limits=_limits(settings.permits),
+        )
+        metrics.watch(room.status)
+        api = build_api(room.status, clock=clock, hook_heard=metrics.hook)
+        management = build_management(room.status, metrics.registry)
+        servers = [
+            HttpServer(api, name="api", host=settings.api.host, port=settings.api.port),
+            HttpServer(management, name="management", host=settings.management.host, port=settings.management.port),
+        ]
+        life.enter_context(_housekeeping(store, clock, settings.daemon.keep_runs))
+        _stop_on_signals(room.daemon)
+        room.daemon.start()
+        for server in servers:
+            life.enter_context(server)
+        log.info("serving", tables=len(config.tables), api=servers[0].port, management=servers[1].port)
+        room.daemon.run()
+    log.info("stopped")
+    return 0
+
+
+def _pools(profiles: Mapping[str, SparkProfile], tables: Sequence[Table], folder: Path) -> Mapping[str, Pool]:
+    """Return a pool for each profile that a table acts through; the others would only hold memory."""
+    used = {table.spark for table in tables if table.mode is Mode.ACT and table.policies}
+    return {name: WorkerPool(profiles[name], directory=folder / "workers" / name) for name in sorted(used)}
+
+
+def _limits(permits: PermitSettings) -> Limits:
+    return Limits(
+        writer_patience=permits.writer_patience,
+        commit_patience=permits.commit_patience,
+        joined_step=permits.joined_step,
+    )
+
+
+@contextmanager
+def _housekeeping(store: Store, clock: Clock, keep: timedelta) -> Iterator[None]:
+    """Forget old runs once an hour, for as long as the bracket is open."""
+
+    def forget() -> None:
+        try:
+            forgotten = store.forget(before=clock.now() - keep)
+        except TemporaryError as trouble:
+            log.warning("store_trouble", error=str(trouble))
+        else:
+            log.info("housekeeping", runs_forgotten=forgotten)
+
+    ticker = BackgroundScheduler(timezone="UTC", job_defaults={"misfire_grace_time": None, "coalesce": True})
+    ticker.add_job(forget, "interval", hours=1)
+    ticker.start()
+    try:
+        yield
+    finally:
+        ticker.shutdown(wait=False)
+
+
+def _stop_on_signals(daemon: Daemon) -> None:
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        # A handler interrupts the control thread anywhere, perhaps inside the inbox: it only starts a thread.
+        threading.Thread(target=daemon.stop, name="stop").start()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)

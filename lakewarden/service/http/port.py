@@ -71,6 +71,10 @@ class ControlPlane(Protocol):
         """Return one run, if the store has it. Raises TemporaryError if the store is away."""
         ...
 
+    def waiting(self) -> Mapping[RunId, str]:
+        """Return the runs that stand at a question for a permit, each with what it waits for."""
+        ...
+
     def rooms(self) -> Mapping[str, Room]:
         """Return the slots of every pool, by the name of its `spark` profile."""
         ...

@@ -1,0 +1,89 @@
+"""The command line. What a command needs is imported when it runs, so that `inspect` answers at once."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import lakewarden
+from lakewarden.planners.model.errors import LakewardenError
+
+BAD_INPUT = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 2 for input that cannot be worked with."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        return int(parsed.run(parsed))
+    except LakewardenError as error:
+        print(error, file=sys.stderr)
+        return BAD_INPUT
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has gone
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lakewarden", description=lakewarden.__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    serve = commands.add_parser("serve", help="run the daemon")
+    serve.add_argument(
+        "--config",
+        type=Path,
+        default=os.environ.get("LAKEWARDEN_CONFIG", "lakewarden.yaml"),
+        help="the configuration file (default: $LAKEWARDEN_CONFIG, else lakewarden.yaml)",
+    )
+    serve.set_defaults(run=_serve)
+
+    demo = commands.add_parser("demo", help="watch a real table, written by a live writer, being kept healthy")
+    demo.add_argument("--seconds", type=_seconds, default=90, help="how long the writer writes (default: 90)")
+    demo.add_argument("--report", type=Path, help="write the figures to this file, as JSON")
+    demo.set_defaults(run=_demo)
+
+    inspect = commands.add_parser("inspect", help="print a table's health, changing nothing")
+    inspect.add_argument("path", help="where the table is")
+    inspect.add_argument("--json", action="store_true", help="for programs")
+    inspect.set_defaults(run=_inspect)
+
+    version = commands.add_parser("version", help="print the version")
+    version.set_defaults(run=_version)
+    return parser
+
+
+def _seconds(text: str) -> int:
+    seconds = int(text) if text.isdigit() else 0
+    if not 1 <= seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 1 to 86400")
+    return seconds
+
+
+def _serve(parsed: argparse.Namespace) -> int:
+    from lakewarden.service.wiring import serve  # noqa: PLC0415
+
+    return serve(Path(parsed.config))
+
+
+def _demo(parsed: argparse.Namespace) -> int:
+    from lakewarden.service import demo  # noqa: PLC0415
+
+    return demo.run(seconds=parsed.seconds, report=parsed.report)
+
+
+def _inspect(parsed: argparse.Namespace) -> int:
+    from lakewarden.service.inspect import inspect_path  # noqa: PLC0415
+
+    return inspect_path(parsed.path, as_json=parsed.json, out=sys.stdout, err=sys.stderr)
+
+
+def _version(_parsed: argparse.Namespace) -> int:
+    print(f"lakewarden {lakewarden.__version__}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

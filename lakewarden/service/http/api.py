@@ -1,0 +1,211 @@
+"""The REST API and the commit hooks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Annotated, TypeVar
+
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+import lakewarden
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.decision import Blocked, NotDue
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import TableId
+from lakewarden.service.hooks import hudi
+from lakewarden.service.http.limits import TooLargeError, body_of
+from lakewarden.service.http.port import ControlPlane, TableStatus
+from lakewarden.service.http.schemas import (
+    ErrorAnswer,
+    ErrorBody,
+    HookBody,
+    PendingBody,
+    RunBody,
+    TableBody,
+    pending_body,
+    run_body,
+    table_body,
+)
+from lakewarden.service.store.port import RunState
+
+HOOK_LIMIT_BYTES = 8 * 2**20
+_PARSE_ASIDE_BYTES = 64 * 2**10
+_ANSWER_SECONDS = 30.0
+
+_Answer = TypeVar("_Answer")
+HookHeard = Callable[[str, str], None]
+"""Told the sender and the result of every hook."""
+
+
+class PauseRequest(BaseModel):
+    """Why something is paused: people will read it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str = Field(default="paused through the API", max_length=500)
+
+
+class _ApiError(Exception):
+    def __init__(self, status: int, code: str, message: str, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = ErrorAnswer(error=ErrorBody(code=code, message=message, remedy=remedy))
+
+
+def build_api(plane: ControlPlane, *, clock: Clock, hook_heard: HookHeard) -> FastAPI:
+    """Return the API application over a control plane."""
+    app = FastAPI(title="Lakewarden", version=lakewarden.__version__, redoc_url=None)
+    _add_error_handlers(app)
+    _add_hooks(app, plane, hook_heard)
+    _add_tables(app, plane)
+    _add_runs(app, plane, clock)
+    _add_pauses(app, plane)
+    return app
+
+
+def _add_error_handlers(app: FastAPI) -> None:
+    def answer(status: int, code: str, message: str) -> JSONResponse:
+        return JSONResponse(ErrorAnswer(error=ErrorBody(code=code, message=message)).model_dump(), status)
+
+    @app.exception_handler(_ApiError)
+    async def api_error(_request: Request, error: _ApiError) -> JSONResponse:
+        return JSONResponse(error.body.model_dump(), error.status)
+
+    @app.exception_handler(HTTPException)
+    async def http_error(_request: Request, error: HTTPException) -> JSONResponse:
+        return answer(error.status_code, "not_found" if error.status_code == 404 else "refused", str(error.detail))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
+        found = error.errors()[0]
+        return answer(422, "invalid", f"{'.'.join(str(part) for part in found['loc'])}: {found['msg']}")
+
+    @app.exception_handler(TemporaryError)
+    async def later(_request: Request, error: TemporaryError) -> JSONResponse:
+        response = answer(503, "unavailable", str(error))
+        response.headers["Retry-After"] = str(max(1, round(error.delay.total_seconds())))
+        return response
+
+    @app.exception_handler(PermanentError)
+    async def never(_request: Request, error: PermanentError) -> JSONResponse:
+        return answer(409, "blocked", str(error))
+
+
+def _add_hooks(app: FastAPI, plane: ControlPlane, heard: HookHeard) -> None:
+    @app.post("/v1/hooks/hudi", status_code=202)
+    async def hudi_commit(request: Request) -> HookBody:
+        """Take Hudi's HTTP commit callback: mark the table dirty and answer."""
+        try:
+            body = await body_of(request, limit=HOOK_LIMIT_BYTES)
+            # A large body is parsed beside the loop, so that it holds up no other sender.
+            aside = len(body) > _PARSE_ASIDE_BYTES
+            location = await asyncio.to_thread(hudi.location_of, body) if aside else hudi.location_of(body)
+        except TooLargeError:
+            heard("hudi", "too_large")
+            raise _ApiError(413, "too_large", f"a hook's body has at most {HOOK_LIMIT_BYTES} bytes") from None
+        except hudi.MalformedHookError as wrong:
+            heard("hudi", "malformed")
+            raise _ApiError(400, "malformed", str(wrong)) from wrong
+        table = plane.mark_dirty(location)
+        result = "unknown_table" if table is None else "accepted"
+        heard("hudi", result)
+        return HookBody(result=result, table=table)
+
+
+def _add_tables(app: FastAPI, plane: ControlPlane) -> None:
+    @app.get("/v1/tables")
+    def tables() -> list[TableBody]:
+        """Return every registered table."""
+        return [table_body(status) for status in plane.tables()]
+
+    @app.get("/v1/tables/{table}")
+    def table(table: str) -> TableBody:
+        """Return one table: its health, and what was decided on it and why."""
+        return table_body(_table(plane, table))
+
+    @app.get("/v1/tables/{table}/pending")
+    def pending(table: str) -> PendingBody:
+        """Return the table's pending instants."""
+        return pending_body(_table(plane, table))
+
+
+def _add_runs(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
+    @app.post("/v1/tables/{table}/services/{service}/runs", status_code=202)
+    async def request_run(table: str, service: str, response: Response) -> RunBody:
+        """Run a service now: skips its trigger, never a block. 200 with the active run where there is one."""
+        status = _table(plane, table)
+        policy = next((known for known in status.table.policies if known == service), None)
+        if policy is None:
+            able = ", ".join(status.table.policies) or "none"
+            raise _ApiError(404, "not_found", f"table {table} has no policy for {service!r}; it has: {able}")
+        answer = await _awaited(plane.request_run(status.table.id, policy, by="api"))
+        if isinstance(answer, Blocked | NotDue):
+            remedy = answer.remedy if isinstance(answer, Blocked) else None
+            raise _ApiError(409, "blocked", answer.reason, remedy)
+        response.status_code = 202 if answer.new else 200
+        return run_body(answer.run, now=clock.now())
+
+    @app.get("/v1/runs")
+    def runs(
+        table: str | None = None,
+        service: Service | None = None,
+        state: Annotated[list[RunState] | None, Query()] = None,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    ) -> list[RunBody]:
+        """Return runs, the newest first."""
+        waiting = plane.waiting()
+        found = plane.runs(
+            table=None if table is None else TableId(table), service=service, states=state or (), limit=limit
+        )
+        return [run_body(run, now=clock.now(), waits_for=waiting.get(run.id)) for run in found]
+
+    @app.get("/v1/runs/{run}")
+    def run(run: str) -> RunBody:
+        """Return one run."""
+        found = plane.run(RunId(run))
+        if found is None:
+            raise _ApiError(404, "not_found", f"there is no run {run}")
+        return run_body(found, now=clock.now(), waits_for=plane.waiting().get(found.id))
+
+
+def _add_pauses(app: FastAPI, plane: ControlPlane) -> None:
+    @app.post("/v1/pause", status_code=204)
+    async def pause(request: PauseRequest | None = None) -> None:
+        """Start nothing more, anywhere."""
+        await _awaited(plane.pause(None, reason=(request or PauseRequest()).reason))
+
+    @app.post("/v1/resume", status_code=204)
+    async def resume() -> None:
+        """End the global pause."""
+        await _awaited(plane.resume(None))
+
+    @app.post("/v1/tables/{table}/pause", status_code=204)
+    async def pause_table(table: str, request: PauseRequest | None = None) -> None:
+        """Start nothing more on a table."""
+        await _awaited(plane.pause(_table(plane, table).table.id, reason=(request or PauseRequest()).reason))
+
+    @app.post("/v1/tables/{table}/resume", status_code=204)
+    async def resume_table(table: str) -> None:
+        """End a table's pause; its services leave quarantine and rest, too."""
+        await _awaited(plane.resume(_table(plane, table).table.id))
+
+
+def _table(plane: ControlPlane, table: str) -> TableStatus:
+    status = plane.table(TableId(table))
+    if status is None:
+        raise _ApiError(404, "not_found", f"no table {table!r} is registered")
+    return status
+
+
+async def _awaited(future: Future[_Answer]) -> _Answer:
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(future), timeout=_ANSWER_SECONDS)
+    except TimeoutError:
+        raise _ApiError(503, "unavailable", "the control thread is busy: look at /v1/runs in a while") from None

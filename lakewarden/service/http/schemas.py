@@ -1,0 +1,230 @@
+"""What the API says, as JSON: times are RFC 3339 in UTC, units stand in the names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from pydantic import BaseModel
+
+from lakewarden.planners.model.decision import Decision, Due
+from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.view import TableView
+from lakewarden.service.http.port import TableStatus
+from lakewarden.service.store.port import Run
+
+
+class ErrorBody(BaseModel):
+    """What went wrong, for a program (`code`) and for a person; `remedy` says what to do where that is known."""
+
+    code: str
+    message: str
+    remedy: str | None = None
+
+
+class ErrorAnswer(BaseModel):
+    """The one shape of every error."""
+
+    error: ErrorBody
+
+
+class RunBody(BaseModel):
+    """One run."""
+
+    id: str
+    table: str
+    service: str
+    state: str
+    instant: str | None
+    reason: str
+    requested_by: str
+    step: str | None
+    epoch: int
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    run_seconds: float | None
+    waits_for: str | None
+    outcome: str | None
+    figures: dict[str, int | float | str]
+
+
+class InstantBody(BaseModel):
+    """One pending instant. `guarded_until` is when the heartbeat of whoever executes it runs out."""
+
+    time: str
+    action: str
+    state: str
+    requested_at: datetime
+    author: str | None
+    guarded_until: datetime | None
+    file_groups: int | None
+    bytes: int | None
+
+
+class DecisionBody(BaseModel):
+    """What was decided last, and why."""
+
+    decision: str
+    reason: str
+    remedy: str | None
+    again_at: datetime | None
+
+
+class ServiceBody(BaseModel):
+    """One service of a table: its backlog, its decision, its run."""
+
+    decision: DecisionBody | None
+    commits_since: int | None
+    pending: int
+    active_run: str | None
+
+
+class WritersBody(BaseModel):
+    """What the table's writers are doing."""
+
+    in_flight: list[InstantBody]
+    last_commit_at: datetime | None
+    usual_interval_seconds: float | None
+
+
+class TableBody(BaseModel):
+    """One registered table as the daemon sees it; what comes from the table is null until it was observed."""
+
+    id: str
+    format: str
+    path: str
+    mode: str
+    poll_seconds: float
+    paused: str | None
+    trouble: str | None
+    looked_seconds_ago: float | None
+    observed_at: datetime | None
+    name: str | None
+    kind: str | None
+    version: str | None
+    latest_instant: str | None
+    writers: WritersBody | None
+    warnings: list[str]
+    faults: list[str]
+    services: dict[str, ServiceBody]
+
+
+class PendingBody(BaseModel):
+    """The instants of a table that wait to be completed, by service, the oldest first."""
+
+    table: str
+    pending: dict[str, list[InstantBody]]
+
+
+class HookBody(BaseModel):
+    """What became of a commit hook: `accepted`, or `unknown_table`. Either way the sender has done its part."""
+
+    result: str
+    table: str | None
+
+
+def run_body(run: Run, *, now: datetime, waits_for: str | None = None) -> RunBody:
+    """Return a run as JSON."""
+    ended = run.ended_at or now
+    return RunBody(
+        id=run.id,
+        table=run.table,
+        service=run.service,
+        state=run.state,
+        instant=run.instant,
+        reason=run.reason,
+        requested_by=run.requested_by,
+        step=run.step,
+        epoch=run.epoch,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        run_seconds=None if run.started_at is None else (ended - run.started_at).total_seconds(),
+        waits_for=waits_for,
+        outcome=run.outcome,
+        figures=dict(run.figures),
+    )
+
+
+def table_body(status: TableStatus) -> TableBody:
+    """Return a table as JSON."""
+    table, view = status.table, status.view
+    instants = view.timeline.instants if view else ()
+    return TableBody(
+        id=table.id,
+        format=table.format,
+        path=table.location,
+        mode=table.mode,
+        poll_seconds=table.poll.total_seconds(),
+        paused=status.paused,
+        trouble=status.trouble,
+        looked_seconds_ago=_seconds(status.looked_ago),
+        observed_at=view.observed_at if view else None,
+        name=view.name if view else None,
+        kind=view.kind if view else None,
+        version=view.version if view else None,
+        latest_instant=max((i.time for i in instants), default=None),
+        writers=_writers(view) if view else None,
+        warnings=list(view.warnings) if view else [],
+        faults=list(view.faults) if view else [],
+        services={service.value: _service(service, status) for service in table.policies},
+    )
+
+
+def pending_body(status: TableStatus) -> PendingBody:
+    """Return a table's pending instants as JSON."""
+    pending: dict[str, list[InstantBody]] = {}
+    for instant in status.view.timeline.instants if status.view else ():
+        if instant.pending and isinstance(instant.stands_for, Service):
+            pending.setdefault(instant.stands_for.value, []).append(_instant(instant))
+    return PendingBody(table=status.table.id, pending=pending)
+
+
+def _service(service: Service, status: TableStatus) -> ServiceBody:
+    view = status.view
+    backlog = view.backlogs.get(service) if view else None
+    active = next((run.id for run in status.active if run.service is service), None)
+    return ServiceBody(
+        decision=_decision(status.decisions, service),
+        commits_since=None if backlog is None else backlog.commits,
+        pending=len(view.timeline.pending(service)) if view else 0,
+        active_run=active,
+    )
+
+
+def _decision(decisions: Mapping[Service, Decision], service: Service) -> DecisionBody | None:
+    decision = decisions.get(service)
+    if decision is None:
+        return None
+    return DecisionBody(
+        decision=type(decision).__name__,
+        reason=decision.reason,
+        remedy=getattr(decision, "remedy", None),
+        again_at=None if isinstance(decision, Due) else decision.again_at,
+    )
+
+
+def _writers(view: TableView) -> WritersBody:
+    return WritersBody(
+        in_flight=[_instant(write) for write in view.writers.in_flight],
+        last_commit_at=view.writers.last_commit_at,
+        usual_interval_seconds=_seconds(view.writers.usual_interval),
+    )
+
+
+def _instant(instant: Instant) -> InstantBody:
+    return InstantBody(
+        time=instant.time,
+        action=instant.action,
+        state=instant.state.name,
+        requested_at=instant.requested_at,
+        author=instant.author,
+        guarded_until=instant.guarded_until,
+        file_groups=instant.plan.file_groups if instant.plan else None,
+        bytes=instant.plan.bytes if instant.plan else None,
+    )
+
+
+def _seconds(duration: timedelta | None) -> float | None:
+    return None if duration is None else round(duration.total_seconds(), 3)

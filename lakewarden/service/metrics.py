@@ -1,0 +1,175 @@
+"""What Prometheus scrapes. Counters hear the road's events; what can be seen is read when it is scraped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+import lakewarden
+from lakewarden.executors.contract import Granted, Permit, Step, Wait
+from lakewarden.planners.model.decision import Decision
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table
+from lakewarden.service.events import Listener
+from lakewarden.service.http.port import ControlPlane, TableStatus
+from lakewarden.service.store.port import Run, RunState
+
+HOOK_RESULTS = ("accepted", "unknown_table", "malformed", "too_large")
+_SECONDS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400)
+_WAITS = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 600)
+
+
+class Metrics(Listener):
+    """The counters and histograms, and the registry that holds everything."""
+
+    def __init__(self, services: Iterable[Service]) -> None:
+        """Make every series that can be foreseen, so that a rate is known from its first event on."""
+        self.registry = CollectorRegistry()
+        Info("lakewarden_build", "What runs here.", registry=self.registry).info({"version": lakewarden.__version__})
+        self._runs = Counter("lakewarden_runs", "Runs that ended.", ["service", "outcome"], registry=self.registry)
+        self._run_seconds = Histogram(
+            "lakewarden_run_duration_seconds",
+            "From the moment a worker was given a run to its settled end.",
+            ["service"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._permit_waits = Histogram(
+            "lakewarden_permit_wait_seconds",
+            "How long runs waited for leave to take a step.",
+            ["service", "step"],
+            buckets=_WAITS,
+            registry=self.registry,
+        )
+        self._refused = Counter(
+            "lakewarden_permits_refused", "Steps that were refused.", ["service", "step"], registry=self.registry
+        )
+        self._hooks = Counter("lakewarden_hooks", "Commit hooks.", ["sender", "result"], registry=self.registry)
+        self._troubles = Counter(
+            "lakewarden_table_troubles", "Looks at tables that brought nothing.", registry=self.registry
+        )
+        self._decisions = Counter(
+            "lakewarden_decisions", "Decisions that were new.", ["service", "decision"], registry=self.registry
+        )
+        for service in services:
+            self._foresee(service)
+        for result in HOOK_RESULTS:
+            self._hooks.labels("hudi", result)
+
+    def _foresee(self, service: Service) -> None:
+        self._run_seconds.labels(service)
+        for state in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED):
+            self._runs.labels(service, state.lower())
+        for step in Step:
+            self._permit_waits.labels(service, step)
+            self._refused.labels(service, step)
+
+    def watch(self, plane: ControlPlane) -> None:
+        """Let scrapes read the control plane."""
+        self.registry.register(_Seen(plane))
+
+    def hook(self, sender: str, result: str) -> None:
+        """Count a hook."""
+        self._hooks.labels(sender, result).inc()
+
+    def decided(self, table: Table, service: Service, decision: Decision) -> None:
+        """Count a decision whose outcome or reason is new."""
+        self._decisions.labels(service, type(decision).__name__).inc()
+
+    def permit(self, run: Run, step: Step, permit: Permit, waited: timedelta) -> None:
+        """Measure how long a question stood open."""
+        if isinstance(permit, Wait):
+            return
+        self._permit_waits.labels(run.service, step).observe(waited.total_seconds())
+        if not isinstance(permit, Granted):
+            self._refused.labels(run.service, step).inc()
+
+    def ended(self, run: Run) -> None:
+        """Count a run that ended and measure it."""
+        if not run.state.ended:
+            return
+        self._runs.labels(run.service, run.state.lower()).inc()
+        if run.started_at is not None and run.ended_at is not None:
+            self._run_seconds.labels(run.service).observe((run.ended_at - run.started_at).total_seconds())
+
+    def trouble(self, table: Table, reason: str) -> None:
+        """Count a look that brought nothing."""
+        self._troubles.inc()
+
+
+class _Seen(Collector):
+    """Gauges of what can be seen now."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+
+    def describe(self) -> Iterable[Metric]:
+        """Name nothing beforehand: looking at the plane at registration would be too early."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Read every table and pool."""
+        statuses = self._plane.tables()
+        yield from _pending(statuses)
+        yield from _tables(statuses)
+        slots = GaugeMetricFamily("lakewarden_pool_slots", "Slots of the session pools.", labels=["spark", "state"])
+        for profile, room in self._plane.rooms().items():
+            slots.add_metric([profile, "free"], room.free)
+            slots.add_metric([profile, "used"], room.slots - room.free)
+        yield slots
+        waiting = GaugeMetricFamily("lakewarden_runs_waiting", "Runs that stand at a question for a permit.")
+        waiting.add_metric([], len(self._plane.waiting()))
+        yield waiting
+        turned = GaugeMetricFamily("lakewarden_control_turn_age_seconds", "Since the control thread last turned.")
+        turned.add_metric([], self._plane.health().turned_ago.total_seconds())
+        yield turned
+
+
+def _pending(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
+    count = GaugeMetricFamily(
+        "lakewarden_table_pending_instants", "Instants that wait to be completed.", labels=["table", "service"]
+    )
+    first = GaugeMetricFamily(
+        "lakewarden_table_first_pending_timestamp_seconds",
+        "When the oldest pending instant was requested.",
+        labels=["table", "service"],
+    )
+    commits = GaugeMetricFamily(
+        "lakewarden_table_commits_since", "Commits since the service last completed.", labels=["table", "service"]
+    )
+    for status in statuses:
+        if status.view is None:
+            continue
+        for service in {*status.table.policies, *status.view.backlogs}:
+            labels = [status.table.id, service.value]
+            pending = status.view.timeline.pending(service)
+            count.add_metric(labels, len(pending))
+            if pending:
+                first.add_metric(labels, pending[0].requested_at.timestamp())
+            if service in status.view.backlogs:
+                commits.add_metric(labels, status.view.backlogs[service].commits)
+    yield count
+    yield first
+    yield commits
+
+
+def _tables(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
+    age = GaugeMetricFamily(
+        "lakewarden_table_poll_age_seconds", "Since the table was last looked at.", labels=["table"]
+    )
+    writes = GaugeMetricFamily("lakewarden_table_writes_in_flight", "Writes begun and not ended.", labels=["table"])
+    trouble = GaugeMetricFamily("lakewarden_table_trouble", "1 while the table cannot be observed.", labels=["table"])
+    for status in statuses:
+        labels = [status.table.id]
+        if status.looked_ago is not None:
+            age.add_metric(labels, status.looked_ago.total_seconds())
+        if status.view is not None:
+            writes.add_metric(labels, len(status.view.writers.in_flight))
+        trouble.add_metric(labels, 0 if status.trouble is None else 1)
+    yield age
+    yield writes
+    yield trouble
