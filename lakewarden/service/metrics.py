@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, Info
+from prometheus_client import CollectorRegistry, Counter, Histogram, Info, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -28,6 +28,7 @@ class Metrics(Listener):
 
     def __init__(self, services: Iterable[Service]) -> None:
         """Make every series that can be foreseen, so that a rate is known from its first event on."""
+        disable_created_metrics()  # a second series for each counter that says when this process began
         self.registry = CollectorRegistry()
         Info("lakewarden_build", "What runs here.", registry=self.registry).info({"version": lakewarden.__version__})
         self._runs = Counter("lakewarden_runs", "Runs that ended.", ["service", "outcome"], registry=self.registry)
