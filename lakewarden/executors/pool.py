@@ -42,6 +42,7 @@ class _Worker:
     """One life of one worker. Guarded by the pool's lock, except for `process`."""
 
     name: str
+    log: Path
     process: WorkerProcess
     watch: Watch
     slots: int = 0  # none until it is ready
@@ -152,6 +153,7 @@ class WorkerPool:
     def _bring_up(self, name: str, *, log: Path) -> _Worker:
         worker = _Worker(
             name=name,
+            log=log,
             process=WorkerProcess(directory=self._directory, log=log),
             watch=Watch(self._profile, started=self._clock.monotonic()),
         )
@@ -213,7 +215,7 @@ class WorkerPool:
             lost = sorted(worker.runs)
             for run in lost:
                 del self._owner[run]
-        reason = worker.fault or "its process ended"
+        reason = worker.fault or f"its process ended, {worker.log.name} says why"
         if not worker.retiring:
             log.warning("a session worker is gone", worker=worker.name, reason=reason, runs_lost=len(lost))
         for run in lost:

@@ -96,7 +96,6 @@ def _conf(profile: SparkProfile, jars: tuple[Path, ...]) -> SparkConf:
     defaults = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     if profile.master.startswith("local"):
         defaults |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-        defaults |= {"spark.sql.shuffle.partitions": "4", "spark.default.parallelism": "4"}
     else:
         defaults["spark.jars"] = ",".join(str(jar) for jar in jars)
     return SparkConf().setAll(list((defaults | profile.conf | ours).items()))

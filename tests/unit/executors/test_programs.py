@@ -72,7 +72,7 @@ def test_the_indexes_are_those_the_table_has(partitions: set[str]) -> None:
         "column_stats": "hoodie.metadata.index.column.stats.enable",
         "partition_stats": "hoodie.metadata.index.partition.stats.enable",
         "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
-        "record_index": "hoodie.metadata.record.index.enable",
+        "record_index": "hoodie.metadata.global.record.level.index.enable",
     }.items():
         assert settings[key] == str(index in partitions).lower()
 
@@ -108,9 +108,9 @@ def test_service_options_become_hudis_keys() -> None:
     """Each option reaches Hudi under its key; what is not set stays Hudi's default."""
     assert config.for_compaction(CompactionOptions(target_io_mb=7))["hoodie.compaction.target.io"] == "7"
     clean = config.for_clean(CleanOptions(policy=CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=2))
-    assert clean["hoodie.cleaner.policy"] == "KEEP_LATEST_FILE_VERSIONS"
-    assert clean["hoodie.cleaner.fileversions.retained"] == "2"
-    assert "hoodie.cleaner.commits.retained" not in clean
+    assert clean["hoodie.clean.policy"] == "KEEP_LATEST_FILE_VERSIONS"
+    assert clean["hoodie.clean.fileversions.retained"] == "2"
+    assert "hoodie.clean.commits.retained" not in clean
 
 
 @pytest.mark.parametrize(

@@ -96,9 +96,9 @@ class CleanSteps:
     def _choose_what_happens_to_failed_writes(self) -> None:
         """Let the clean roll writes back only where one is certainly dead and none is merely without a heartbeat.
 
-        Hudi's clean takes a write without a heartbeat for failed: a writer that is not LAZY, or one that has
-        begun a moment ago. Its policy NEVER leaves failed writes alone, but the builder of a multi-writer
-        configuration insists on LAZY, so it is set on what was built.
+        Hudi's clean takes a write without a heartbeat for failed. But that may as well be the live write of a writer
+        that is not LAZY, and whose table a person has to look at. The policy NEVER leaves failed writes alone; the
+        builder of a multi-writer configuration insists on LAZY, so it is set on what was built.
         """
         now = self._clock.now()
         writes = look(self._assignment, self._options, now=now).writers.in_flight

@@ -1,7 +1,7 @@
 """The `hoodie.*` settings of our write client: the table's own first, what guards the table last.
 
-Pure: settings in, settings out. Keys are those of Hudi's `HoodieWriteConfig`, `HoodieLockConfig` and
-`HoodieMetadataConfig`, in the spelling that 0.15 to 1.2 all know.
+Pure: settings in, settings out. Keys are spelled as the bundle's Hudi (1.2) spells them: it also knows the names they
+had before, but where both are set the newer one holds, so nobody overrides ours by an older name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from lakewarden.planners.formats.hudi.options import (
 _LOCK_PROVIDERS = "org.apache.hudi.client.transaction.lock"
 
 _ONE_SERVICE_AND_NOTHING_ELSE = {
-    "hoodie.auto.commit": "false",  # before 1.1, compact() would commit by itself
     "hoodie.compact.inline": "false",
     "hoodie.compact.schedule.inline": "false",
     "hoodie.log.compaction.inline": "false",
@@ -31,9 +30,10 @@ _ONE_SERVICE_AND_NOTHING_ELSE = {
     "hoodie.clustering.schedule.inline": "false",
     "hoodie.clustering.async.enabled": "false",
     "hoodie.clean.automatic": "false",
-    "hoodie.clean.async": "false",
+    "hoodie.clean.async.enabled": "false",
     "hoodie.archive.automatic": "false",
     "hoodie.archive.async": "false",
+    "hoodie.partition.ttl.inline": "false",
     "hoodie.table.services.enabled": "true",
     "hoodie.table.service.manager.enabled": "false",  # with it on, compact() refuses to run
     "hoodie.write.commit.callback.on": "false",
@@ -54,7 +54,7 @@ _LIGHT = {
 # and only by the heartbeat does Hudi 1.2 keep a second executor from rolling back the first one's files.
 _BESIDE_OTHERS = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
-    "hoodie.cleaner.policy.failed.writes": "LAZY",
+    "hoodie.clean.failed.writes.policy": "LAZY",
 }
 
 _INDEXES = {
@@ -62,7 +62,7 @@ _INDEXES = {
     "column_stats": "hoodie.metadata.index.column.stats.enable",
     "partition_stats": "hoodie.metadata.index.partition.stats.enable",
     "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
-    "record_index": "hoodie.metadata.record.index.enable",
+    "record_index": "hoodie.metadata.global.record.level.index.enable",
 }
 
 _HEARTBEAT = timedelta(seconds=5)
@@ -107,15 +107,15 @@ def for_compaction(options: CompactionOptions) -> dict[str, str]:
 def for_clean(options: CleanOptions) -> dict[str, str]:
     """Return what a clean sets: which versions stay, and a trigger of one commit."""
     retained = {
-        "hoodie.cleaner.commits.retained": options.commits_retained,
-        "hoodie.cleaner.fileversions.retained": options.file_versions_retained,
-        "hoodie.cleaner.hours.retained": options.hours_retained,
+        "hoodie.clean.commits.retained": options.commits_retained,
+        "hoodie.clean.fileversions.retained": options.file_versions_retained,
+        "hoodie.clean.hours.retained": options.hours_retained,
     }
     return {
-        "hoodie.cleaner.policy": CleanPolicy(options.policy).value,
+        "hoodie.clean.policy": CleanPolicy(options.policy).value,
         **{key: str(value) for key, value in retained.items() if value is not None},
         "hoodie.clean.trigger.strategy": "NUM_COMMITS",
-        "hoodie.clean.max.commits": "1",
+        "hoodie.clean.trigger.max.commits": "1",
         **_heartbeat(WRITER_DEAD_AFTER / 15, 15),
     }
 

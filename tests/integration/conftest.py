@@ -1,0 +1,260 @@
+"""One warm arrangement for all tests on real Spark and Hudi: ZooKeeper, a writer's session, a pool with one worker."""
+
+from __future__ import annotations
+
+import dataclasses
+import queue
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hudi import HudiTable
+
+from lakewarden.executors.contract import (
+    Asked,
+    Assignment,
+    Ended,
+    Granted,
+    Lost,
+    Outcome,
+    Plan,
+    PoolEvent,
+    Refused,
+    RoomChanged,
+    Started,
+    Step,
+)
+from lakewarden.executors.pool import WorkerPool
+from lakewarden.executors.profile import SparkProfile
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import TableId
+from lakewarden.service.demo.zookeeper import ZooKeeper
+
+_Event = TypeVar("_Event", Asked, Ended, Lost, RoomChanged, Started)
+
+_LIGHT_JVM = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+}
+
+
+def eventually(what: Callable[[], bool], *, within: float = 30) -> None:
+    """Return when `what` is true. Fails after `within` seconds."""
+    deadline = time.monotonic() + within
+    while not what():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.05)
+
+
+@dataclasses.dataclass
+class Orders:
+    """A merge-on-read table with 30 orders in three partitions, its writer, and the writer's own record."""
+
+    path: Path
+    lock: Mapping[str, Any]
+    spark: Any
+    expected: dict[str, str] = dataclasses.field(default_factory=dict)
+    versions: int = 0
+    conf: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def write(self, *, keys: int = 30) -> None:
+        """Upsert the first `keys` orders with a value no earlier commit had."""
+        self.versions += 1
+        rows = [(f"o{n}", f"v{self.versions}-{n}", self.versions, f"p{n % 3}") for n in range(keys)]
+        frame = self.spark.createDataFrame(rows, "order_id string, note string, ts long, region string")
+        frame.coalesce(1).write.format("hudi").options(**self._options()).mode("append").save(f"file://{self.path}")
+        self.expected.update({key: note for key, note, _, _ in rows})
+
+    def found(self) -> dict[str, str]:
+        """Return what hudi-rs finds: a reader that shares no code with what wrote or serviced the table."""
+        rows: dict[str, str] = {}
+        for batch in HudiTable(str(self.path)).read():
+            for key, note in zip(*(batch.column(name).to_pylist() for name in ("order_id", "note")), strict=True):
+                assert key not in rows, f"{key} was found twice"
+                rows[key] = note
+        return rows
+
+    def timeline(self, pattern: str) -> list[str]:
+        """Return the names of the timeline's files that match."""
+        return sorted(path.name for path in (self.path / ".hoodie" / "timeline").glob(pattern))
+
+    def data_files(self) -> set[str]:
+        """Return the names of all base and log files."""
+        return {p.name for p in self.path.glob("p*/*") if ".hoodie_partition" not in p.name and p.suffix != ".crc"}
+
+    def _options(self) -> dict[str, str]:
+        return {
+            "hoodie.table.name": "orders",
+            "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+            "hoodie.datasource.write.recordkey.field": "order_id",
+            "hoodie.datasource.write.partitionpath.field": "region",
+            "hoodie.datasource.write.precombine.field": "ts",
+            "hoodie.compact.inline": "false",
+            "hoodie.clean.automatic": "false",
+            "hoodie.archive.automatic": "false",
+            "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+            "hoodie.cleaner.policy.failed.writes": "LAZY",
+            "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
+            "hoodie.write.lock.zookeeper.url": self.lock["url"],
+            "hoodie.write.lock.zookeeper.base_path": self.lock["base_path"],
+            "hoodie.write.lock.zookeeper.lock_key": self.lock["lock_key"],
+            "hoodie.metadata.index.column.stats.enable": "false",
+            "hoodie.embed.timeline.server": "false",
+            "hoodie.write.markers.type": "DIRECT",
+            "hoodie.upsert.shuffle.parallelism": "2",
+            **self.conf,
+        }
+
+
+class Driver:
+    """Submits runs to a pool and answers their questions, as the daemon would."""
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self.pool = pool
+        self._events: queue.Queue[PoolEvent] = queue.Queue()
+        self._told: list[PoolEvent] = []
+        self._names = iter(range(1, 10_000))
+        pool.start(self._events.put)
+
+    def until_ready(self) -> None:
+        """Wait until every slot is free."""
+        eventually(lambda: self.pool.room().slots > 0 and self.pool.room().free == self.pool.room().slots, within=120)
+
+    def submit(self, orders: Orders, service: Service, *, instant: str | None = None, **options: Any) -> RunId:
+        run = RunId(f"run-{next(self._names)}")
+        self.pool.submit(
+            Assignment(
+                run=run,
+                epoch=1,
+                table=TableId("sales.orders"),
+                format="hudi",
+                location=str(orders.path),
+                service=service,
+                instant=instant,
+                table_options={"lock": dict(orders.lock)},
+                service_options=options,
+            )
+        )
+        return run
+
+    def next(self, run: RunId, kind: type[_Event]) -> _Event:
+        """Return the run's next event of this kind."""
+        while True:
+            for event in self._told:
+                if isinstance(event, kind) and getattr(event, "run", None) == run:
+                    self._told.remove(event)
+                    return event
+            self._hear()
+
+    def question_or_end(self, run: RunId) -> Asked | Ended:
+        """Return what the run asks next, or how it ended."""
+        while True:
+            for event in self._told:
+                if isinstance(event, Asked | Ended) and event.run == run:
+                    self._told.remove(event)
+                    return event
+            self._hear()
+
+    def _hear(self) -> None:
+        self._told.append(self._events.get(timeout=120))
+
+    def climb(self, run: RunId, *, to: Step) -> Plan | None:
+        """Grant every step before `to`, and return the plan as the question for `to` tells it."""
+        while True:
+            asked = self.question_or_end(run)
+            assert isinstance(asked, Asked), f"it ended before it asked for {to}: {asked}"
+            if asked.step is to:
+                return asked.plan
+            self.pool.answer(run, asked.step, Granted())
+
+    def leave_planned(self, orders: Orders, service: Service, **options: Any) -> Plan:
+        """Let a run plan, refuse it everything else, and return the plan it leaves behind."""
+        run = self.submit(orders, service, **options)
+        plan = self.climb(run, to=Step.EXECUTE)
+        assert plan is not None
+        self.pool.answer(run, Step.EXECUTE, Refused(reason="not now"))
+        self.next(run, Ended)
+        return plan
+
+    def finish(self, run: RunId) -> Outcome:
+        """Grant whatever the run asks, and return how it ended."""
+        while isinstance(event := self.question_or_end(run), Asked):
+            self.pool.answer(run, event.step, Granted())
+        return event.outcome
+
+    def carry_out(self, orders: Orders, service: Service, *, instant: str | None = None, **options: Any) -> Outcome:
+        """Carry out a run with every permit granted."""
+        return self.finish(self.submit(orders, service, instant=instant, **options))
+
+
+def _in_a_thread(make: Callable[[], Any]) -> Any:
+    """Make something outside the main thread, where pyspark would take Ctrl-C away from pytest."""
+    made: list[Any] = []
+    thread = threading.Thread(target=lambda: made.append(make()))
+    thread.start()
+    thread.join()
+    return made[0]
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    """Start the lock service of all tables."""
+    server = ZooKeeper(tmp_path_factory.mktemp("zookeeper"))
+    eventually(server.ready)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """Start the writers' SparkSession, in a JVM apart from the worker's."""
+    from lakewarden.executors.worker.session import Session  # noqa: PLC0415 - imports pyspark
+
+    session = _in_a_thread(lambda: Session(SparkProfile(memory="768m", master="local[2]", conf=_LIGHT_JVM)))
+    yield session._root
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def warm_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """Start the one pool of the whole session. Tests use `driver`."""
+    profile = SparkProfile(memory="768m", master="local[2]", slots=3, heartbeat="200ms", conf=_LIGHT_JVM)
+    pool = WorkerPool(profile, directory=tmp_path_factory.mktemp("pool"))
+    yield Driver(pool)
+    pool.close()
+
+
+@pytest.fixture
+def driver(warm_driver: Driver) -> Driver:
+    """Lend the shared pool, ready and idle."""
+    warm_driver.until_ready()
+    return warm_driver
+
+
+@pytest.fixture(scope="session")
+def written_orders(
+    spark: Any, zookeeper: ZooKeeper, warm_driver: Driver, tmp_path_factory: pytest.TempPathFactory
+) -> Orders:
+    """Write the table that every test gets a copy of, while the worker starts."""
+    lock = {"provider": "zookeeper", "url": zookeeper.address, "base_path": "/hudi", "lock_key": "written-orders"}
+    table = Orders(path=tmp_path_factory.mktemp("written") / "orders", lock=lock, spark=spark)
+    for _ in range(3):
+        table.write()
+    return table
+
+
+@pytest.fixture
+def orders(written_orders: Orders, tmp_path: Path) -> Orders:
+    """Copy the table that was written three times: base files and two rounds of log files."""
+    shutil.copytree(written_orders.path, tmp_path / "orders")
+    return dataclasses.replace(
+        written_orders,
+        path=tmp_path / "orders",
+        lock={**written_orders.lock, "lock_key": str(tmp_path).strip("/").replace("/", ".")},
+        expected=dict(written_orders.expected),
+    )
