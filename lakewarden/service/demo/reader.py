@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -29,25 +29,35 @@ _COLUMNS = ("order_id", "region", "version")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Queries:
-    """What a reader has done so far: how many queries, how many of them failed, and why the last of those did."""
+class Snapshot:
+    """A table's newest rows by key, and how many log files had to be merged to find them."""
 
-    count: int = 0
-    failures: int = 0
+    rows: Mapping[str, Row]
+    log_files: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Query:
+    """One query of the reader's: what it found, how long it took, and why it counts as failed, if it does."""
+
     rows: int = 0
-    last_failure: str = ""
+    log_files: int = 0
+    seconds: float = 0.0
+    failure: str = ""
 
 
-def read_rows(path: Path) -> Mapping[str, Row]:
-    """Return the table's rows by key, as a snapshot query finds them. Raises ValueError for a key found twice."""
+def read_snapshot(path: Path) -> Snapshot:
+    """Return what a snapshot query finds. Raises ValueError for a key found twice, and whatever hudi-rs raises."""
+    table = HudiTable(str(path))
+    log_files = sum(len(part.log_file_names) for part in table.get_file_slices())
     rows: dict[str, Row] = {}
-    for batch in HudiTable(str(path)).read():
+    for batch in table.read():
         columns = [batch.column(name).to_pylist() for name in _COLUMNS]
         for key, partition, value in zip(*columns, strict=True):
             if key in rows:
                 raise ValueError(f"{key} was found twice")
             rows[key] = Row(key=key, partition=partition, value=value)
-    return rows
+    return Snapshot(rows=rows, log_files=log_files)
 
 
 def count_wrong_rows(found: Mapping[str, Row], expected: Mapping[str, Row]) -> int:
@@ -69,20 +79,13 @@ def complaint(found: Mapping[str, Row], *, before: tuple[Batch, ...], after: tup
     return f"{min(wrong)} rows differ from every commit between {oldest} and {len(attempts)}"
 
 
-def read_queries(path: Path) -> Queries:
-    """Return what a reader has recorded so far; a missing file is a reader that has not begun."""
+def read_queries(path: Path) -> list[Query]:
+    """Return the queries that a reader has recorded so far; a missing file is a reader that has not begun."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     except FileNotFoundError:
-        return Queries()
-    answers = [json.loads(line) for line in lines if line.endswith("\n")]
-    failures = [answer["failure"] for answer in answers if answer["failure"]]
-    return Queries(
-        count=len(answers),
-        failures=len(failures),
-        rows=answers[-1]["rows"] if answers else 0,
-        last_failure=failures[-1] if failures else "",
-    )
+        return []
+    return [Query(**json.loads(line)) for line in lines if line.endswith("\n")]
 
 
 class Reader:
@@ -101,22 +104,23 @@ class Reader:
         """Query until the end, with a breath between two queries."""
         with self._queries.open("a", encoding="utf-8") as output:
             while not self._asked_to_stop and os.getppid() == self._parent:
-                output.write(json.dumps(self._query()) + "\n")
+                output.write(json.dumps(asdict(self._query())) + "\n")
                 output.flush()
                 time.sleep(pause_seconds)
 
-    def _query(self) -> dict[str, str | int | float]:
+    def _query(self) -> Query:
         before = read_record(self._record)
         begun = time.monotonic()
-        found: Mapping[str, Row] = {}
         try:
-            found = read_rows(self._path)
-            seconds = time.monotonic() - begun
-            failure = complaint(found, before=before.batches, after=read_record(self._record).batches)
+            found = read_snapshot(self._path)
         except Exception as error:  # noqa: BLE001 - the edge of the reader's loop: recorded, and counted as a failure
-            seconds = time.monotonic() - begun
-            failure = f"{type(error).__name__}: {error}"
-        return {"rows": len(found), "seconds": round(seconds, 3), "failure": failure}
+            return Query(seconds=time.monotonic() - begun, failure=f"{type(error).__name__}: {error}")
+        return Query(
+            rows=len(found.rows),
+            log_files=found.log_files,
+            seconds=time.monotonic() - begun,
+            failure=complaint(found.rows, before=before.batches, after=read_record(self._record).batches),
+        )
 
     def _ask_to_stop(self, _signal: int, _frame: FrameType | None) -> None:
         self._asked_to_stop = True

@@ -1,0 +1,127 @@
+"""The daemon of the demo: a real one in a process of its own, met as anybody meets it: by its API and its metrics."""
+
+from __future__ import annotations
+
+import http
+import http.client
+import json
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import Service
+from lakewarden.service.demo.process import Child, free_port
+from lakewarden.service.http.schemas import RunBody, TableBody
+
+TABLE = "orders"
+_GRACE = timedelta(seconds=20)
+_ANSWER_SECONDS = 10
+_MOST_RUNS = 1000
+
+
+class RefusedError(Exception):
+    """The daemon answered, and said no."""
+
+
+class Daemon:
+    """`lakewarden serve` with one table and one worker; its configuration and its data are in `directory`."""
+
+    def __init__(self, directory: Path, *, table: Path, zookeeper: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._api, self._management = free_port(), free_port()
+        config = directory / "demo.yaml"
+        config.write_text(yaml.safe_dump(self._settings(table, zookeeper), sort_keys=False), encoding="utf-8")
+        command = [sys.executable, "-m", "lakewarden.service.cli", "serve", "--config", str(config)]
+        self.process = Child("daemon", command, log=directory / "daemon.log")
+
+    @property
+    def hook_url(self) -> str:
+        """Where Hudi writers announce their commits."""
+        return f"http://127.0.0.1:{self._api}/v1/hooks/hudi"
+
+    def ready(self) -> bool:
+        """Whether its worker's session is up."""
+        try:
+            self._ask(self._management, "/readyz")
+        except (TemporaryError, RefusedError):
+            return False
+        return True
+
+    def table(self) -> TableBody:
+        """Return the table as the daemon sees it. Raises TemporaryError if the daemon does not answer."""
+        return TableBody.model_validate_json(self._ask(self._api, f"/v1/tables/{TABLE}"))
+
+    def runs(self) -> list[RunBody]:
+        """Return all runs, the newest first. Raises TemporaryError if the daemon does not answer."""
+        found = json.loads(self._ask(self._api, f"/v1/runs?limit={_MOST_RUNS}"))
+        return [RunBody.model_validate(run) for run in found]
+
+    def hooks_accepted(self) -> int:
+        """Return how many commit hooks it has taken. Raises TemporaryError if the daemon does not answer."""
+        families = text_string_to_metric_families(self._ask(self._management, "/metrics"))
+        samples = [sample for family in families for sample in family.samples]
+        hooks = [s for s in samples if s.name == "lakewarden_hooks_total" and s.labels.get("result") == "accepted"]
+        return int(sum(sample.value for sample in hooks))
+
+    def request_run(self, service: Service) -> str:
+        """Ask for a run, whatever the trigger says; returns why there is none, empty if there is one."""
+        try:
+            self._ask(self._api, f"/v1/tables/{TABLE}/services/{service}/runs", method="POST")
+        except RefusedError as refused:
+            return str(refused)
+        return ""
+
+    def stop(self) -> None:
+        """End it with its worker and the worker's JVM, and return when they are gone."""
+        self.process.end(grace=_GRACE)
+
+    def _settings(self, table: Path, zookeeper: str) -> dict[str, Any]:
+        """Return what a user would write for this table; the hooks drive it, the cadence is the safety net."""
+        lock = {"provider": "zookeeper", "url": zookeeper, "base_path": "/hudi", "lock_key": TABLE}
+        return {
+            "daemon": {"data_dir": "data", "drain": "5s"},
+            "api": {"port": self._api},
+            "management": {"port": self._management},
+            "spark": {"default": {"workers": 1, "conf": {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"}}},
+            "tables": [
+                {
+                    "id": TABLE,
+                    "format": "hudi",
+                    "path": str(table),
+                    "mode": "act",
+                    "poll": "10s",
+                    "options": {"lock": lock},
+                    "services": {
+                        "compaction": {"trigger": {"num_commits": 3}},
+                        "clean": {"trigger": {"num_commits": 4}, "options": {"commits_retained": 6}},
+                    },
+                }
+            ],
+        }
+
+    def _ask(self, port: int, path: str, *, method: str = "GET") -> str:
+        """Return what the daemon answers. It is asked without whatever proxy the environment names."""
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_ANSWER_SECONDS)
+        try:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            content = answer.read().decode()
+        except (OSError, http.client.HTTPException) as silent:
+            raise TemporaryError(f"the daemon does not answer: {silent}", delay=timedelta(seconds=1)) from silent
+        finally:
+            connection.close()
+        if answer.status >= http.HTTPStatus.BAD_REQUEST:
+            raise RefusedError(_message(content, answer.status))
+        return content
+
+
+def _message(content: str, status: int) -> str:
+    try:
+        return str(json.loads(content)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP status {status}"

@@ -1,0 +1,76 @@
+"""The demo's report, and whether it counts as a success."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriterTally:
+    """Commits that were acknowledged, and those that failed or were never answered."""
+
+    commits: int
+    failures: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReaderTally:
+    """Queries that were run, and how many of them failed or found rows that no commit had left."""
+
+    queries: int
+    failures: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServiceTally:
+    """Ended runs of one service."""
+
+    succeeded: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Range:
+    """The most there was of something, and what was left at the end."""
+
+    peak: int
+    end: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """What the demo saw. `rows_wrong` counts rows that are missing, too many, or hold another value than was written.
+
+    `log_files` are those that a query of the newest rows has to merge, `file_versions` the base files that lie in
+    the table's partitions.
+    """
+
+    rows_expected: int
+    rows_found: int
+    rows_wrong: int
+    writer: WriterTally
+    reader: ReaderTally
+    services: Mapping[str, ServiceTally]
+    log_files: Range
+    file_versions: Range
+
+    def shortcomings(self) -> list[str]:
+        """Return what the demo promised and did not show, one sentence each; empty is success."""
+        found = []
+        if self.rows_wrong:
+            found.append(f"{self.rows_wrong} of {self.rows_expected} rows are wrong")
+        if self.writer.failures:
+            found.append(f"{self.writer.failures} commits of the writer failed")
+        if self.reader.failures:
+            found.append(f"{self.reader.failures} queries of the reader failed")
+        for service in ("compaction", "clean"):
+            if not self.services.get(service, ServiceTally()).succeeded:
+                found.append(f"no {service} succeeded")
+        return found
+
+    def write(self, path: Path) -> None:
+        """Write it as JSON."""
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,90 @@
+"""The demo's stage: a directory of its own, and the processes that play in it, from their start to their end."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.service.demo.daemon import TABLE, Daemon
+from lakewarden.service.demo.process import Child
+from lakewarden.service.demo.zookeeper import ZooKeeper
+
+_WRITER_GRACE = timedelta(seconds=10)
+_READER_GRACE = timedelta(seconds=5)
+
+
+class Stage:
+    """Processes are started one by one; leaving it ends those that still run, the last one first."""
+
+    def __init__(self, directory: Path) -> None:
+        self.table = directory / "table"
+        self.record = directory / "writer.jsonl"
+        self.queries = directory / "queries.jsonl"
+        self._directory = directory
+        self._ends = ExitStack()
+        self._playing: list[Child] = []
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.close()
+
+    def start_zookeeper(self) -> ZooKeeper:
+        """Start the lock service of the table."""
+        zookeeper = ZooKeeper(self._directory / "zookeeper")
+        self._ends.callback(zookeeper.stop)
+        self._playing.append(zookeeper.process)
+        return zookeeper
+
+    def start_daemon(self, zookeeper: ZooKeeper) -> Daemon:
+        """Start the daemon, before there is a table."""
+        daemon = Daemon(self._directory / "daemon", table=self.table, zookeeper=zookeeper.address)
+        self._ends.callback(daemon.stop)
+        self._playing.append(daemon.process)
+        return daemon
+
+    def start_writer(self, *, zookeeper: ZooKeeper, daemon: Daemon, seconds: int) -> Child:
+        """Start the writer, which makes the table and ends by itself."""
+        return self._start(
+            "writer",
+            "lakewarden.executors.demo.hudi_writer",
+            *("--path", str(self.table), "--table", TABLE, "--record", str(self.record)),
+            *("--zookeeper", zookeeper.address, "--hook-url", daemon.hook_url, "--seconds", str(seconds)),
+            grace=_WRITER_GRACE,
+        )
+
+    def start_reader(self) -> Child:
+        """Start the reader; there must be a table."""
+        return self._start(
+            "reader",
+            "lakewarden.service.demo.reader",
+            *("--path", str(self.table), "--record", str(self.record), "--queries", str(self.queries)),
+            grace=_READER_GRACE,
+        )
+
+    def stop_reader(self, reader: Child) -> None:
+        """End the reader after its query."""
+        self.dismiss(reader)
+        reader.end(grace=_READER_GRACE)
+
+    def dismiss(self, child: Child) -> None:
+        """Expect a process to end by itself from now on."""
+        self._playing.remove(child)
+
+    def check(self) -> None:
+        """Raise PermanentError if a process has ended that should be running."""
+        for child in self._playing:
+            if child.exit_code is not None:
+                raise PermanentError(
+                    f"the {child.name} is gone ({child.exit_code}), see {child.log}\n{child.last_words()}"
+                )
+
+    def _start(self, name: str, module: str, *arguments: str, grace: timedelta) -> Child:
+        child = Child(name, [sys.executable, "-m", module, *arguments], log=self._directory / f"{name}.log")
+        self._ends.callback(child.end, grace=grace)
+        self._playing.append(child)
+        return child
