@@ -43,34 +43,31 @@ def read_document(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as trouble:
         raise PermanentError(f"{path} cannot be read: {trouble}") from trouble
     try:
-        loader = _Loader(text)
-        node = loader.get_single_node()
-        if node is not None:
-            _refuse_aliases(node)
-        document = {} if node is None else loader.construct_document(node)
-    except (yaml.YAMLError, RecursionError) as malformed:
+        _refuse_growth(text)
+        document = yaml.load(text, _Loader)  # noqa: S506 - ours is a safe loader
+    except (yaml.YAMLError, ValueError, TypeError) as malformed:  # the latter two for dates and keys that are none
         raise PermanentError(f"{path} is not the YAML we read: {_in_one_line(malformed)}") from malformed
+    if document is None:
+        return {}
     if not isinstance(document, dict):
         raise PermanentError(f"{path} must hold a mapping with keys such as tables, not a {type(document).__name__}")
     return document
 
 
-def _refuse_aliases(root: yaml.Node) -> None:
-    """Raise where one collection stands in two places, or they are nested too deep."""
-    seen: set[int] = set()
-    open_nodes = [(root, 1)]
-    while open_nodes:
-        node, depth = open_nodes.pop()
-        line = node.start_mark.line + 1
-        if not isinstance(node, yaml.CollectionNode):
-            continue
-        if id(node) in seen:
-            raise yaml.MarkedYAMLError(problem=f"line {line}: aliases (*name) are not read; use defaults instead")
+def _refuse_growth(text: str) -> None:
+    """Raise at the first alias and where collections are nested too deep: before anything is built from them."""
+    depth = 0
+    for event in yaml.parse(text, yaml.CSafeLoader):
+        line = event.start_mark.line + 1 if event.start_mark else 0
+        match event:
+            case yaml.AliasEvent():
+                raise yaml.MarkedYAMLError(problem=f"line {line}: aliases (*name) are not read; use defaults instead")
+            case yaml.CollectionStartEvent():
+                depth += 1
+            case yaml.CollectionEndEvent():
+                depth -= 1
         if depth > DEEPEST:
             raise yaml.MarkedYAMLError(problem=f"line {line}: nested more than {DEEPEST} deep")
-        seen.add(id(node))
-        for child in node.value:
-            open_nodes.extend((part, depth + 1) for part in (child if isinstance(child, tuple) else (child,)))
 
 
 def _in_one_line(error: Exception) -> str:

@@ -41,17 +41,30 @@ def load(path: Path) -> Config:
     Raises PermanentError with every problem found, one line each, named by the path of its key.
     """
     document = read_document(path)
-    try:
-        settings = Configuration.model_validate(document)
-    except ValidationError as wrong:
-        raise _refused(path, problems.problems_of(wrong, Configuration, raw=document)) from wrong
+    settings, found = _validated(document)
+    if settings is None:
+        raise _refused(path, found)
     assembly = _Assembly(settings)
     tables = assembly.tables()
     assembly.check_ports()
-    if assembly.problems:
-        raise _refused(path, assembly.problems)
+    found += assembly.problems
+    if found:
+        raise _refused(path, found)
     data_dir = (path.parent / settings.daemon.data_dir).absolute()
     return Config(settings=settings, tables=tables, data_dir=data_dir)
+
+
+def _validated(document: Mapping[str, Any]) -> tuple[Configuration | None, list[str]]:
+    """Return the settings and what is wrong with them: with something wrong, the settings without it, if there are."""
+    try:
+        return Configuration.model_validate(document), []
+    except ValidationError as wrong:
+        found = problems.problems_of(wrong, Configuration, raw=document)
+        rest = problems.without_problems(wrong, document)
+    try:
+        return Configuration.model_validate(rest), found
+    except ValidationError:
+        return None, found
 
 
 def _refused(path: Path, found: list[str]) -> PermanentError:
@@ -93,6 +106,9 @@ class _Assembly:
         if profile is None:
             known = ", ".join(self._settings.spark)
             self._problem((*at, "spark"), f"there is no spark profile {profile_name!r}; there is {known}")
+        elif table.format not in profile.formats:
+            remedy = f"add it to spark.{profile_name}.formats"
+            self._problem((*at, "spark"), f"the workers of {profile_name!r} have no bundle of {table.format}: {remedy}")
         options = self._typed(table_format.table_options, table.options, (*at, "options"))
         policies = self._policies(table, table_format, at)
         if location is None or profile is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
@@ -26,8 +27,22 @@ def problems_of(error: ValidationError, model: type[BaseModel], *, raw: Any, at:
     ]
 
 
+def without_problems(error: ValidationError, raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return `raw` without the keys that pydantic complained of, so that the rest can be looked at too."""
+    sound = copy.deepcopy(raw)
+    for found in error.errors():
+        path = _as_written(found["loc"], raw)
+        here: Any = sound
+        for part in path[:-1]:
+            here = here.get(part) if isinstance(here, dict) else here[part]
+        if isinstance(here, dict):
+            here.pop(path[-1], None)
+    return sound
+
+
 def _as_written(path: Path, raw: Any) -> Path:
-    """Return pydantic's path without what does not stand in the file: the chosen branch of a union."""
+    """Return pydantic's path without what does not stand in the file: the branch of a union, the mark of a key."""
+    path = path[:-1] if path[-1:] == ("[key]",) else path
     kept: list[str | int] = []
     here = raw
     for number, part in enumerate(path):
@@ -46,6 +61,10 @@ def _sentence(found: dict[str, Any], model: type[BaseModel]) -> str:
     match found["type"]:
         case "extra_forbidden":
             return f"there is no such key{_suggestion(found['loc'], model)}"
+        case "enum":
+            choices = str(found["ctx"]["expected"]).replace("'", "")
+            near = difflib.get_close_matches(str(found["input"]), choices.replace(" or ", ", ").split(", "), n=1)
+            return f"it is one of {choices}, not {found['input']!r}" + (f"; did you mean {near[0]}?" if near else "")
         case "missing":
             return "is missing"
         case "value_error":

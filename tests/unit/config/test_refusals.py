@@ -1,0 +1,210 @@
+"""Wrong configurations are refused at start: every problem at once, each with the path of its key."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.settings import Settings
+from lakewarden.service.config.document import DEEPEST, LARGEST_BYTES, read_document
+from lakewarden.service.config.loading import load
+from lakewarden.service.config.settings import Configuration
+
+A_TABLE = "{id: orders, format: hudi, path: /data/orders}"
+
+
+def _problems(folder: Path, text: str) -> list[str]:
+    """Return what is wrong with a file, without its name."""
+    file = folder / "lakewarden.yaml"
+    file.write_text(text)
+    with pytest.raises(PermanentError) as refused:
+        load(file)
+    return [line.removeprefix(f"{file}: ") for line in str(refused.value).splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("daemon: {drian: 10s}", "daemon.drian: there is no such key; did you mean drain?"),
+        ("tabels: []", "tabels: there is no such key; did you mean tables?"),
+        ("daemon: {drain: 10}", "daemon.drain: 10 needs a number and a unit of ms, s, m, h, d, as in '10m'"),
+        ("defaults: {poll: 10 sec}", "defaults.poll: '10 sec' needs a number and a unit"),
+        ("defaults: {mode: act!}", "defaults.mode: it is one of observe, plan or act, not 'act!'; did you mean act?"),
+        ("api: {port: 99999}", "api.port: input should be less than or equal to 65535, not 99999"),
+        ("api: {port: 8081}", "management.port: 8081 is the api.port too"),
+        ("spark: {default: {timezone: UCT+1}}", "spark.default.timezone: 'UCT+1' is not a time zone"),
+        ("spark: {default: {conf: {spark.master: yarn}}}", "spark.default.conf: spark.master is set by Lakewarden"),
+        ("tables: [{id: a b, format: hudi, path: /x}]", "tables[0].id: 'a b' does not have the form"),
+        ("tables: [{id: a, format: hudi}]", "tables[0].path: is missing"),
+        ("tables: [{id: a, format: hudi, path: x}]", "tables[0].path: 'x' is not absolute"),
+        ("tables: [{id: a, format: hudy, path: /x}]", "tables[0].format: 'hudy' is no format: it is one of hudi"),
+        ("tables: [{id: a, format: hudi, path: /x, spark: big}]", "tables[0].spark: there is no spark profile 'big'"),
+    ],
+)
+def test_a_problem_is_named_by_the_path_of_its_key(tmp_path: Path, written: str, problem: str) -> None:
+    """Whoever wrote the file finds the place, what is wrong there, and what may stand there instead."""
+    (found,) = _problems(tmp_path, written)
+
+    assert found.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("compactoin: {}", "services.compactoin: it is one of compaction, "),
+        ("clustering: {}", "services.clustering: clustering is not supported on hudi; supported are compaction, clean"),
+        ("clean: {triger: {}}", "services.clean.triger: there is no such key; did you mean trigger?"),
+        ("clean: {trigger: {num_commit: 1}}", "services.clean.trigger: 'num_commit' is no trigger: it is one of"),
+        ("clean: {trigger: {num_commits: 0}}", "services.clean.trigger: num_commits: 0 is no number of commits"),
+        ("clean: {trigger: {num_commits: yes}}", "services.clean.trigger: num_commits: True is no number of commits"),
+        ("clean: {trigger: {all_of: []}}", "services.clean.trigger: all_of: needs a list of triggers"),
+        ("clean: {trigger: {num_commits: 1, time_elapsed: 1h}}", "services.clean.trigger: a trigger is one of"),
+        ("clean: {trigger: {time_elapsed: 60}}", "services.clean.trigger: time_elapsed: 60 needs a number and a unit"),
+        ("clean: {options: {commits_retaned: 1}}", "services.clean.options.commits_retaned: there is no such key; did"),
+        ("clean: {options: {hours_retained: 3}}", "services.clean.options: hours_retained: 3 says nothing under"),
+    ],
+)
+def test_a_wrong_policy_is_named_by_the_path_of_its_key(tmp_path: Path, written: str, problem: str) -> None:
+    """What a format declares of its services is checked like our own settings, with the same paths."""
+    (found,) = _problems(tmp_path, f"tables: [{{id: a, format: hudi, path: /x, services: {{{written}}}}}]")
+
+    assert found.startswith(f"tables[0].{problem}")
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("{lock: {provider: zookeper}}", "options.lock: "),
+        ("{lock: {provider: zookeeper, url: zk, base_path: /h, lock_key: a}}", "options.lock.url: 'zk' does not have"),
+        ("{lock: {provider: filesystem, lock_key: a}}", "options.lock.lock_key: there is no such key"),
+        ("{conf: {a: true}}", "options.conf.a: input should be a valid string, not True"),
+        ("{writers: none, lok: {}}", "options.lok: there is no such key; did you mean lock?"),
+    ],
+)
+def test_wrong_options_are_named_without_the_inner_names_of_unions(tmp_path: Path, written: str, problem: str) -> None:
+    """A path holds what stands in the file, and nothing of how it is read."""
+    (found,) = _problems(tmp_path, f"tables: [{{id: a, format: hudi, path: /x, options: {written}}}]")
+
+    assert found.startswith(f"tables[0].{problem}")
+
+
+def test_problems_of_every_kind_come_at_once(tmp_path: Path) -> None:
+    """A typing error hides neither a contradiction nor a wrong option: one start shows all that is to be mended."""
+    found = _problems(
+        tmp_path,
+        f"""
+        api: {{port: 8081, hots: 0.0.0.0}}
+        tables:
+          - {A_TABLE}
+          - {{id: orders, format: hudi, path: "file:///data/orders", poll: soon, options: {{lock: {{}}}}}}
+        """,
+    )
+
+    assert [problem.partition(":")[0] for problem in found] == [
+        "api.hots",
+        "tables[1].poll",
+        "tables[1].id",
+        "tables[1].path",
+        "tables[1].options.lock",
+        "management.port",
+    ]
+
+
+def test_contradictions_name_both_keys(tmp_path: Path) -> None:
+    """Two entries that cannot both hold are both named: either may be the wrong one."""
+    found = _problems(tmp_path, f"tables: [{A_TABLE}, {A_TABLE}]")
+
+    assert found == [
+        "tables[1].id: the id orders is registered at tables[0].id already",
+        "tables[1].path: the table at /data/orders is registered at tables[0].path already",
+    ]
+
+
+def test_a_table_needs_workers_that_have_its_bundle(tmp_path: Path) -> None:
+    """A profile without a format's jars cannot serve its tables, and says so at start and not at the first run."""
+    (found,) = _problems(tmp_path, f"spark: {{default: {{formats: []}}}}\ntables: [{A_TABLE}]")
+
+    assert found == (
+        "tables[0].spark: the workers of 'default' have no bundle of hudi: add it to spark.default.formats"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("tables: []\ntables: []", "line 2: the key 'tables' stands here a second time"),
+        ("a: &x [1]\nb: *x", "aliases (*name) are not read"),
+        ("a: &x {b: 1}\nc: {<<: *x}", "aliases (*name) are not read"),
+        ("a: &x [*x]", "aliases (*name) are not read"),
+        ("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), f"nested more than {DEEPEST} deep"),
+        ("[" * 100_000, "is not the YAML we read"),
+        ("tables: !!python/object:os.system x", "is not the YAML we read"),
+        ("tables: [", "is not the YAML we read"),
+        ("- a\n- b", "must hold a mapping"),
+        ("[]", "must hold a mapping"),
+        ("a: 2026-99-99", "is not the YAML we read"),
+        ("? [a]\n: b", "is not the YAML we read"),
+        ("\x00", "is not the YAML we read"),
+    ],
+)
+def test_yaml_that_would_pass_in_silence_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    """Keys that stand twice, aliases that grow without bound and objects of Python are errors in one line."""
+    (found,) = _problems(tmp_path, text)
+
+    assert problem in found
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """The message says which file was looked for."""
+    with pytest.raises(PermanentError, match=re.escape(f"there is no configuration file {tmp_path}/no.yaml")):
+        load(tmp_path / "no.yaml")
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    """A configuration has a size that people write."""
+    file = tmp_path / "large.yaml"
+    with file.open("wb") as content:
+        content.truncate(LARGEST_BYTES + 1)
+
+    with pytest.raises(PermanentError, match="larger than"):
+        read_document(file)
+
+
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    """What is not UTF-8 is refused in one line, without a stack trace."""
+    file = tmp_path / "latin.yaml"
+    file.write_bytes(b"daemon: {data_dir: \xfc}")
+
+    with pytest.raises(PermanentError, match="cannot be read"):
+        load(file)
+
+
+def _keys(model: type[Settings]) -> list[str]:
+    return sorted(model.model_fields)
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text("abc1:/{}", max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*_keys(Configuration), "id"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(document=st.dictionaries(st.sampled_from([*_keys(Configuration), "x"]), _VALUES, max_size=4))
+def test_no_document_is_answered_with_a_stack_trace(
+    document: dict[str, object], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whatever is written, it loads or is refused with at least one line that names a key."""
+    file = tmp_path_factory.getbasetemp() / "any.yaml"
+    file.write_text(repr(document).replace("None", "null").replace("True", "true").replace("False", "false"))
+    try:
+        load(file)
+    except PermanentError as refused:
+        assert all(line.startswith(f"{file}: ") for line in str(refused).splitlines())  # noqa: PT017
