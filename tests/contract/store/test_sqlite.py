@@ -1,0 +1,187 @@
+"""What the SQLite store promises beyond the contract: its file survives, and is never guessed at."""
+
+from __future__ import annotations
+
+import gc
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from lakewarden.executors.contract import Step
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import TableId
+from lakewarden.service.store.port import DecisionRow, RunState
+from lakewarden.service.store.sql import open_sqlite
+from tests.support.values import NOW, a_run
+
+KILLED_AFTER = """
+import sys
+from pathlib import Path
+from lakewarden.executors.contract import Step
+from lakewarden.planners.model.instant import RunId
+from lakewarden.service.store.port import RunState
+from lakewarden.service.store.sql import open_sqlite
+from tests.support.values import NOW, a_run
+
+store = open_sqlite(Path(sys.argv[1]))
+acts = [
+    lambda: store.request(a_run("r1")),
+    lambda: store.claim(RunId("r1"), owner="host:1", at=NOW),
+    lambda: store.progress(RunId("r1"), epoch=1, instant="00000010", step=Step.COMMIT, state=RunState.COMMITTING),
+    lambda: store.end(RunId("r1"), epoch=1, state=RunState.SUCCEEDED, outcome="completed", at=NOW),
+]
+for act in acts[: int(sys.argv[2])]:
+    act()
+print("returned", flush=True)
+sys.stdin.read()
+"""
+STATES = [RunState.QUEUED, RunState.RUNNING, RunState.COMMITTING, RunState.SUCCEEDED]
+
+
+def rows(path: Path, query: str) -> list[tuple[object, ...]]:
+    """Return what is in the file, by a reader that is not the code under test."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(query).fetchall()
+
+
+def test_the_file_holds_what_was_written(tmp_path: Path) -> None:
+    """Read with sqlite3 alone, while the store is open: rows, epochs, and times in UTC."""
+    path = tmp_path / "lakewarden.db"
+    store = open_sqlite(path)
+    run = store.claim(store.request(a_run("r1")).id, owner="host:1", at=NOW)
+    store.progress(run.id, epoch=1, instant="00000010", step=Step.PLAN)
+
+    assert rows(path, "SELECT id, table_id, service, state, instant, epoch, step, created_at, figures FROM runs") == [
+        ("r1", "trips", "compaction", "RUNNING", "00000010", 1, "plan", "2026-05-01 12:00:00.000000", "{}")
+    ]
+    assert rows(path, "SELECT identity, service, epoch, owner FROM leases") == [
+        ("/lake/trips#once", "compaction", 1, "host:1")
+    ]
+    store.close()
+
+
+def test_what_is_acknowledged_survives_a_power_cut(tmp_path: Path) -> None:
+    """The log is written ahead, and synchronised before a call returns."""
+    path = tmp_path / "lakewarden.db"
+    store = open_sqlite(path)
+
+    assert rows(path, "PRAGMA journal_mode") == [("wal",)]
+    with store._engine.connect() as connection:  # what holds for our connections only
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+    store.close()
+
+
+def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
+    """Runs, epochs, decisions and pauses."""
+    path = tmp_path / "lakewarden.db"
+    decision = DecisionRow(
+        table=TableId("trips"),
+        service=Service.CLEAN,
+        decision="NotDue",
+        reason="1 of 5 commits",
+        remedy=None,
+        again_at=NOW + timedelta(hours=1),
+        decided_at=NOW,
+    )
+    store = open_sqlite(path)
+    run = store.claim(store.request(a_run("r1")).id, owner="host:1", at=NOW)
+    store.decided([decision])
+    store.pause(None, reason="maintenance", at=NOW)
+    store.close()
+
+    store = open_sqlite(path)
+
+    assert store.active() == [run]
+    assert store.epoch(identity=run.identity, service=run.service) == 1
+    assert store.decisions(TableId("trips")) == [decision]
+    assert store.pauses() == {None: "maintenance"}
+    store.close()
+
+
+@pytest.mark.parametrize("acts", range(1, len(STATES) + 1))
+def test_what_a_call_has_returned_survives_the_killing_of_its_process(tmp_path: Path, acts: int) -> None:
+    """SIGKILL right after each call: the row says what was acknowledged last, and the store goes on."""
+    path = tmp_path / "lakewarden.db"
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED_AFTER, str(path), str(acts)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "returned\n"
+        writer.kill()
+
+    store = open_sqlite(path)
+    run = store.run(RunId("r1"))
+    assert run is not None
+    assert run.state is STATES[acts - 1]
+    assert run.instant == ("00000010" if acts >= 3 else None)
+    assert store.request(a_run("r2")).id == ("r2" if run.state.ended else "r1")
+    store.close()
+
+
+def test_a_store_of_a_newer_lakewarden_is_refused(tmp_path: Path) -> None:
+    """Its rows may mean something else; the message says what to do, and the file stays as it is."""
+    path = tmp_path / "lakewarden.db"
+    open_sqlite(path).close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+
+    with pytest.raises(PermanentError, match="was written by a newer Lakewarden"):
+        open_sqlite(path)
+
+    gc.collect()  # a connection left open would warn here
+    assert rows(path, "SELECT version_num FROM alembic_version") == [("9999",)]
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    """In one sentence, and without touching it."""
+    path = tmp_path / "lakewarden.db"
+    path.write_bytes(b"PK\x03\x04 somebody else's file " * 100)
+    before = path.read_bytes()
+
+    with pytest.raises(PermanentError, match="file is not a database"):
+        open_sqlite(path)
+
+    gc.collect()
+    assert path.read_bytes() == before
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    """The store makes a file, not the folders above it."""
+    with pytest.raises(PermanentError, match="cannot be opened"):
+        open_sqlite(tmp_path / "nowhere" / "lakewarden.db")
+
+
+def test_any_path_may_hold_the_store(tmp_path: Path) -> None:
+    """Signs that mean something in addresses are ordinary in file names."""
+    path = tmp_path / "what? #1 100%.db"
+
+    open_sqlite(path).close()
+
+    assert path.exists()
+    assert rows(path, "SELECT count(*) FROM runs") == [(0,)]
+
+
+def test_a_store_that_cannot_be_written_is_temporary_trouble(tmp_path: Path) -> None:
+    """The road waits and tries again; nothing of the failed call is left behind."""
+    path = tmp_path / "lakewarden.db"
+    store = open_sqlite(path)
+    run = store.request(a_run("r1"))
+    with store._engine.connect() as connection:  # the pool gives the same connection back
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+    with pytest.raises(TemporaryError, match="the store does not answer"):
+        store.claim(run.id, owner="host:1", at=NOW)
+    with store._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = OFF")
+
+    assert store.run(run.id) == run
+    assert store.claim(run.id, owner="host:1", at=NOW).epoch == 1
+    store.close()

@@ -1,0 +1,394 @@
+"""What every store promises the road, whatever keeps its rows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from lakewarden.executors.contract import Step
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import TableId
+from lakewarden.service.store.port import DecisionRow, Run, RunState, Store, SupersededError
+from tests.support.values import IDENTITY, NOW, a_run
+
+HOUR = timedelta(hours=1)
+
+
+def epoch(store: Store) -> int:
+    """Return the newest epoch of the lease that most tests are about."""
+    return store.epoch(identity=str(IDENTITY), service=Service.COMPACTION)
+
+
+def claimed(store: Store, run: str = "r1", **news: object) -> Run:
+    """Request a run and claim it."""
+    return store.claim(store.request(a_run(run, **news)).id, owner="host:1", at=NOW)
+
+
+def ended(store: Store, run: str = "r1", *, at: datetime = NOW, **news: object) -> Run:
+    """Request a run, claim it and end it."""
+    row = claimed(store, run, **news)
+    return store.end(row.id, epoch=row.epoch, state=RunState.SUCCEEDED, outcome="completed", at=at)
+
+
+# -- requests
+
+
+def test_a_requested_run_comes_back_as_it_was_given(store: Store) -> None:
+    """Every field, at once and later."""
+    run = a_run(instant="00000010")
+
+    assert store.request(run) == run
+    assert store.run(run.id) == run
+    assert store.run(RunId("nobody")) is None
+
+
+def test_a_service_of_a_table_has_one_active_run(store: Store) -> None:
+    """Until it has ended, asking again brings the same run back, however far it has come."""
+    first = store.request(a_run("r1"))
+    assert store.request(a_run("r2")) == first
+
+    running = store.claim(first.id, owner="host:1", at=NOW)
+    assert store.request(a_run("r2")) == running
+
+    store.end(running.id, epoch=running.epoch, state=RunState.FAILED, outcome="it broke", at=NOW)
+    assert store.request(a_run("r3")).id == "r3"
+    assert store.run(RunId("r2")) is None
+
+
+def test_other_services_and_other_tables_have_active_runs_of_their_own(store: Store) -> None:
+    """What counts is what the table is, not what it is called."""
+    store.request(a_run("r1"))
+
+    assert store.request(a_run("r2", service=Service.CLEAN)).id == "r2"
+    assert store.request(a_run("r3", identity="/lake/orders#1")).id == "r3"
+    assert store.request(a_run("r4", table=TableId("another name"))).id == "r1"
+
+
+# -- claims and epochs
+
+
+def test_every_claim_raises_the_epoch(store: Store) -> None:
+    """The newest owner is known by the highest number, which never falls."""
+    assert epoch(store) == 0
+
+    epochs = [ended(store, run).epoch for run in ("r1", "r2", "r3")]
+
+    assert epochs == [1, 2, 3]
+    assert epoch(store) == 3
+
+
+def test_a_claimed_run_is_running(store: Store) -> None:
+    """With the time it was claimed at."""
+    run = claimed(store)
+
+    assert (run.state, run.started_at, run.epoch) == (RunState.RUNNING, NOW, 1)
+    assert store.run(run.id) == run
+
+
+def test_epochs_are_counted_per_table_and_service(store: Store) -> None:
+    """Another service's owners change nothing."""
+    claimed(store, "r1")
+    claimed(store, "r2", service=Service.CLEAN)
+    claimed(store, "r3", identity="/lake/orders#1")
+
+    assert epoch(store) == 1
+
+
+@pytest.mark.parametrize("how", [claimed, ended])
+def test_only_a_queued_run_can_be_claimed(store: Store, how: Callable[[Store], Run]) -> None:
+    """A second claim is refused and leaves the lease as it is."""
+    run = how(store)
+
+    with pytest.raises(SupersededError):
+        store.claim(run.id, owner="host:2", at=NOW)
+
+    assert store.run(run.id) == run
+    assert epoch(store) == 1
+
+
+def test_a_run_that_does_not_exist_can_be_neither_claimed_nor_changed(store: Store) -> None:
+    """Somebody else has taken it away."""
+    with pytest.raises(SupersededError):
+        store.claim(RunId("nobody"), owner="host:1", at=NOW)
+    with pytest.raises(SupersededError):
+        store.progress(RunId("nobody"), epoch=1, state=RunState.RUNNING)
+    with pytest.raises(SupersededError):
+        store.end(RunId("nobody"), epoch=1, state=RunState.FAILED, outcome="", at=NOW)
+
+
+# -- progress and endings
+
+
+def test_progress_changes_what_is_given_and_nothing_else(store: Store) -> None:
+    """State, step and instant come one after the other and stay."""
+    run = claimed(store)
+
+    store.progress(run.id, epoch=1, instant="00000010")
+    store.progress(run.id, epoch=1, step=Step.COMMIT, state=RunState.COMMITTING)
+    store.progress(run.id, epoch=1)
+
+    expected = claimed_like(run, instant="00000010", step=Step.COMMIT, state=RunState.COMMITTING)
+    assert store.run(run.id) == expected
+
+
+def claimed_like(run: Run, **news: object) -> Run:
+    """Return what a claimed run looks like after some progress."""
+    return a_run(run.id, **{"epoch": run.epoch, "started_at": run.started_at, **news})
+
+
+def test_an_ended_run_keeps_its_outcome_and_figures(store: Store) -> None:
+    """Whole numbers, fractions and words alike."""
+    run = claimed(store)
+    figures: dict[str, int | float | str] = {"files_written": 3, "seconds": 1.5, "codec": "zstd"}
+
+    given = store.end(run.id, epoch=1, state=RunState.SUCCEEDED, outcome="completed", at=NOW + HOUR, figures=figures)
+
+    assert given == claimed_like(
+        run, state=RunState.SUCCEEDED, outcome="completed", ended_at=NOW + HOUR, figures=figures
+    )
+    assert store.run(run.id) == given
+
+
+def test_a_run_that_was_never_claimed_can_be_ended(store: Store) -> None:
+    """It has no lease of its own, and needs none to be written off."""
+    run = store.request(a_run())
+
+    store.end(run.id, epoch=0, state=RunState.CANCELLED, outcome="no policy any more", at=NOW)
+
+    assert store.active() == []
+
+
+def _progress(store: Store, run: Run, epoch: int) -> None:
+    store.progress(run.id, epoch=epoch, state=RunState.UNKNOWN, step=Step.COMMIT, instant="00000099")
+
+
+def _end(store: Store, run: Run, epoch: int) -> None:
+    store.end(run.id, epoch=epoch, state=RunState.FAILED, outcome="late", at=NOW)
+
+
+LATE = pytest.mark.parametrize("act", [_progress, _end])
+
+
+@LATE
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_only_the_newest_owner_may_tell_what_becomes_of_a_run(
+    store: Store, act: Callable[[Store, Run, int], None], number: int
+) -> None:
+    """A number that is not the lease's is too late, and changes nothing."""
+    ended(store, "r1")
+    run = claimed(store, "r2")
+    assert run.epoch == 2
+
+    with pytest.raises(SupersededError):
+        act(store, run, number)
+
+    assert store.run(run.id) == run
+
+
+@LATE
+def test_an_ended_run_never_changes_again(store: Store, act: Callable[[Store, Run, int], None]) -> None:
+    """Not even by its own owner."""
+    run = ended(store)
+
+    with pytest.raises(SupersededError):
+        act(store, run, run.epoch)
+
+    assert store.run(run.id) == run
+
+
+# -- reading
+
+
+def test_active_runs_come_oldest_first(store: Store) -> None:
+    """In the order they were asked for, whatever their state, without those that ended."""
+    for number in (3, 1, 2):
+        store.request(a_run(f"r{number}", identity=f"/lake/{number}#1"))
+    running = store.claim(RunId("r1"), owner="host:1", at=NOW)
+    ended(store, "r4", identity="/lake/4#1")
+
+    assert [run.id for run in store.active()] == ["r3", "r1", "r2"]
+    assert running in store.active()
+
+
+def test_runs_come_newest_first_and_can_be_chosen(store: Store) -> None:
+    """By table, by service, by state, and not more than asked for."""
+    ended(store, "r1")
+    ended(store, "r2")
+    store.request(a_run("r3"))
+    store.request(a_run("r4", service=Service.CLEAN))
+    store.request(a_run("r5", table=TableId("orders"), identity="/lake/orders#1"))
+
+    def ids(**choice: object) -> list[str]:
+        return [run.id for run in store.runs(**choice)]  # type: ignore[arg-type]
+
+    assert ids() == ["r5", "r4", "r3", "r2", "r1"]
+    assert ids(limit=2) == ["r5", "r4"]
+    assert ids(table=TableId("orders")) == ["r5"]
+    assert ids(service=Service.CLEAN) == ["r4"]
+    assert ids(states=[RunState.SUCCEEDED]) == ["r2", "r1"]
+    assert ids(table=TableId("trips"), states=[RunState.QUEUED, RunState.SUCCEEDED], limit=3) == ["r4", "r3", "r2"]
+    assert ids(table=TableId("nobody")) == []
+
+
+def test_the_instants_of_our_runs_are_remembered(store: Store) -> None:
+    """Of this table and service only, ended or not, planned or taken up."""
+    ended(store, "r1", instant="00000001")
+    run = claimed(store, "r2")
+    store.progress(run.id, epoch=run.epoch, instant="00000002")
+    claimed(store, "r3", service=Service.CLEAN, instant="00000003")
+    claimed(store, "r4", identity="/lake/orders#1", instant="00000004")
+
+    assert store.instants(identity=str(IDENTITY), service=Service.COMPACTION) == {"00000001", "00000002"}
+    assert store.instants(identity="/lake/nobody#1", service=Service.CLEAN) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime(2026, 5, 1, 12, 0, 0, 123456, tzinfo=UTC),
+        datetime(2026, 5, 1, 14, 0, 0, tzinfo=timezone(2 * HOUR)),
+        datetime(1970, 1, 1, tzinfo=UTC),
+    ],
+)
+def test_times_come_back_as_the_same_moments(store: Store, moment: datetime) -> None:
+    """Aware and to the microsecond, from whatever zone they came."""
+    ended(store, created_at=moment, at=moment + HOUR)
+
+    run = store.run(RunId("r1"))
+
+    assert run is not None
+    assert (run.created_at, run.ended_at) == (moment, moment + HOUR)
+    assert run.created_at.tzinfo is not None
+
+
+# -- decisions and pauses
+
+DECISION = DecisionRow(
+    table=TableId("trips"),
+    service=Service.COMPACTION,
+    decision="Blocked",
+    reason="no lock is named",
+    remedy="name the lock",
+    again_at=NOW + HOUR,
+    decided_at=NOW,
+)
+
+
+def test_the_last_decision_of_each_service_is_kept(store: Store) -> None:
+    """A new one takes the place of the one before; other services and tables keep theirs."""
+    later = DecisionRow(
+        table=TableId("trips"),
+        service=Service.COMPACTION,
+        decision="Due",
+        reason="5 of 5 commits",
+        remedy=None,
+        again_at=None,
+        decided_at=NOW + HOUR,
+    )
+    clean = DecisionRow(
+        table=TableId("trips"),
+        service=Service.CLEAN,
+        decision="NotDue",
+        reason="1 of 5 commits",
+        remedy=None,
+        again_at=None,
+        decided_at=NOW,
+    )
+    store.decided([DECISION, clean])
+    store.decided([later])
+
+    assert store.decisions(TableId("trips")) == [clean, later]  # by the services' names
+    assert store.decisions(TableId("orders")) == []
+
+
+def test_pauses_hold_until_they_are_ended(store: Store) -> None:
+    """One per table and a global one; pausing again gives a new reason; ending what does not hold does nothing."""
+    trips = TableId("trips")
+    store.resume(trips)
+    store.pause(trips, reason="migration", at=NOW)
+    store.pause(trips, reason="second migration", at=NOW)
+    store.pause(None, reason="maintenance", at=NOW)
+    assert store.pauses() == {trips: "second migration", None: "maintenance"}
+
+    store.resume(None)
+    assert store.pauses() == {trips: "second migration"}
+    store.resume(trips)
+    assert store.pauses() == {}
+
+
+# -- forgetting
+
+
+def test_forgetting_keeps_the_last_run_of_each_service_and_what_has_not_ended(store: Store) -> None:
+    """However old it is: it is what people ask for."""
+    for run in ("old1", "old2"):
+        ended(store, run, at=NOW - 2 * HOUR)
+    ended(store, "clean1", at=NOW - 2 * HOUR, service=Service.CLEAN)
+    ended(store, "young", at=NOW + HOUR)
+    claimed(store, "open")
+
+    assert store.forget(before=NOW) == 2
+
+    assert [run.id for run in store.runs()] == ["open", "young", "clean1"]
+    assert store.forget(before=NOW) == 0
+    assert store.forget(before=NOW + 2 * HOUR) == 1
+    assert [run.id for run in store.runs()] == ["open", "clean1"]
+
+
+def test_forgetting_does_not_let_epochs_fall(store: Store) -> None:
+    """A lease is not forgotten with its runs."""
+    for run in ("r1", "r2", "r3"):
+        ended(store, run, at=NOW - HOUR)
+
+    store.forget(before=NOW)
+
+    assert claimed(store, "r4").epoch == 4
+
+
+# -- many threads
+
+
+def test_threads_that_ask_at_once_get_one_run(store: Store) -> None:
+    """Whoever comes first makes the row; all others are given it."""
+    given = list[Run]()
+    threads = [
+        threading.Thread(target=lambda name: given.append(store.request(a_run(name))), args=(f"r{number}",))
+        for number in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(given) == 8
+    assert len({run.id for run in given}) == 1
+    assert len(store.active()) == 1
+
+
+def test_threads_that_write_at_once_all_succeed(store: Store) -> None:
+    """None is told that the database is locked, and no epoch is given twice."""
+    epochs, troubles = list[int](), list[BaseException]()
+
+    def work(thread: int) -> None:
+        try:
+            for number in range(12):
+                run = claimed(store, f"r{thread}.{number}", service=list(Service)[thread])
+                store.progress(run.id, epoch=run.epoch, step=Step.PLAN, instant=str(number))
+                store.runs(limit=5)
+                store.end(run.id, epoch=run.epoch, state=RunState.SUCCEEDED, outcome="completed", at=NOW)
+                epochs.append(run.epoch)
+        except BaseException as trouble:  # noqa: BLE001 - told in the test's own thread
+            troubles.append(trouble)
+
+    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert troubles == []
+    assert sorted(epochs) == sorted([*range(1, 13)] * 2)
+    assert store.active() == []
