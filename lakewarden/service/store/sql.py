@@ -119,8 +119,9 @@ class SqlStore:
         """Note how far a run has come."""
         news = {"state": state, "step": step, "instant": instant}
         with self._write() as connection:
-            _must_own(connection, run, epoch)
-            return _change(connection, run, **{key: value for key, value in news.items() if value is not None})
+            row = _owned(connection, run, epoch)
+            changes = {key: value for key, value in news.items() if value is not None}
+            return _change(connection, run, **changes) if changes else row
 
     def end(
         self,
@@ -134,7 +135,7 @@ class SqlStore:
     ) -> Run:
         """End a run."""
         with self._write() as connection:
-            _must_own(connection, run, epoch)
+            _owned(connection, run, epoch)
             return _change(connection, run, state=state, outcome=outcome, ended_at=at, figures=dict(figures or {}))
 
     def epoch(self, *, identity: str, service: Service) -> int:
@@ -312,7 +313,7 @@ def _epoch(connection: sa.Connection, identity: str, service: Service) -> int:
     return connection.scalar(query) or 0
 
 
-def _must_own(connection: sa.Connection, run: RunId, epoch: int) -> None:
+def _owned(connection: sa.Connection, run: RunId, epoch: int) -> Run:
     row = _one(connection, run)
     if row.state.ended:
         raise SupersededError(f"run {run} has ended: {row.state}")
@@ -320,6 +321,7 @@ def _must_own(connection: sa.Connection, run: RunId, epoch: int) -> None:
     # A run that was never claimed has epoch 0 and no lease of its own: it may be ended, nothing more.
     if epoch != row.epoch or (row.epoch and row.epoch != newest):
         raise SupersededError(f"run {run} has epoch {epoch}, its lease is at {newest}")
+    return row
 
 
 def _change(connection: sa.Connection, run: RunId, **news: Any) -> Run:
