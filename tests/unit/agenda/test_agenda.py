@@ -1,0 +1,78 @@
+"""The agenda: every table has at most one appointment, the earliest one asked for."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.planners.model.table import TableId
+from lakewarden.service.agenda import Agenda
+
+A, B, C = TableId("a"), TableId("b"), TableId("c")
+
+_puts = st.tuples(st.just("put"), st.sampled_from([A, B, C]), st.integers(0, 20).map(float))
+_pops = st.tuples(st.just("pop"), st.just(A), st.integers(0, 20).map(float))
+
+
+def test_a_table_comes_up_when_its_time_has_come() -> None:
+    """Not before, and once."""
+    agenda = Agenda()
+    agenda.put(A, 5.0)
+
+    assert agenda.pop(4.9) is None
+    assert agenda.pop(5.0) == A
+    assert agenda.pop(99.0) is None
+
+
+def test_the_longest_overdue_comes_first() -> None:
+    """Whatever the order in which the appointments were made."""
+    agenda = Agenda()
+    for table, at in ((B, 2.0), (C, 3.0), (A, 1.0)):
+        agenda.put(table, at)
+
+    assert [agenda.pop(9.0) for _ in range(3)] == [A, B, C]
+
+
+def test_the_earliest_wish_counts() -> None:
+    """A later one neither postpones the appointment nor makes a second one."""
+    agenda = Agenda()
+    for at in (5.0, 2.0, 8.0):
+        agenda.put(A, at)
+
+    assert len(agenda) == 1
+    assert agenda.pop(2.0) == A
+    assert agenda.pop(99.0) is None
+
+
+def test_the_next_appointment_is_never_told_too_late() -> None:
+    """It may be told early, when it was moved: the control thread then wakes up once for nothing."""
+    agenda = Agenda()
+    assert agenda.next_at() is None
+
+    agenda.put(A, 5.0)
+    agenda.put(B, 3.0)
+    assert agenda.next_at() == 3.0
+
+    agenda.pop(3.0)
+    assert agenda.next_at() == 5.0
+
+
+@given(st.lists(_puts | _pops))
+def test_the_agenda_behaves_like_a_table_of_earliest_wishes(steps: list[tuple[str, TableId, float]]) -> None:
+    """After any puts and pops it answers as a plain dictionary of table and time would."""
+    agenda, model = Agenda(), dict[TableId, float]()
+    for act, table, at in steps:
+        if act == "put":
+            agenda.put(table, at)
+            model[table] = min(at, model.get(table, at))
+        else:
+            popped = agenda.pop(at)
+            earliest = min(model.values(), default=None)
+            if earliest is None or earliest > at:
+                assert popped is None
+            else:
+                assert popped is not None
+                assert model.pop(popped) == earliest
+        assert len(agenda) == len(model)
+        next_at = agenda.next_at()
+        assert not model or (next_at is not None and next_at <= min(model.values()))

@@ -1,0 +1,156 @@
+"""Dispatch: which queued run starts now."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.executors.contract import Room
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import TableId
+from lakewarden.planners.services import SERVICES
+from lakewarden.service.dispatch import startable
+from lakewarden.service.store.port import Run, RunState
+from tests.support.values import a_run
+
+TRIPS, ORDERS, STOCK = TableId("trips"), TableId("orders"), TableId("stock")
+
+
+def run(name: str, table: TableId = TRIPS, service: Service = Service.COMPACTION) -> Run:
+    """Return a run on a table whose identity is its name."""
+    return a_run(name, table=table, identity=f"/lake/{table}#1", service=service)
+
+
+def clean(name: str, table: TableId = TRIPS) -> Run:
+    """Return a clean."""
+    return run(name, table, Service.CLEAN)
+
+
+def started(
+    *queued: Run, running: Sequence[Run] = (), gates: Sequence[TableId] = (), slots: int = 3, free: int | None = None
+) -> str | None:
+    """Return the id of the run that starts next in a pool with so many slots, of which the running take one each."""
+    chosen = startable(
+        queued=queued,
+        running=[replace(r, state=RunState.RUNNING) for r in running],
+        gates=gates,
+        pools=dict.fromkeys((TRIPS, ORDERS, STOCK), "default"),
+        rooms={"default": Room(slots=slots, free=slots - len(running) if free is None else free)},
+    )
+    return None if chosen is None else chosen.id
+
+
+def test_an_empty_queue_starts_nothing() -> None:
+    """There is nothing to choose from."""
+    assert started() is None
+
+
+def test_the_longest_queued_starts_first() -> None:
+    """Among tables that have nothing under way, the queue is a queue."""
+    assert started(run("a"), run("b", ORDERS)) == "a"
+
+
+def test_nothing_starts_without_a_free_slot() -> None:
+    """Neither a compaction nor a clean."""
+    assert started(run("a"), clean("k", ORDERS), free=0) is None
+
+
+def test_the_last_slot_is_kept_for_cleans() -> None:
+    """Else compactions that wait for a clean could fill the pool that the clean needs."""
+    under_way = [run("x", ORDERS), run("y", STOCK)]
+
+    assert started(run("a"), running=under_way) is None
+    assert started(run("a"), clean("k"), running=under_way) == "k"
+    assert started(run("a"), running=under_way[:1]) == "a"
+
+
+def test_a_running_clean_uses_the_slot_that_was_kept_for_it() -> None:
+    """Then the last free slot is anybody's."""
+    assert started(run("a"), running=[run("x", ORDERS), clean("k", STOCK)]) == "a"
+
+
+def test_a_pool_of_one_slot_keeps_none() -> None:
+    """Else it would never compact."""
+    assert started(run("a"), slots=1) == "a"
+
+
+def test_a_gate_holds_back_the_cleans_of_its_table_only() -> None:
+    """While a commit of ours waits for its cleans, no new one starts; other tables, and compactions, go on."""
+    assert started(clean("k"), gates=[TRIPS]) is None
+    assert started(clean("k"), clean("m", ORDERS), gates=[TRIPS]) == "m"
+    assert started(run("a"), gates=[TRIPS]) == "a"
+
+
+@pytest.mark.parametrize(("queued", "running"), list(itertools.product(Service, Service)))
+def test_only_what_may_run_beside_each_other_does(queued: Service, running: Service) -> None:
+    """On one table a service starts beside another exactly if the house says so; on other tables always."""
+    beside = running in SERVICES[queued].beside
+
+    assert (started(run("a", TRIPS, queued), running=[run("x", TRIPS, running)]) == "a") is beside
+    assert started(run("a", TRIPS, queued), running=[run("x", ORDERS, running)]) == "a"
+
+
+def test_running_beside_each_other_is_mutual() -> None:
+    """If a clean may start beside a compaction, a compaction may start beside a clean."""
+    for one, other in itertools.product(Service, Service):
+        assert (other in SERVICES[one].beside) is (one in SERVICES[other].beside)
+
+
+def test_a_table_under_another_name_is_the_same_table() -> None:
+    """What may run beside what goes by what the table is, not by what it is called."""
+    same = replace(run("a", ORDERS), identity=run("x").identity)
+
+    assert started(same, running=[run("x")]) is None
+
+
+def test_tables_with_less_under_way_come_first() -> None:
+    """A busy table does not push the others aside, however long its runs have been queued."""
+    assert started(clean("k"), run("b", ORDERS), running=[run("x")], slots=4) == "b"
+
+
+def test_a_run_that_must_wait_holds_up_nobody_behind_it() -> None:
+    """The queue has no head that blocks."""
+    assert started(run("a"), run("b", ORDERS), running=[run("x", TRIPS, Service.CLUSTERING)], slots=4) == "b"
+
+
+def test_each_pool_has_its_own_slots() -> None:
+    """A full pool stops only the tables that it serves."""
+    chosen = startable(
+        queued=[run("a"), run("b", ORDERS)],
+        running=[],
+        gates=(),
+        pools={TRIPS: "small", ORDERS: "large"},
+        rooms={"small": Room(slots=1, free=0), "large": Room(slots=2, free=2)},
+    )
+
+    assert chosen is not None
+    assert chosen.id == "b"
+
+
+_tables = st.sampled_from([TRIPS, ORDERS, STOCK])
+_services = st.sampled_from([Service.COMPACTION, Service.CLEAN])
+
+
+@given(
+    wishes=st.lists(st.tuples(_tables, _services), min_size=1, max_size=12, unique=True),
+    slots=st.integers(1, 6),
+    gates=st.sets(_tables),
+)
+def test_filling_a_pool_breaks_no_rule(wishes: list[tuple[TableId, Service]], slots: int, gates: set[TableId]) -> None:
+    """However the queue looks, what is started in turn keeps the slot for cleans, the gates and the neighbours."""
+    queued = [run(str(number), table, service) for number, (table, service) in enumerate(wishes)]
+    running: list[Run] = []
+    while (chosen := started(*queued, running=running, gates=list(gates), slots=slots)) is not None:
+        queued = [r for r in queued if r.id != RunId(chosen)]
+        running.append(next(run(chosen, t, s) for n, (t, s) in enumerate(wishes) if str(n) == chosen))
+
+    cleans = [r for r in running if r.service is Service.CLEAN]
+    assert len(running) <= slots
+    assert len(running) - len(cleans) < slots or slots == 1
+    assert not any(r.table in gates for r in cleans)
+    assert len({(r.table, r.service) for r in running}) == len(running)

@@ -1,0 +1,98 @@
+"""Leases: one daemon per data folder, one owner per table and service."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import RunId
+from lakewarden.service.leases import DataFolder, Leases
+from lakewarden.service.store.memory import MemoryStore
+from lakewarden.service.store.port import RunState
+from tests.support.values import NOW, a_run
+
+HOLDER = """
+import pathlib, sys, time
+from lakewarden.service.leases import DataFolder
+folder = DataFolder(pathlib.Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_second_daemon_is_refused_and_told_who_has_the_folder(tmp_path: Path) -> None:
+    """The message names the folder and the process, and says what to do."""
+    first = DataFolder(tmp_path / "data")
+
+    with pytest.raises(PermanentError) as refused:
+        DataFolder(tmp_path / "data")
+
+    assert str(refused.value) == (
+        f"data_dir {tmp_path / 'data'} belongs to a running daemon (pid {os.getpid()}): "
+        "stop it, or use another data_dir"
+    )
+    first.release()
+
+
+def test_a_folder_that_was_released_can_be_taken_again(tmp_path: Path) -> None:
+    """Also by a daemon of a shorter process id: the old one is not left in the file."""
+    DataFolder(tmp_path).release()
+    (tmp_path / "lakewarden.lock").write_text("9" * 40)
+
+    folder = DataFolder(tmp_path)
+
+    assert (tmp_path / "lakewarden.lock").read_text() == str(os.getpid())
+    folder.release()
+
+
+def test_a_killed_daemon_leaves_its_folder_free(tmp_path: Path) -> None:
+    """The lock belongs to the process and goes with it, however it dies."""
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(PermanentError, match=f"pid {holder.pid}"):
+            DataFolder(tmp_path)
+        holder.kill()
+
+    DataFolder(tmp_path).release()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    """A file stands where the folder should be."""
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(PermanentError, match="cannot be used"):
+        DataFolder(tmp_path / "file" / "data")
+
+
+def test_a_run_holds_its_lease_until_the_next_owner_takes_it() -> None:
+    """The epoch tells: never claimed is not held, claimed is, superseded is not."""
+    store = MemoryStore()
+    leases = Leases(store)
+    queued = store.request(a_run("r1"))
+    assert not leases.holds(queued)
+
+    first = store.claim(queued.id, owner="one", at=NOW)
+    assert leases.holds(first)
+
+    store.end(first.id, epoch=first.epoch, state=RunState.FAILED, outcome="lost", at=NOW)
+    second = store.claim(store.request(a_run("r2")).id, owner="two", at=NOW)
+    assert leases.holds(second)
+    assert not leases.holds(first)
+
+
+def test_a_lease_is_of_a_table_and_a_service() -> None:
+    """Another table's, or another service's, owner takes nothing away."""
+    store = MemoryStore()
+    leases = Leases(store)
+    one = store.claim(store.request(a_run("r1")).id, owner="one", at=NOW)
+    other = store.request(a_run("r2", identity="/lake/orders#1"))
+
+    store.claim(RunId(other.id), owner="two", at=NOW)
+
+    assert leases.holds(one)

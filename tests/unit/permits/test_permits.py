@@ -1,0 +1,309 @@
+"""Permits: the leave a run asks for before each step, and whom each condition protects."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lakewarden.executors.contract import Granted, Permit, Plan, Refused, Step, Wait
+from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
+from lakewarden.planners.model.view import Hindrance, TableIdentity, TableView
+from lakewarden.service.permits import Circumstances, Limits, Question, judge
+from lakewarden.service.store.port import Run, RunState
+from tests.support.values import NOW, a_run, a_view, an_instant
+
+SECOND = timedelta(seconds=1)
+LIMITS = Limits()
+COMPACTING = a_run("c1", state=RunState.RUNNING, epoch=1, instant="00000020")
+CLEANING = a_run("k1", service=Service.CLEAN, state=RunState.RUNNING, epoch=1, instant="00000030")
+PLANS = (
+    an_instant(time="00000020", stands_for=Service.COMPACTION, state=State.INFLIGHT),
+    an_instant(time="00000030", stands_for=Service.CLEAN, state=State.REQUESTED),
+)
+VIEW = a_view(*PLANS)
+WRITE = an_instant(
+    time="00000015", stands_for=Deed.WRITE, state=State.INFLIGHT, guarded_until=NOW + timedelta(minutes=2)
+)
+
+
+def ask(run: Run, step: Step, *, waited: timedelta = timedelta(0), **around: Any) -> Permit:
+    """Judge a question where nothing stands in the way, except for what `around` says."""
+    quiet: dict[str, Any] = {
+        "view": VIEW,
+        "endangered": (),
+        "neighbours": (),
+        "lease_held": True,
+        "held": None,
+        "now": NOW,
+        "limits": LIMITS,
+    }
+    plan = None if step is Step.PLAN or run.instant is None else Plan(instant=run.instant)
+    return judge(Question(run=run, step=step, plan=plan, waited=waited), Circumstances(**{**quiet, **around}))
+
+
+def unplanned(run: Run) -> Run:
+    """Return the run as it is before it has planned."""
+    return replace(run, instant=None)
+
+
+@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("run", [COMPACTING, CLEANING, unplanned(COMPACTING)], ids=["compaction", "clean", "new"])
+def test_where_nothing_stands_in_the_way_every_step_is_granted(run: Run, step: Step) -> None:
+    """A quiet table keeps nobody waiting."""
+    assert isinstance(ask(run, step), Granted)
+
+
+# -- what refuses every step
+
+REFUSALS: dict[str, dict[str, Any]] = {
+    "a newer owner": {"lease_held": False},
+    "a pause or a drain that is over": {"held": "the drain deadline has passed"},
+    "another table at the same place": {"view": replace(VIEW, identity=TableIdentity(location="/x", created="again"))},
+    "a hindrance": {"view": replace(VIEW, hindrances=(Hindrance(reason="no lock", remedy="name it"),))},
+}
+
+
+@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("why", REFUSALS)
+@pytest.mark.parametrize("run", [COMPACTING, CLEANING], ids=["compaction", "clean"])
+def test_what_forbids_any_step_is_refused_at_once(run: Run, why: str, step: Step) -> None:
+    """Waiting could not help, so the run steps back."""
+    permit = ask(run, step, **REFUSALS[why])
+
+    assert isinstance(permit, Refused)
+    assert permit.reason
+
+
+def test_a_hindrance_of_another_service_refuses_nothing() -> None:
+    """What holds cleans back does not hold compactions back."""
+    hindrance = Hindrance(reason="not LAZY", remedy="set it", services=frozenset({Service.CLEAN}))
+    view = replace(VIEW, hindrances=(hindrance,))
+
+    assert isinstance(ask(COMPACTING, Step.COMMIT, view=view), Granted)
+    assert ask(CLEANING, Step.COMMIT, view=view) == Refused(reason="not LAZY")
+
+
+@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("fate", ["absent", "completed"])
+def test_only_an_instant_that_is_pending_is_carried_on(step: Step, fate: str) -> None:
+    """What the timeline shows as completed is never run again, and what is gone is not ours to complete."""
+    others = {"absent": (), "completed": (replace(PLANS[0], state=State.COMPLETED),)}[fate]
+
+    permit = ask(COMPACTING, step, view=a_view(*others))
+
+    assert permit == Refused(reason=f"instant 00000020 is {fate} on the timeline")
+
+
+@pytest.mark.parametrize("step", Step)
+def test_metadata_that_cannot_be_read_whole_is_waited_for_but_not_for_ever(step: Step) -> None:
+    """A file that is being written looks broken for a moment; then the run yields, and nothing was guessed."""
+    faulty = a_view(faults=("00000020.commit is cut off",))  # the instant itself cannot be seen
+
+    assert isinstance(ask(COMPACTING, step, view=faulty), Wait)
+    last = LIMITS.commit_patience - SECOND
+    assert isinstance(ask(COMPACTING, step, view=faulty, waited=last), Wait)
+    assert isinstance(ask(COMPACTING, step, view=faulty, waited=LIMITS.commit_patience), Refused)
+
+
+# -- planning between writes
+
+
+def test_a_plan_waits_for_a_moment_without_writes_and_then_is_made_beside_one() -> None:
+    """A writer that never pauses must not starve the service for ever."""
+    run = unplanned(COMPACTING)
+
+    assert ask(run, Step.PLAN, endangered=(WRITE,)) == Wait(reason="write 00000015 is in flight")
+    last = LIMITS.writer_patience - SECOND
+    assert isinstance(ask(run, Step.PLAN, endangered=(WRITE,), waited=last), Wait)
+    assert isinstance(ask(run, Step.PLAN, endangered=(WRITE,), waited=LIMITS.writer_patience), Granted)
+
+
+def test_taking_up_a_plan_needs_no_moment_without_writes() -> None:
+    """What is on the timeline already cannot hurt a write by being planned."""
+    assert isinstance(ask(COMPACTING, Step.PLAN, endangered=(WRITE,)), Granted)
+
+
+def test_a_plan_that_would_hurt_a_write_by_its_mere_presence_is_not_executed() -> None:
+    """The run yields at once, so that the plan can be withdrawn."""
+    permit = ask(COMPACTING, Step.EXECUTE, endangered=(WRITE,))
+
+    assert permit == Refused(reason="write 00000015 began before the plan and would fail by it")
+
+
+@pytest.mark.parametrize("step", Step)
+def test_dead_writes_are_not_waited_for(step: Step) -> None:
+    """A write whose heartbeat has run out cannot be failed by us any more."""
+    dead = replace(WRITE, guarded_until=NOW)
+
+    assert isinstance(
+        ask(unplanned(COMPACTING) if step is Step.PLAN else COMPACTING, step, endangered=(dead,)), Granted
+    )
+
+
+@pytest.mark.parametrize("step", [Step.PLAN, Step.COMMIT])
+def test_a_write_without_a_heartbeat_is_taken_for_alive(step: Step) -> None:
+    """Nobody can prove that it is dead."""
+    silent = replace(WRITE, guarded_until=None)
+
+    run = unplanned(COMPACTING) if step is Step.PLAN else COMPACTING
+    assert isinstance(ask(run, step, endangered=(silent,)), Wait)
+
+
+# -- the commit
+
+
+def test_a_commit_waits_for_the_writes_it_would_fail_and_then_yields() -> None:
+    """Writers win: after the patience is over the run steps back, and its plan stays pending."""
+    assert ask(COMPACTING, Step.COMMIT, endangered=(WRITE,)) == Wait(
+        reason="write 00000015 is in flight and would fail by this commit"
+    )
+    last = LIMITS.commit_patience - SECOND
+    assert isinstance(ask(COMPACTING, Step.COMMIT, endangered=(WRITE,), waited=last), Wait)
+    assert isinstance(ask(COMPACTING, Step.COMMIT, endangered=(WRITE,), waited=LIMITS.commit_patience), Refused)
+
+
+@pytest.mark.parametrize("state", [RunState.RUNNING, RunState.COMMITTING])
+def test_a_commit_waits_for_a_clean_that_a_worker_has_taken_up(state: RunState) -> None:
+    """Whatever the clean is doing; but not for ever."""
+    cleaning = replace(CLEANING, state=state)
+
+    assert ask(COMPACTING, Step.COMMIT, neighbours=(cleaning,)) == Wait(
+        reason="clean k1 is executing and is waited for"
+    )
+    permit = ask(COMPACTING, Step.COMMIT, neighbours=(cleaning,), waited=LIMITS.commit_patience)
+    assert isinstance(permit, Refused)
+
+
+@pytest.mark.parametrize("step", [Step.PLAN, Step.EXECUTE])
+def test_a_clean_runs_beside_the_planning_and_the_execution(step: Step) -> None:
+    """Only the commit waits for it."""
+    assert isinstance(ask(COMPACTING, step, neighbours=(replace(CLEANING, state=RunState.COMMITTING),)), Granted)
+
+
+def test_a_joined_deletion_waits_for_a_granted_commit_and_no_longer_than_that() -> None:
+    """A compaction that merely executes, or waits for its own permit, does not hold a clean back."""
+    committing = replace(COMPACTING, state=RunState.COMMITTING)
+
+    assert ask(CLEANING, Step.COMMIT, neighbours=(committing,)) == Wait(reason="compaction c1 is committing")
+    assert isinstance(ask(CLEANING, Step.COMMIT, neighbours=(COMPACTING,)), Granted)
+    waited = LIMITS.commit_patience
+    assert isinstance(ask(CLEANING, Step.COMMIT, neighbours=(committing,), waited=waited), Refused)
+
+
+def test_only_a_joined_deletion_has_to_end_before_its_permit_expires() -> None:
+    """Past its expiry the worker's JVM is killed, so that no deletion is under way that we do not know of."""
+    assert ask(CLEANING, Step.COMMIT) == Granted(
+        reason="the instant is ours to complete, no clean is executing, no write would fail",
+        expires=LIMITS.joined_step,
+    )
+    for run, step in itertools.product([COMPACTING, CLEANING], Step):
+        permit = ask(run, step)
+        assert isinstance(permit, Granted)
+        assert (permit.expires is not None) is (run is CLEANING and step is Step.COMMIT)
+
+
+# -- a clean and a compaction beside each other
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """How far a compaction and a clean of one table have come: the question each stands at, or that it commits."""
+
+    compaction: Step | None = Step.PLAN
+    clean: Step | None = None
+    cleaned: bool = False
+    committing: frozenset[Service] = frozenset()
+
+    def runs(self) -> dict[Service, Run]:
+        """Return the runs that a worker is carrying out."""
+        at = {Service.COMPACTION: self.compaction, Service.CLEAN: self.clean}
+        return {
+            service: replace(run, state=RunState.COMMITTING if service in self.committing else RunState.RUNNING)
+            for service, run in ((Service.COMPACTION, COMPACTING), (Service.CLEAN, CLEANING))
+            if at[service] is not None
+        }
+
+    def permit(self, service: Service) -> Permit:
+        """Judge the question at which one of the two stands."""
+        runs = self.runs()
+        step = self.compaction if service is Service.COMPACTION else self.clean
+        assert step is not None
+        return ask(runs[service], step, neighbours=[run for other, run in runs.items() if other is not service])
+
+    def ended(self, service: Service) -> Pair:
+        """Return the pair after one of the two has ended."""
+        still = self.committing - {service}
+        if service is Service.COMPACTION:
+            return replace(self, compaction=None, committing=still)
+        return replace(self, clean=None, cleaned=True, committing=still)
+
+    def took(self, service: Service) -> Pair:
+        """Return the pair after one of the two has got its permit."""
+        step = self.compaction if service is Service.COMPACTION else self.clean
+        if step is Step.COMMIT:
+            return replace(self, committing=self.committing | {service})
+        after = {Step.PLAN: Step.EXECUTE, Step.EXECUTE: Step.COMMIT}[step or Step.PLAN]
+        return replace(self, compaction=after) if service is Service.COMPACTION else replace(self, clean=after)
+
+    def moves(self) -> Iterator[Pair]:
+        """Yield everything that can happen next. A clean starts only before the compaction wants to commit."""
+        if self.clean is None and not self.cleaned and self.compaction is not Step.COMMIT:
+            yield replace(self, clean=Step.PLAN)
+        for service in self.runs():
+            if service in self.committing or isinstance(self.permit(service), Refused):
+                yield self.ended(service)
+            elif isinstance(self.permit(service), Granted):
+                yield self.took(service)
+
+
+def reachable() -> set[Pair]:
+    """Return every state that the two can come to."""
+    found, unseen = {Pair()}, [Pair()]
+    while unseen:
+        for after in unseen.pop().moves():
+            if after not in found:
+                found.add(after)
+                unseen.append(after)
+    return found
+
+
+def test_a_clean_and_a_compaction_never_wait_for_each_other() -> None:
+    """From every state that the two can come to, one of them can go on, to the end of both."""
+    states = reachable()
+
+    assert len(states) > 20
+    for state in states:
+        assert not state.runs() or list(state.moves()), state
+
+
+def test_a_clean_and_a_compaction_never_commit_at_the_same_time() -> None:
+    """In no state that the two can come to are both committing; yet each of them does come to commit."""
+    states = reachable()
+
+    assert max(len(state.committing) for state in states) == 1
+    assert {service for state in states for service in state.committing} == {Service.COMPACTION, Service.CLEAN}
+
+
+def test_a_compaction_never_commits_while_a_clean_is_under_way() -> None:
+    """In every reachable state in which the compaction commits, no worker is carrying out a clean."""
+    assert all(state.clean is None for state in reachable() if Service.COMPACTION in state.committing)
+
+
+def test_no_question_is_left_open_for_ever() -> None:
+    """Whatever stands around, nobody waits longer than the commit's patience."""
+    views: list[TableView] = [VIEW, a_view(faults=("cut off",))]
+    writes: list[tuple[Instant, ...]] = [(), (WRITE,), (replace(WRITE, guarded_until=None),)]
+    others = [
+        (replace(CLEANING, id=RunId("k2"), state=state), replace(COMPACTING, id=RunId("c2"), state=state))
+        for state in (RunState.RUNNING, RunState.COMMITTING)
+    ]
+    for run, step, view, endangered, neighbours in itertools.product(
+        [COMPACTING, CLEANING, unplanned(COMPACTING)], Step, views, writes, others
+    ):
+        permit = ask(run, step, waited=LIMITS.commit_patience, view=view, endangered=endangered, neighbours=neighbours)
+        assert not isinstance(permit, Wait)

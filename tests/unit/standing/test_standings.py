@@ -1,0 +1,231 @@
+"""Standings: how endings and people keep a service from running, and how it comes back."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.planners.decide import Idle, Standing
+from lakewarden.planners.model.clock import ManualClock
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import Mode, Table, TableId
+from lakewarden.planners.model.view import Backlog
+from lakewarden.service.settle import Aftermath, Settlement
+from lakewarden.service.standing import LONGEST_REST, STRIKES, Standings
+from lakewarden.service.store.memory import MemoryStore
+from lakewarden.service.store.port import RunState
+from tests.support.values import NOW, a_view, an_instant
+
+TRIPS = Table(id=TableId("trips"), format="fake", location="/lake/trips", mode=Mode.ACT)
+ORDERS = Table(id=TableId("orders"), format="fake", location="/lake/orders", mode=Mode.ACT)
+VIEW = a_view(an_instant(time="00000010"), backlogs={Service.COMPACTION: Backlog(commits=4)})
+FRESH = Standing(mode=Mode.ACT)
+
+
+class Scene:
+    """Standings with a clock and dice of their own."""
+
+    def __init__(self, *, seed: int = 0, store: MemoryStore | None = None) -> None:
+        self.clock = ManualClock(NOW)
+        self.store = store or MemoryStore()
+        self.standings = Standings(store=self.store, clock=self.clock, dice=random.Random(seed))
+
+    def of(self, table: Table = TRIPS, service: Service = Service.COMPACTION) -> Standing:
+        """Return the standing of a service that has no active run."""
+        return self.standings.of(table, service, active=None, ours=frozenset())
+
+    def ended(self, aftermath: Aftermath, *, delay: timedelta = timedelta(seconds=5), why: str = "it broke") -> None:
+        """Let a compaction of trips end."""
+        settlement = Settlement(state=RunState.FAILED, outcome=why, aftermath=aftermath, delay=delay)
+        self.standings.ended(TRIPS.id, Service.COMPACTION, settlement, VIEW)
+
+    def rest(self) -> timedelta:
+        """Return how long compaction of trips still rests."""
+        backoff = self.of().backoff
+        return timedelta(0) if backoff is None else backoff.until - self.clock.now()
+
+
+def test_a_service_that_never_ran_has_nothing_against_it() -> None:
+    """Only its table's mode, and what it is told, stand in its standing."""
+    standing = Scene().standings.of(TRIPS, Service.CLEAN, active=RunId("r1"), ours=frozenset({"00000001"}))
+
+    assert standing == Standing(mode=Mode.ACT, active=RunId("r1"), ours=frozenset({"00000001"}))
+
+
+# -- rests
+
+
+@pytest.mark.parametrize("aftermath", [Aftermath.REST, Aftermath.STRIKE])
+def test_a_rest_lasts_about_as_long_as_the_ending_asks_for(aftermath: Aftermath) -> None:
+    """Give or take a fifth, so that many tables do not come back at once; the reason is the ending's."""
+    scene = Scene()
+
+    scene.ended(aftermath, delay=timedelta(seconds=150), why="a lock is held")
+
+    assert 120 <= scene.rest().total_seconds() <= 180
+    backoff = scene.of().backoff
+    assert backoff is not None
+    assert backoff.reason == "a lock is held"
+
+
+@given(seed=st.integers(), delay=st.timedeltas(timedelta(seconds=1), timedelta(hours=2)), tries=st.integers(1, 60))
+def test_rests_grow_up_to_a_bound(seed: int, delay: timedelta, tries: int) -> None:
+    """Each is twice the one before, jittered by a fifth, and none much longer than half an hour or what was asked."""
+    scene = Scene(seed=seed)
+    longest = max(LONGEST_REST, delay)
+
+    for earlier in range(tries):
+        scene.ended(Aftermath.REST, delay=delay)
+        nominal = min(delay * 2 ** min(earlier, 12), longest)
+        assert nominal * 0.799 <= scene.rest() <= nominal * 1.201
+
+
+def test_rests_are_jittered() -> None:
+    """Two daemons, or two tables, do not come back at the same moment."""
+    rests = set()
+    for seed in range(20):
+        scene = Scene(seed=seed)
+        scene.ended(Aftermath.REST)
+        rests.add(scene.rest())
+
+    assert len(rests) > 10
+
+
+def test_a_success_ends_every_rest() -> None:
+    """The next trouble counts as a first one."""
+    scene = Scene()
+    for _ in range(4):
+        scene.ended(Aftermath.STRIKE)
+
+    scene.ended(Aftermath.NONE)
+
+    assert scene.of() == FRESH
+    scene.ended(Aftermath.STRIKE)
+    assert scene.rest() <= timedelta(seconds=6)
+
+
+# -- quarantine
+
+
+def test_so_many_strikes_in_a_row_mean_quarantine() -> None:
+    """The reason tells how many, and what the last one was; one fewer does not."""
+    scene = Scene()
+    for _ in range(STRIKES - 1):
+        scene.ended(Aftermath.STRIKE)
+    assert scene.of().quarantined is None
+
+    scene.ended(Aftermath.STRIKE, why="no base file")
+
+    assert scene.of().quarantined == f"{STRIKES} failures in a row, the last one: no base file"
+
+
+def test_stepping_back_is_no_strike() -> None:
+    """A run may yield to writers as often as it must."""
+    scene = Scene()
+    for _ in range(10 * STRIKES):
+        scene.ended(Aftermath.REST)
+
+    assert scene.of().quarantined is None
+
+
+def test_a_permanent_failure_means_quarantine_at_once() -> None:
+    """Trying again would change nothing."""
+    scene = Scene()
+
+    scene.ended(Aftermath.QUARANTINE, why="the plan overlaps")
+
+    assert scene.of().quarantined == "the plan overlaps"
+
+
+def test_resuming_a_table_brings_its_services_back() -> None:
+    """Quarantine, rests and strikes are forgotten."""
+    scene = Scene()
+    for _ in range(STRIKES):
+        scene.ended(Aftermath.STRIKE)
+
+    scene.standings.resume(TRIPS.id)
+
+    assert scene.of() == FRESH
+
+
+def test_what_happens_to_one_service_concerns_no_other() -> None:
+    """Neither the table's other services nor other tables."""
+    scene = Scene()
+
+    scene.ended(Aftermath.QUARANTINE)
+
+    assert scene.of(TRIPS, Service.CLEAN) == FRESH
+    assert scene.of(ORDERS) == FRESH
+
+
+# -- idle
+
+
+def test_a_service_without_work_remembers_what_it_looked_at() -> None:
+    """The newest write and the backlog at that time: only more than that is news."""
+    scene = Scene()
+    scene.ended(Aftermath.REST)
+
+    scene.ended(Aftermath.IDLE)
+
+    assert scene.of() == Standing(mode=Mode.ACT, idle=Idle(after="00000010", commits=4))
+
+
+def test_an_idle_service_whose_table_could_not_be_read_remembers_nothing() -> None:
+    """It is simply asked again."""
+    scene = Scene()
+    settlement = Settlement(state=RunState.SUCCEEDED, outcome="nothing to do", aftermath=Aftermath.IDLE)
+
+    scene.standings.ended(TRIPS.id, Service.COMPACTION, settlement, None)
+
+    assert scene.of() == FRESH
+
+
+# -- pauses
+
+
+def test_a_table_is_paused_by_itself_or_with_everything() -> None:
+    """Its own reason is told first; the global one holds every table."""
+    scene = Scene()
+
+    scene.standings.pause(None, "maintenance")
+    assert scene.of().paused == "maintenance"
+    assert scene.of(ORDERS).paused == "maintenance"
+
+    scene.standings.pause(TRIPS.id, "migration")
+    assert scene.of().paused == "migration"
+
+    scene.standings.resume(None)
+    assert scene.of().paused == "migration"
+    assert scene.of(ORDERS).paused is None
+
+
+def test_a_pause_without_words_is_a_pause() -> None:
+    """An empty reason holds like any other."""
+    scene = Scene()
+
+    scene.standings.pause(TRIPS.id, "")
+
+    assert scene.of().paused is not None
+
+
+def test_pauses_outlive_the_daemon() -> None:
+    """They are people's, and kept in the store."""
+    store = MemoryStore()
+    Scene(store=store).standings.pause(TRIPS.id, "migration")
+
+    assert Scene(store=store).of().paused == "migration"
+
+
+def test_resuming_everything_leaves_quarantine_as_it_is() -> None:
+    """A quarantined table needs a look of its own."""
+    scene = Scene()
+    scene.ended(Aftermath.QUARANTINE)
+
+    scene.standings.resume(None)
+
+    assert scene.of().quarantined is not None

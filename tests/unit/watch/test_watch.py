@@ -1,0 +1,190 @@
+"""The watch: reads a table again only when it may have changed, and never trusts what may be stale."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lakewarden.planners.formats.fake import FAKE, FakeFormat, FakeTable
+from lakewarden.planners.formats.fake.layout import WINDOW
+from lakewarden.planners.model.clock import ManualClock
+from lakewarden.planners.model.errors import PermanentError, UnknownError
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.ports import FileEntry, Observation, Storage
+from lakewarden.planners.storage import LocalStorage
+from lakewarden.service.watch import FULL_EVERY, Watch
+
+
+class CountingStorage(LocalStorage):
+    """Local disks that count what is asked of them."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+
+    def stamp(self, location: str) -> str:
+        self.asked["stamp"] += 1
+        return super().stamp(location)
+
+    def listing(self, location: str) -> Sequence[FileEntry]:
+        self.asked["listing"] += 1
+        return super().listing(location)
+
+    def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
+        self.asked["read"] += 1
+        return super().read(location, limit=limit)
+
+
+class Scene:
+    """A fake table under watch, long after its last change, so that its token can be trusted."""
+
+    def __init__(self, folder: Path, format_: FakeFormat = FAKE) -> None:
+        self.clock = ManualClock(datetime.now(UTC) + timedelta(days=1))
+        self.lake = FakeTable.create(folder / "trips", clock=self.clock)
+        self.table = Table(id=TableId("trips"), format="fake", location=str(self.lake.folder))
+        self.storage = CountingStorage()
+        self.watch = Watch(formats={"fake": format_}, storage_for=lambda _: self.storage, clock=self.clock)
+
+    def commits(self) -> int:
+        """Look, and return the commits that the observation shows."""
+        return len(self.watch.look(self.table).observation.view.timeline.instants)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    """Make a table with one commit."""
+    scene = Scene(tmp_path)
+    scene.lake.write()
+    return scene
+
+
+def test_the_first_look_reads_the_table(scene: Scene) -> None:
+    """Nothing is kept yet."""
+    look = scene.watch.look(scene.table)
+
+    assert look.news
+    assert scene.watch.kept(scene.table.id) is look.observation
+
+
+def test_an_unchanged_table_costs_its_token_and_nothing_more(scene: Scene) -> None:
+    """No listing, no file: two stats."""
+    first = scene.watch.look(scene.table)
+    scene.storage.asked.clear()
+
+    again = scene.watch.look(scene.table)
+
+    assert not again.news
+    assert again.observation is first.observation
+    assert scene.storage.asked == Counter(stamp=2)
+
+
+def test_a_changed_table_is_read_again(scene: Scene) -> None:
+    """The next look shows the change."""
+    assert scene.commits() == 1
+    scene.lake.write()
+
+    assert scene.watch.look(scene.table).news
+    assert scene.commits() == 2
+
+
+def test_only_what_is_new_is_read(scene: Scene) -> None:
+    """The previous observation's memo saves every file that has not changed."""
+    scene.commits()
+    scene.lake.begin_write()
+    scene.storage.asked.clear()
+
+    scene.commits()
+
+    assert scene.storage.asked["read"] == 1 + 2  # the properties, and the new write's two files
+
+
+def test_a_young_token_is_not_trusted(tmp_path: Path) -> None:
+    """A change within the same tick of the storage's clock would go unseen, so the table is read again."""
+    scene = Scene(tmp_path)
+    scene.clock.jump(timedelta(days=-1))  # the table was changed just now
+    scene.lake.write()
+
+    assert scene.watch.look(scene.table).news
+    assert scene.watch.look(scene.table).news
+
+
+def test_a_view_with_faults_is_never_kept(scene: Scene) -> None:
+    """A file that cannot be read may have become readable without the token telling."""
+    broken = scene.lake.folder / "timeline" / "00000002.write.requested"
+    broken.write_text("{")
+    assert scene.watch.look(scene.table).observation.view.faults
+
+    broken.write_text('{"at": "2026-01-01T00:00:00+00:00"}')  # in place: the folder's time stays as it is
+
+    assert not scene.watch.look(scene.table).observation.view.faults
+
+
+def test_a_view_is_kept_no_longer_than_the_heartbeats_in_it(scene: Scene) -> None:
+    """A heartbeat is renewed without the timeline changing."""
+    scene.lake.begin_write()
+    scene.watch.look(scene.table)
+
+    scene.clock.advance(WINDOW - timedelta(seconds=1))
+    assert not scene.watch.look(scene.table).news
+    scene.clock.advance(timedelta(seconds=1))
+    assert scene.watch.look(scene.table).news
+
+
+def test_every_so_often_a_table_is_read_in_full(scene: Scene) -> None:
+    """What was changed in place, so that no token and no memo shows it, is seen at last."""
+    scene.watch.look(scene.table)
+    for _ in range(FULL_EVERY):
+        assert not scene.watch.look(scene.table).news
+    scene.storage.asked.clear()
+
+    assert scene.watch.look(scene.table).news
+
+    assert scene.storage.asked["read"] == 1 + 3  # the properties, and all of the timeline
+    assert not scene.watch.look(scene.table).news
+
+
+def test_reading_now_asks_no_token(scene: Scene) -> None:
+    """Before a permit, nothing less than the table itself will do."""
+    scene.watch.look(scene.table)
+
+    assert scene.watch.read(scene.table).news
+
+
+def test_a_table_that_cannot_be_read_keeps_its_last_observation(scene: Scene) -> None:
+    """People still see what it was like."""
+    before = scene.watch.look(scene.table).observation
+    (scene.lake.folder / "fake.json").rename(scene.lake.folder / "away")
+
+    with pytest.raises(PermanentError):
+        scene.watch.read(scene.table)
+
+    assert scene.watch.kept(scene.table.id) is before
+
+
+def test_a_forgotten_table_is_read_in_full(scene: Scene) -> None:
+    """Nothing that was kept is used."""
+    scene.watch.look(scene.table)
+    scene.watch.forget(scene.table.id)
+    scene.storage.asked.clear()
+
+    assert scene.watch.kept(scene.table.id) is None
+    assert scene.watch.look(scene.table).news
+    assert scene.storage.asked["read"] == 1 + 3
+
+
+class ForgetfulFormat(FakeFormat):
+    """A format with a flaw: it has not thought of what it finds in a table."""
+
+    def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
+        raise KeyError("hoodie.unheard.of")
+
+
+def test_what_a_format_did_not_foresee_is_told_as_unknown(tmp_path: Path) -> None:
+    """Whoever asks can go on with the other tables; it is neither a missing table nor a matter of waiting."""
+    scene = Scene(tmp_path, ForgetfulFormat())
+
+    with pytest.raises(UnknownError, match=r"KeyError: 'hoodie\.unheard\.of'"):
+        scene.watch.look(scene.table)
