@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import assert_never
 
@@ -141,14 +142,23 @@ class WorkerPool:
     def _keep(self, name: str) -> None:
         backoff = Backoff()
         for life in itertools.count(1):
-            worker = self._bring_up(f"{name}.{life}", log=self._directory / f"{name}.log")
-            self._listen(worker)
-            worker.process.wait_until_gone()
-            self._bury(worker)
-            if worker.slots:
-                backoff.worked()
-            if self._closing.wait(0 if worker.retiring else backoff.after_death().total_seconds()):
+            pause = self._live(f"{name}.{life}", self._directory / f"{name}.log", backoff)
+            if self._closing.wait(pause.total_seconds()):
                 return
+
+    def _live(self, name: str, output: Path, backoff: Backoff) -> timedelta:
+        """Follow one life of a worker from its start to its end; return how long to wait before the next."""
+        try:
+            worker = self._bring_up(name, log=output)
+        except OSError as error:
+            log.warning("a session worker could not be started", worker=name, reason=str(error))
+            return backoff.after_death()
+        self._listen(worker)
+        worker.process.wait_until_gone()
+        self._bury(worker)
+        if worker.slots:
+            backoff.worked()
+        return timedelta(0) if worker.retiring else backoff.after_death()
 
     def _bring_up(self, name: str, *, log: Path) -> _Worker:
         worker = _Worker(

@@ -10,7 +10,7 @@ from typing import Any
 from lakewarden.executors.contract import Assignment, Plan, Step, Steps
 from lakewarden.executors.programs.hudi import config
 from lakewarden.executors.programs.hudi.client import HudiClient
-from lakewarden.executors.programs.hudi.errors import translated
+from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.look import clean_plan, look
 from lakewarden.planners.formats.hudi import guard, heartbeats
 from lakewarden.planners.formats.hudi.options import CleanOptions, HudiTableOptions
@@ -36,7 +36,7 @@ class Clean:
         try:
             yield CleanSteps(client, assignment, options, self._clock)
         finally:
-            with translated(Step.COMMIT):
+            with on_the_way_out("let go"):
                 client.close()
 
 

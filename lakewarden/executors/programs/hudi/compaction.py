@@ -6,20 +6,16 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import structlog
-
 from lakewarden.executors.contract import Assignment, Plan, Step, Steps
 from lakewarden.executors.programs.hudi import config
 from lakewarden.executors.programs.hudi.client import HudiClient
-from lakewarden.executors.programs.hudi.errors import translated
+from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.look import compaction_plan, look
 from lakewarden.planners.formats.hudi.options import CompactionOptions, HudiTableOptions
 from lakewarden.planners.formats.hudi.plans import RUN_KEY
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.planners.model.errors import LakewardenError, TemporaryError
+from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
-
-log = structlog.get_logger(__name__)
 
 _PENDING_PLAN_IS_HARMLESS_FROM = 8
 """Below this table version a compaction that merely waits fails writes that began before it."""
@@ -98,7 +94,7 @@ class CompactionSteps:
 
     def abort(self) -> None:
         """Step back. What was executed stays as it is, for the plan's next owner; only our claim on it ends."""
-        with _as_good_as_it_gets("step back"):
+        with on_the_way_out("step back"):
             if self._executing is not None:
                 self._client.stop_heartbeat(self._executing)
             elif self._planned is not None and self._client.table_version < _PENDING_PLAN_IS_HARMLESS_FROM:
@@ -106,17 +102,7 @@ class CompactionSteps:
 
     def release(self) -> None:
         """Free what the run holds in the JVM."""
-        with _as_good_as_it_gets("let go"):
+        with on_the_way_out("let go"):
             if self._statuses is not None:
                 self._statuses.unpersist()
             self._client.close()
-
-
-@contextlib.contextmanager
-def _as_good_as_it_gets(what: str) -> Iterator[None]:
-    """Let a failure on the way out be known, but not hide how the run itself ended."""
-    try:
-        with translated(Step.EXECUTE):
-            yield
-    except LakewardenError as error:
-        log.warning("a way out of a compaction failed", what=what, reason=str(error))

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+import structlog
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from lakewarden.executors.contract import Step
 from lakewarden.executors.programs.hudi import config
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
+
+log = structlog.get_logger(__name__)
 
 _LONGEST_MESSAGE = 400
 
@@ -47,6 +50,16 @@ def translated(step: Step) -> Iterator[None]:
         raise meaning(_causes(error.java_exception), step) from error
     except (Py4JError, OSError) as error:  # the JVM is gone, or the way to it
         raise UnknownError(f"the JVM cannot be reached: {error}") from error
+
+
+@contextlib.contextmanager
+def on_the_way_out(what: str) -> Iterator[None]:
+    """Run Java calls that free or release something: their failure is logged, and hides no ending of a run."""
+    try:
+        with translated(Step.EXECUTE):
+            yield
+    except LakewardenError as error:
+        log.warning("a way out of a run failed", what=what, reason=str(error))
 
 
 def meaning(causes: list[str], step: Step) -> LakewardenError:
