@@ -28,7 +28,8 @@ class Metrics(Listener):
 
     def __init__(self, services: Iterable[Service]) -> None:
         """Make every series that can be foreseen, so that a rate is known from its first event on."""
-        disable_created_metrics()  # a second series for each counter that says when this process began
+        # Without this there is a second series for each counter, that says when this process began.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         Info("lakewarden_build", "What runs here.", registry=self.registry).info({"version": lakewarden.__version__})
         self._runs = Counter("lakewarden_runs", "Runs that ended.", ["service", "outcome"], registry=self.registry)
@@ -145,7 +146,7 @@ def _pending(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
     for status in statuses:
         if status.view is None:
             continue
-        for service in {*status.table.policies, *status.view.backlogs}:
+        for service in sorted({*status.table.policies, *status.view.backlogs}):
             labels = [status.table.id, service.value]
             pending = status.view.timeline.pending(service)
             count.add_metric(labels, len(pending))

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.table import Policy, Table, TableId
+from lakewarden.planners.model.table import Mode, Policy, Table, TableId
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.settings import Settings
@@ -103,10 +103,11 @@ class _Assembly:
         location = self._location(table, at)
         profile_name = table.spark or self._settings.defaults.spark
         profile = self._settings.spark.get(profile_name)
+        mode = table.mode or self._settings.defaults.mode
         if profile is None:
             known = ", ".join(self._settings.spark)
             self._problem((*at, "spark"), f"there is no spark profile {profile_name!r}; there is {known}")
-        elif table.format not in profile.formats:
+        elif mode is Mode.ACT and table.format not in profile.formats:
             remedy = f"add it to spark.{profile_name}.formats"
             self._problem((*at, "spark"), f"the workers of {profile_name!r} have no bundle of {table.format}: {remedy}")
         options = self._typed(table_format.table_options, table.options, (*at, "options"))
@@ -119,7 +120,7 @@ class _Assembly:
             format=table.format,
             location=location,
             zone=ZoneInfo(profile.timezone),
-            mode=table.mode or defaults.mode,
+            mode=mode,
             poll=table.poll or defaults.poll,
             spark=profile_name,
             options=options,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Annotated, TypeVar
 
+import structlog
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -20,7 +21,7 @@ from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.hooks import hudi
-from lakewarden.service.http.limits import TooLargeError, body_of
+from lakewarden.service.http.limits import BodyLimit, TooLargeError
 from lakewarden.service.http.port import ControlPlane, TableStatus
 from lakewarden.service.http.schemas import (
     ErrorAnswer,
@@ -35,10 +36,15 @@ from lakewarden.service.http.schemas import (
 )
 from lakewarden.service.store.port import RunState
 
-HOOK_LIMIT_BYTES = 8 * 2**20
+log = structlog.get_logger(__name__)
+
+BODY_LIMIT_BYTES = 8 * 2**20
+"""A commit callback has some hundred bytes for each file that was written."""
+
 _PARSE_ASIDE_BYTES = 64 * 2**10
 _ANSWER_SECONDS = 30.0
 
+_CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 _Answer = TypeVar("_Answer")
 HookHeard = Callable[[str, str], None]
 """Told the sender and the result of every hook."""
@@ -62,6 +68,7 @@ class _ApiError(Exception):
 def build_api(plane: ControlPlane, *, clock: Clock, hook_heard: HookHeard) -> FastAPI:
     """Return the API application over a control plane."""
     app = FastAPI(title="Lakewarden", version=lakewarden.__version__, redoc_url=None)
+    app.add_middleware(BodyLimit, limit=BODY_LIMIT_BYTES)
     _add_error_handlers(app)
     _add_hooks(app, plane, hook_heard)
     _add_tables(app, plane)
@@ -80,7 +87,7 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http_error(_request: Request, error: HTTPException) -> JSONResponse:
-        return answer(error.status_code, "not_found" if error.status_code == 404 else "refused", str(error.detail))
+        return answer(error.status_code, _CODES.get(error.status_code, "refused"), str(error.detail))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
@@ -97,19 +104,24 @@ def _add_error_handlers(app: FastAPI) -> None:
     async def never(_request: Request, error: PermanentError) -> JSONResponse:
         return answer(409, "blocked", str(error))
 
+    @app.exception_handler(Exception)
+    async def bug(request: Request, error: Exception) -> JSONResponse:
+        log.error("api_trouble", path=request.url.path, exc_info=error)
+        return answer(500, "internal", "an unexpected error: the daemon's log has it")
+
 
 def _add_hooks(app: FastAPI, plane: ControlPlane, heard: HookHeard) -> None:
     @app.post("/v1/hooks/hudi", status_code=202)
     async def hudi_commit(request: Request) -> HookBody:
         """Take Hudi's HTTP commit callback: mark the table dirty and answer."""
         try:
-            body = await body_of(request, limit=HOOK_LIMIT_BYTES)
+            body = await request.body()
             # A large body is parsed beside the loop, so that it holds up no other sender.
             aside = len(body) > _PARSE_ASIDE_BYTES
             location = await asyncio.to_thread(hudi.location_of, body) if aside else hudi.location_of(body)
         except TooLargeError:
             heard("hudi", "too_large")
-            raise _ApiError(413, "too_large", f"a hook's body has at most {HOOK_LIMIT_BYTES} bytes") from None
+            raise
         except hudi.MalformedHookError as wrong:
             heard("hudi", "malformed")
             raise _ApiError(400, "malformed", str(wrong)) from wrong

@@ -1,24 +1,41 @@
-"""What keeps a request from costing more than it may: a body limit that holds while the body comes in."""
+"""What keeps a request from costing more than it may."""
 
 from __future__ import annotations
 
-from fastapi import Request
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
-class TooLargeError(Exception):
+class TooLargeError(HTTPException):
     """The body is larger than it may be."""
 
+    def __init__(self, limit: int) -> None:
+        super().__init__(413, f"the body of a request has at most {limit} bytes")
 
-async def body_of(request: Request, *, limit: int) -> bytes:
-    """Return a request's body. Raises TooLargeError as soon as it is longer than `limit` bytes."""
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > limit:
-        raise TooLargeError
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise TooLargeError
-        chunks.append(chunk)
-    return b"".join(chunks)
+
+class BodyLimit:
+    """Middleware under which reading a body raises TooLargeError as soon as it is announced or becomes too long."""
+
+    def __init__(self, app: ASGIApp, *, limit: int) -> None:
+        """`limit` is in bytes."""
+        self._app = app
+        self._limit = limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on, with a body that is counted while it comes in."""
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        announced = int(headers.get("content-length", 0))  # the server has refused what is no number
+        came = 0
+
+        async def limited() -> Message:
+            nonlocal came
+            if announced > self._limit:
+                raise TooLargeError(self._limit)
+            message = await receive()
+            came += len(message.get("body", b""))
+            if came > self._limit:
+                raise TooLargeError(self._limit)
+            return message
+
+        await self._app(scope, limited, send)

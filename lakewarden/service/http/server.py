@@ -22,6 +22,7 @@ class HttpServer:
         """Bind the address, so that a taken port is known at start. Raises PermanentError where it cannot."""
         config = uvicorn.Config(
             app,
+            http="h11",  # it bounds the size of headers, which the faster parser does not
             log_config=None,
             access_log=False,
             server_header=False,
@@ -61,6 +62,7 @@ def _bound(name: str, host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen()  # who connects before the loop runs waits, and is not refused
     except OSError as taken:
         listening.close()
         raise PermanentError(f"{name} cannot listen on {host}:{port}: {taken.strerror}; set {name}.port") from taken

@@ -127,7 +127,9 @@ def test_contradictions_name_both_keys(tmp_path: Path) -> None:
 
 def test_a_table_needs_workers_that_have_its_bundle(tmp_path: Path) -> None:
     """A profile without a format's jars cannot serve its tables, and says so at start and not at the first run."""
-    (found,) = _problems(tmp_path, f"spark: {{default: {{formats: []}}}}\ntables: [{A_TABLE}]")
+    table = A_TABLE.replace("}", ", mode: act}")
+
+    (found,) = _problems(tmp_path, f"spark: {{default: {{formats: []}}}}\ntables: [{table}]")
 
     assert found == (
         "tables[0].spark: the workers of 'default' have no bundle of hudi: add it to spark.default.formats"
