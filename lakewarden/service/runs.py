@@ -328,7 +328,8 @@ class Runs:
         else:
             run = self._write_down(run, settlement)
             del self._runs[run.id]
-            self._standings.ended(run.table, run.service, settlement, view)
+            if view is None or str(view.identity) == run.identity:  # a table made anew is not to blame for the old one
+                self._standings.ended(run.table, run.service, settlement, view)
         self._listener.ended(run)
         self._settled(run.table)
 
@@ -351,7 +352,7 @@ class Runs:
         except LakewardenError:
             return None, None
         if str(view.identity) != run.identity:
-            return Fate.ABSENT, None  # dropped and made again: what we did went with the old table
+            return Fate.ABSENT, view  # dropped and made again: what we did went with the old table
         if view.faults:
             return None, view
         return view.timeline.fate(run=run.id, instant=run.instant), view
