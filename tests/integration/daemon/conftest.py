@@ -1,0 +1,146 @@
+"""The real daemon as a child process, as a user starts it: `lakewarden serve --config FILE`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import psutil
+import pytest
+
+from lakewarden.service.demo.process import free_port
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Orders
+
+TABLE = "sales.orders"
+
+
+class DaemonProcess:
+    """Starts, kills and asks one daemon, again and again on the same data folder."""
+
+    def __init__(self, folder: Path, orders: Orders, services: Mapping[str, Any]) -> None:
+        self._folder = folder
+        self._port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log = folder / "daemon.log"
+        folder.mkdir(exist_ok=True)
+        conf = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+        (folder / "lakewarden.yaml").write_text(
+            json.dumps(
+                {
+                    "api": {"port": self._port},
+                    "management": {"port": free_port()},
+                    "daemon": {"data_dir": "data", "drain": "20s"},
+                    "spark": {"default": {"memory": "768m", "master": "local[2]", "conf": conf}},
+                    "tables": [
+                        {
+                            "id": TABLE,
+                            "format": "hudi",
+                            "path": str(orders.path),
+                            "mode": "act",
+                            "poll": "500ms",
+                            "options": {"lock": dict(orders.lock)},
+                            "services": dict(services),
+                        }
+                    ],
+                }
+            )
+        )
+
+    def start(self) -> None:
+        """Start the daemon; returns at once."""
+        command = [sys.executable, "-m", "lakewarden.service.cli", "serve", "--config", "lakewarden.yaml"]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=self._folder,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+            )
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The daemon's process."""
+        assert self._process is not None
+        return self._process
+
+    def kill(self) -> None:
+        """Kill the daemon and nothing else, and return when its worker and JVM are gone as well."""
+        family = psutil.Process(self.process.pid).children(recursive=True)
+        self.process.kill()
+        self.process.wait()
+        _, alive = psutil.wait_procs(family, timeout=15)
+        assert not alive, f"outlived the daemon: {alive}"
+
+    def kill_worker_jvm(self) -> None:
+        """Kill the JVM of the session worker."""
+        family = psutil.Process(self.process.pid).children(recursive=True)
+        [jvm] = [process for process in family if process.name() == "java"]
+        jvm.kill()
+
+    def stop(self) -> int:
+        """End the daemon in good order and return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=60)
+
+    def get(self, path: str) -> Any:
+        """Return what the API answers; None while it is not up."""
+        try:
+            return httpx.get(f"http://127.0.0.1:{self._port}{path}", timeout=5).json()
+        except httpx.TransportError:
+            return None
+
+    def post(self, path: str) -> httpx.Response:
+        """Send an empty POST."""
+        return httpx.post(f"http://127.0.0.1:{self._port}{path}", timeout=30)
+
+    def runs(self, service: str) -> list[dict[str, Any]]:
+        """Return the runs of a service, the newest first; empty while the API is not up."""
+        return self.get(f"/v1/runs?service={service}") or []
+
+    def until(self, what: Callable[[], Any], *, within: float = 90) -> Any:
+        """Return what `what` returns once it is true. Fails with the daemon's last words after `within` seconds."""
+        deadline = time.monotonic() + within
+        while not (found := what()):
+            if time.monotonic() > deadline:
+                pytest.fail("it did not come true in time:\n" + self.log.read_text()[-4000:])
+            time.sleep(0.01)
+        return found
+
+    def until_succeeded(self, service: str, **figures: Any) -> dict[str, Any]:
+        """Return the first run of a service that has succeeded on an instant."""
+
+        def succeeded() -> dict[str, Any] | None:
+            return next((r for r in self.runs(service) if r["state"] == "SUCCEEDED" and r["instant"]), None)
+
+        found: dict[str, Any] = self.until(succeeded)
+        return found
+
+    def end(self) -> None:
+        """Leave no process behind."""
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+
+
+@pytest.fixture
+def daemon_of(tmp_path: Path) -> Iterator[Callable[..., DaemonProcess]]:
+    """Make daemons for a table and its policies; whatever they leave behind is ended."""
+    made: list[DaemonProcess] = []
+
+    def make(orders: Orders, services: Mapping[str, Any]) -> DaemonProcess:
+        made.append(DaemonProcess(tmp_path / "daemon", orders, services))
+        return made[-1]
+
+    yield make
+    for daemon in made:
+        daemon.end()

@@ -1,0 +1,96 @@
+"""kill -9 of the daemon or of a worker's JVM at every step: the work is finished, and every row is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Orders
+    from tests.integration.daemon.conftest import DaemonProcess
+
+pytestmark = pytest.mark.spark
+
+COMPACTION = {"compaction": {"trigger": {"num_commits": 2}}}
+CLEAN = {
+    "clean": {
+        "trigger": {"num_commits": 1},
+        "options": {"policy": "KEEP_LATEST_FILE_VERSIONS", "file_versions_retained": 1},
+    }
+}
+
+
+def _granted(daemon: DaemonProcess, service: str, step: str) -> Callable[[], bool]:
+    return lambda: any(run["step"] == step for run in daemon.runs(service))
+
+
+def _check_store(daemon: DaemonProcess, service: str, pending: str, orders: Orders) -> None:
+    """No instant is pending, none was completed by two runs, and the epochs of the lease only ever rose."""
+    assert orders.timeline(f"*.{pending}.requested") != []
+    runs: list[dict[str, Any]] = daemon.runs(service)
+    done = [run["instant"] for run in runs if run["state"] == "SUCCEEDED" and run["instant"]]
+    assert len(done) == len(set(done))
+    epochs = [run["epoch"] for run in reversed(runs) if run["epoch"]]
+    assert epochs == sorted(set(epochs))
+    answer = daemon.get("/v1/tables/sales.orders/pending")
+    assert answer["pending"] == {}
+
+
+MORE = pytest.mark.faults
+"""The other half of the matrix: `./dev test -m faults`."""
+
+
+@pytest.mark.parametrize(
+    ("victim", "step"),
+    [
+        ("daemon", "plan"),
+        ("jvm", "execute"),
+        ("daemon", "commit"),
+        pytest.param("jvm", "plan", marks=MORE),
+        pytest.param("daemon", "execute", marks=MORE),
+        pytest.param("jvm", "commit", marks=MORE),
+    ],
+)
+def test_a_compaction_killed_at_a_step_is_finished_afterwards(
+    orders: Orders, daemon_of: Callable[..., DaemonProcess], victim: str, step: str
+) -> None:
+    """Whatever was killed, the plan it left is taken up again and completed once, and hudi-rs finds every row."""
+    daemon = daemon_of(orders, COMPACTION)
+    daemon.start()
+    daemon.until(_granted(daemon, "compaction", step))
+    if victim == "daemon":
+        daemon.kill()
+        daemon.start()
+    else:
+        daemon.kill_worker_jvm()
+
+    daemon.until_succeeded("compaction")
+    assert orders.found() == orders.expected
+    assert len(orders.timeline("*_*.commit")) == 1
+    daemon.until(lambda: not daemon.get("/v1/tables/sales.orders/pending")["pending"])
+    _check_store(daemon, "compaction", "compaction", orders)
+    assert daemon.stop() == 0
+
+
+@pytest.mark.parametrize("victim", ["daemon", pytest.param("jvm", marks=MORE)])
+def test_a_clean_killed_while_it_deletes_is_finished_afterwards(
+    orders: Orders, daemon_of: Callable[..., DaemonProcess], victim: str
+) -> None:
+    """An unfinished clean is finished by its own plan, and nothing that a reader needs is deleted."""
+    daemon = daemon_of(orders, {**COMPACTION, **CLEAN})
+    daemon.start()
+    daemon.until_succeeded("compaction")
+    daemon.until(_granted(daemon, "clean", "commit"))
+    if victim == "daemon":
+        daemon.kill()
+        daemon.start()
+    else:
+        daemon.kill_worker_jvm()
+
+    daemon.until_succeeded("clean")
+    assert orders.found() == orders.expected
+    daemon.until(lambda: not daemon.get("/v1/tables/sales.orders/pending")["pending"])
+    _check_store(daemon, "clean", "clean", orders)
+    assert daemon.stop() == 0
