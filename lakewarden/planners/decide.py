@@ -16,9 +16,9 @@ from lakewarden.planners.services import SERVICES
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Idle:
-    """The service looked for work and found none: at the write `after`, with `commits` in its backlog."""
+    """The service looked for work and found none: after the change `after`, with `commits` in its backlog."""
 
-    after: str | None
+    after: str
     commits: int
 
 
@@ -117,8 +117,8 @@ def _plan_anew(
     if policy.schedule is Scheduling.WRITER:
         return NotDue(reason="its plans are made by the table's writers")
     if standing.idle is not None:
-        if standing.idle.after == last_write(view):
-            return NotDue(reason="found nothing to do, and nothing was written since")
+        if standing.idle.after == last_change(view):
+            return NotDue(reason="found nothing to do, and nothing has changed since")
         backlog = _since_idle(backlog, standing.idle)
     verdict = policy.trigger.judge(backlog, now)
     if verdict.fires:
@@ -147,10 +147,20 @@ def _as_far_as_trusted(decision: Decision, mode: Mode) -> Decision:
             assert_never(decision)
 
 
-def last_write(view: TableView) -> str | None:
-    """Return the requested time of the newest completed write, by which new work is recognised."""
-    newest = view.timeline.last_completed(Deed.WRITE)
-    return None if newest is None else newest.time
+_BRINGS_WORK = frozenset({Deed.WRITE, Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING})
+
+
+def last_change(view: TableView) -> str:
+    """Return by what new work is recognised: how much was written or rewritten, and when last.
+
+    A rewrite counts: a compaction leaves behind the very files that a clean found nothing of before.
+    """
+    changes = [i.completed_time or i.time for i in view.timeline.instants if _is_change(i)]
+    return f"{len(changes)} until {max(changes, default='ever')}"
+
+
+def _is_change(instant: Instant) -> bool:
+    return not instant.pending and instant.stands_for in _BRINGS_WORK
 
 
 def next_look(decisions: Mapping[Service, Decision]) -> datetime | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from lakewarden.planners.decide import Backoff, Idle, Standing, last_write
+from lakewarden.planners.decide import Backoff, Idle, Standing, last_change
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Table, TableId
@@ -110,4 +110,4 @@ class Standings:
 
 
 def _idle(view: TableView, service: Service) -> Idle:
-    return Idle(after=last_write(view), commits=view.backlogs.get(service, Backlog()).commits)
+    return Idle(after=last_change(view), commits=view.backlogs.get(service, Backlog()).commits)

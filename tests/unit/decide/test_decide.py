@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.decide import Backoff, Idle, Standing, decide, last_write, next_look
+from lakewarden.planners.decide import Backoff, Idle, Standing, decide, last_change, next_look
 from lakewarden.planners.model.decision import Blocked, Decision, Due, NotDue
 from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
 from lakewarden.planners.model.table import Mode, Policy, Scheduling
@@ -94,11 +94,11 @@ def test_asking_skips_the_trigger() -> None:
 # -- idle
 
 
-def test_a_service_that_found_nothing_to_do_waits_for_a_write() -> None:
-    """As long as the newest write is the one it already looked at, its trigger is not even asked."""
-    idle = replace(ACT, idle=Idle(after=WRITE.time, commits=5))
+def test_a_service_that_found_nothing_to_do_waits_for_a_change() -> None:
+    """As long as the newest change is the one it already looked at, its trigger is not even asked."""
+    idle = replace(ACT, idle=Idle(after="1 until 00000010", commits=5))
 
-    assert decided(standing=idle) == NotDue(reason="found nothing to do, and nothing was written since")
+    assert decided(standing=idle) == NotDue(reason="found nothing to do, and nothing has changed since")
 
 
 def test_commits_that_brought_no_work_are_not_counted_again() -> None:
@@ -119,7 +119,7 @@ def test_an_idle_count_from_before_the_last_completion_means_nothing() -> None:
 
 def test_an_idle_service_can_be_asked_for() -> None:
     """A person may know better."""
-    assert isinstance(decided(standing=replace(ACT, idle=Idle(after=WRITE.time, commits=5)), asked=True), Due)
+    assert isinstance(decided(standing=replace(ACT, idle=Idle(after="1 until 00000010", commits=5)), asked=True), Due)
 
 
 # -- a pending plan
@@ -405,12 +405,15 @@ def test_a_decision_is_looked_at_again_when_time_alone_changes_it(
 # -- what stands around
 
 
-def test_the_last_write_is_the_newest_completed_one() -> None:
-    """Services and writes in flight do not count as new work."""
+def test_a_change_is_a_completed_write_or_rewrite() -> None:
+    """A compaction leaves behind what a clean then finds; a clean itself, and what is in flight, bring no new work."""
     in_flight = an_instant(time="00000040", state=State.INFLIGHT)
+    compacted = replace(PLAN, state=State.COMPLETED, completed_time="00000050")
+    cleaned = an_instant(time="00000060", action="clean", stands_for=Service.CLEAN)
 
-    assert last_write(a_view(WRITE, replace(WRITE, time="00000015"), OURS, in_flight)) == "00000015"
-    assert last_write(a_view(OURS)) is None
+    assert last_change(a_view(WRITE, in_flight, PLAN)) == last_change(a_view(WRITE)) == "1 until 00000010"
+    assert last_change(a_view(WRITE, compacted)) == last_change(a_view(WRITE, compacted, cleaned)) == "2 until 00000050"
+    assert last_change(a_view()) == "0 until ever"
 
 
 def test_the_next_look_is_the_earliest_that_any_decision_asks_for() -> None:
