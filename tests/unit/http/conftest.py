@@ -1,0 +1,160 @@
+"""A whole daemon without Spark behind real servers: the road over a fake table, and its control thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from lakewarden.executors.contract import Permit, Step, Wait
+from lakewarden.executors.fake_pool import FakePool
+from lakewarden.planners.formats.fake import FAKE, FakeTable
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.decision import Decision
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Mode, Policy, Table, TableId
+from lakewarden.planners.triggers import NumCommits
+from lakewarden.service.events import Listener, Listeners
+from lakewarden.service.http.api import build_api
+from lakewarden.service.http.management import build_management
+from lakewarden.service.http.server import HttpServer
+from lakewarden.service.metrics import Metrics
+from lakewarden.service.store.memory import MemoryStore
+from lakewarden.service.store.port import Run, Store
+from lakewarden.service.wiring import compose
+
+PATIENCE = 10.0
+_NEVER = NumCommits(at_least=1000)
+
+
+class Moments(Listener):
+    """Lets a test wait for what the road tells: each kind of event in a queue of its own."""
+
+    def __init__(self) -> None:
+        self._decided: Queue[Decision] = Queue()
+        self._waits: Queue[str] = Queue()
+        self._ended: Queue[Run] = Queue()
+
+    def decided(self, table: Table, service: Service, decision: Decision) -> None:
+        self._decided.put(decision)
+
+    def permit(self, run: Run, step: Step, permit: Permit, waited: timedelta) -> None:
+        if isinstance(permit, Wait):
+            self._waits.put(permit.reason)
+
+    def ended(self, run: Run) -> None:
+        self._ended.put(run)
+
+    def decision(self) -> Decision:
+        """Wait for the next decision that is new."""
+        return self._decided.get(timeout=PATIENCE)
+
+    def wait(self) -> str:
+        """Wait until a run has to wait, and return for what."""
+        return self._waits.get(timeout=PATIENCE)
+
+    def ending(self) -> Run:
+        """Wait for the next run that ends."""
+        return self._ended.get(timeout=PATIENCE)
+
+
+class House:
+    """The table `trips`, whose services never become due by themselves, under a daemon that may act on it."""
+
+    def __init__(self, folder: Path, *, clock: Clock | None = None, store: Store | None = None, slots: int = 2) -> None:
+        clock = clock or SystemClock()
+        self.lake = FakeTable.create(folder / "trips")
+        self.moments = Moments()
+        self.metrics = Metrics([Service.COMPACTION, Service.CLEAN])
+        table = Table(
+            id=TableId("trips"),
+            format=FAKE.name,
+            location=str(self.lake.folder),
+            mode=Mode.ACT,
+            poll=timedelta(hours=1),
+            options=FAKE.table_options(),
+            policies={
+                service: Policy(trigger=_NEVER, options=FAKE.services[service]())
+                for service in (Service.COMPACTION, Service.CLEAN)
+            },
+        )
+        self.room = compose(
+            tables=[table],
+            pools={"default": FakePool(slots=slots)},
+            store=store or MemoryStore(),
+            clock=clock,
+            listener=Listeners([self.metrics, self.moments]),
+            drain=timedelta(0),
+        )
+        self.metrics.watch(self.room.status)
+        self._life = ExitStack()
+        self._clock = clock
+
+    @cached_property
+    def api(self) -> httpx.Client:
+        """Serve the API, and return a client of it."""
+        return self._served("api", build_api(self.room.status, clock=self._clock, hook_heard=self.metrics.hook))
+
+    @cached_property
+    def management(self) -> httpx.Client:
+        """Serve probes and metrics, and return a client of them."""
+        return self._served("management", build_management(self.room.status, self.metrics.registry))
+
+    def _served(self, name: str, app: FastAPI) -> httpx.Client:
+        server = self._life.enter_context(HttpServer(app, name=name, host="127.0.0.1", port=0))
+        return self._life.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE))
+
+    def start(self) -> None:
+        """Start the control thread."""
+        self.room.daemon.start()
+        thread = threading.Thread(target=self.room.daemon.run)
+        thread.start()
+        self._life.callback(thread.join, PATIENCE)
+        self._life.callback(self.room.daemon.stop)
+
+    def stop(self) -> None:
+        """End the control thread and the servers."""
+        self._life.close()
+
+    def look(self, *, news: int = 2) -> None:
+        """Have the table looked at, as a writer's hook has it, and wait for so many new decisions."""
+        self.api.post("/v1/hooks/hudi", json={"basePath": str(self.lake.folder)})
+        for _ in range(news):
+            self.moments.decision()
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """Return what a scrape says of one series."""
+        return self.metrics.registry.get_sample_value(name, labels)
+
+
+@pytest.fixture
+def a_house(tmp_path: Path) -> Iterator[Callable[..., House]]:
+    """Return what builds a daemon whose control thread does not run yet."""
+    with ExitStack() as life:
+
+        def build(**parts: Any) -> House:
+            house = House(tmp_path, **parts)
+            life.callback(house.stop)
+            return house
+
+        yield build
+
+
+@pytest.fixture
+def house(a_house: Callable[..., House]) -> House:
+    """Return a running daemon that has looked at a table with three commits."""
+    house = a_house()
+    for _ in range(3):
+        house.lake.write()
+    house.start()
+    house.look()
+    return house

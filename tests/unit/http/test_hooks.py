@@ -1,0 +1,100 @@
+"""Commit hooks: they are hints, answered at once whatever they bring."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from lakewarden.service.http.api import BODY_LIMIT_BYTES
+from tests.unit.http.conftest import PATIENCE, House
+
+HOOK = "/v1/hooks/hudi"
+HEADERS = {
+    "HUDI-CALLBACK-KEY": "hudi_write_commit_http_callback",
+    "Content-Type": "application/json; charset=UTF-8",
+    "User-Agent": "Apache-HttpClient/4.5.14",
+}
+
+
+def _message(base_path: object) -> dict[str, object]:
+    """Return what a stock writer of Hudi sends after a commit."""
+    return {
+        "commitTime": "20260501120000000",
+        "tableName": "trips",
+        "basePath": base_path,
+        "hoodieWriteStat": [{"fileId": "f-0", "path": "p/f-0.parquet", "numWrites": 3}],
+        "commitActionType": {"empty": False, "present": True},
+        "extraMetadata": {"empty": False, "present": True},
+    }
+
+
+def test_a_hook_has_its_table_looked_at(house: House) -> None:
+    """The next look was an hour away; the hook brings it at once."""
+    house.lake.write()
+
+    answer = house.api.post(HOOK, headers=HEADERS, content=json.dumps(_message(house.lake.folder.as_uri())))
+
+    assert (answer.status_code, answer.json()) == (202, {"result": "accepted", "table": "trips"})
+    assert house.moments.decision().reason == "4 of 1000 commits since the last one"
+
+
+def test_a_table_that_is_not_ours_troubles_no_writer(house: House) -> None:
+    """Writers may send hooks for every table they have."""
+    answer = house.api.post(HOOK, json=_message("s3a://bucket/elsewhere"))
+
+    assert (answer.status_code, answer.json()) == (202, {"result": "unknown_table", "table": None})
+    assert house.metric("lakewarden_hooks_total", sender="hudi", result="unknown_table") == 1
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"nonsense", b"[]", b"{}", b'{"basePath": 3}', b'{"basePath": "relative"}', b"[" * 100_000]
+)
+def test_nonsense_is_refused_and_counted(house: House, content: bytes) -> None:
+    """A sender that is no Hudi writer learns so."""
+    answer = house.api.post(HOOK, content=content)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "malformed")
+    assert house.metric("lakewarden_hooks_total", sender="hudi", result="malformed") == 1
+
+
+def test_a_hook_of_megabytes_is_taken(house: House) -> None:
+    """A commit of many files has one write stat for each."""
+    stats = [{"fileId": "f" * 100}] * 50_000
+
+    answer = house.api.post(HOOK, json=_message(str(house.lake.folder)) | {"hoodieWriteStat": stats})
+
+    assert answer.json() == {"result": "accepted", "table": "trips"}
+
+
+def _endless() -> Iterator[bytes]:
+    for _ in range(BODY_LIMIT_BYTES // 2**20 + 1):
+        yield b" " * 2**20
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_body_is_bounded_whether_its_length_is_announced_or_not(house: House, *, announced: bool) -> None:
+    """No sender can fill the daemon's memory."""
+    content = b" " * (BODY_LIMIT_BYTES + 1) if announced else _endless()
+
+    answer = house.api.post(HOOK, content=content)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+    assert house.metric("lakewarden_hooks_total", sender="hudi", result="too_large") == 1
+
+
+def test_every_other_body_is_bounded_too(house: House) -> None:
+    """The bound is the server's, not the hook's."""
+    assert house.api.post("/v1/pause", content=_endless()).status_code == 413
+
+
+def test_headers_are_bounded(house: House) -> None:
+    """A request whose headers never end is cut off."""
+    url = house.api.base_url
+    with socket.create_connection((url.host, url.port or 0), timeout=PATIENCE) as sender:
+        sender.sendall(b"GET /v1/runs HTTP/1.1\r\nHost: x\r\nX-Long: ")
+
+        with pytest.raises(ConnectionError):
+            sender.sendall(b"x" * 64 * 2**20)

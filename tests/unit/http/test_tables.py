@@ -1,0 +1,95 @@
+"""What the API says of tables."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.unit.http.conftest import House
+
+
+def _table(house: House) -> dict[str, Any]:
+    answer: dict[str, Any] = house.api.get("/v1/tables/trips").raise_for_status().json()
+    return answer
+
+
+def test_a_table_is_shown_with_its_decisions_and_their_reasons(house: House) -> None:
+    """Whoever asks why nothing runs reads it where the table is."""
+    table = _table(house)
+
+    assert (table["id"], table["format"], table["path"]) == ("trips", "fake", str(house.lake.folder))
+    assert (table["mode"], table["poll_seconds"], table["paused"], table["trouble"]) == ("act", 3600.0, None, None)
+    assert table["services"]["compaction"] == {
+        "decision": {
+            "decision": "NotDue",
+            "reason": "3 of 1000 commits since the last one",
+            "remedy": None,
+            "again_at": None,
+        },
+        "commits_since": 3,
+        "pending": 0,
+        "active_run": None,
+    }
+
+
+def test_all_tables_are_listed_as_each_is_shown(house: House) -> None:
+    """The list holds what the single table's page holds, but for the seconds that pass meanwhile."""
+    (listed,) = house.api.get("/v1/tables").json()
+    single = _table(house)
+
+    assert listed | {"looked_seconds_ago": 0} == single | {"looked_seconds_ago": 0}
+
+
+def test_a_table_that_was_not_looked_at_yet_is_shown_without_guesses(a_house: Callable[..., House]) -> None:
+    """What comes from the table is null until it was observed."""
+    table = _table(a_house())
+
+    assert (table["observed_at"], table["kind"], table["looked_seconds_ago"], table["writers"]) == (None,) * 4
+    assert table["services"]["clean"]["decision"] is None
+
+
+def test_writes_in_flight_are_shown(house: House) -> None:
+    """The writers' activity is part of a table's health."""
+    time = house.lake.begin_write()
+    house.api.post("/v1/tables/trips/services/compaction/runs")
+    house.moments.wait()
+
+    assert [write["time"] for write in _table(house)["writers"]["in_flight"]] == [time]
+
+
+def test_pending_instants_are_listed_by_service(house: House) -> None:
+    """Each plan that waits stands there with its time in RFC 3339 and UTC, and how much work it asks for."""
+    plan = house.lake.plan_compaction()
+    house.look(news=1)
+
+    answer = house.api.get("/v1/tables/trips/pending").json()
+
+    (instant,) = answer["pending"]["compaction"]
+    assert (answer["table"], instant["time"], instant["state"]) == ("trips", plan, "REQUESTED")
+    assert instant["requested_at"].endswith("Z")
+    assert datetime.fromisoformat(instant["requested_at"]) <= datetime.now(UTC)
+    assert set(answer["pending"]) == {"compaction"}
+
+
+def test_a_tables_trouble_is_shown_and_is_its_own(house: House) -> None:
+    """A table that cannot be observed says why, and the API goes on."""
+    shutil.rmtree(house.lake.folder)
+    house.look()
+
+    table = _table(house)
+
+    assert table["trouble"]
+    assert table["services"]["clean"]["decision"]["decision"] == "Blocked"
+
+
+def test_an_unknown_table_is_not_found(house: House) -> None:
+    """Errors have one shape, with a code for programs and a sentence for people."""
+    for path in ("/v1/tables/nope", "/v1/tables/nope/pending"):
+        answer = house.api.get(path)
+
+        assert answer.status_code == 404
+        assert answer.json() == {
+            "error": {"code": "not_found", "message": "no table 'nope' is registered", "remedy": None}
+        }
