@@ -50,7 +50,12 @@ def writer_options(*, table: str, zookeeper: str, hook_url: str) -> Mapping[str,
         "hoodie.datasource.write.recordkey.field": "order_id",
         "hoodie.datasource.write.partitionpath.field": "region",
         "hoodie.datasource.write.operation": "upsert",
+        # batches are small: no statistics of columns, no server for markers and listings
         "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.column.stats.enable": "false",
+        "hoodie.metadata.index.partition.stats.enable": "false",
+        "hoodie.embed.timeline.server": "false",
+        "hoodie.write.markers.type": "DIRECT",
         # a bucket index: upserts find their file group without reading, and small ones go to log files
         "hoodie.index.type": "BUCKET",
         "hoodie.index.bucket.engine": "SIMPLE",

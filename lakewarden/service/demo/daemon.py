@@ -82,12 +82,13 @@ class Daemon:
 
     def _settings(self, table: Path, zookeeper: str) -> dict[str, Any]:
         """Return what a user would write for this table; the hooks drive it, the cadence is the safety net."""
+        light_jvm = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
         lock = {"provider": "zookeeper", "url": zookeeper, "base_path": "/hudi", "lock_key": TABLE}
         return {
             "daemon": {"data_dir": "data", "drain": "5s"},
             "api": {"port": self._api},
             "management": {"port": self._management},
-            "spark": {"default": {"workers": 1, "conf": {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"}}},
+            "spark": {"default": {"workers": 1, "conf": light_jvm}},
             "tables": [
                 {
                     "id": TABLE,
@@ -98,7 +99,7 @@ class Daemon:
                     "options": {"lock": lock},
                     "services": {
                         "compaction": {"trigger": {"num_commits": 3}},
-                        "clean": {"trigger": {"num_commits": 4}, "options": {"commits_retained": 6}},
+                        "clean": {"trigger": {"num_commits": 4}, "options": {"commits_retained": 4}},
                     },
                 }
             ],

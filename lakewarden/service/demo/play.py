@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -15,6 +16,7 @@ from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.demo.daemon import Daemon
+from lakewarden.service.demo.files import count_file_versions
 from lakewarden.service.demo.interruption import InterruptedDemoError, Interruption
 from lakewarden.service.demo.reader import count_wrong_rows, read_snapshot
 from lakewarden.service.demo.report import Range, ReaderTally, Report, ServiceTally, WriterTally
@@ -29,14 +31,8 @@ _WRITER_OVERTIME_SECONDS = 120
 _DRAIN_SECONDS = 180
 
 
-def run(seconds: int, report: Path | None, *, keep: bool = False) -> int:
-    """Play the demo, with the writer writing for `seconds` from its first commit, and return the exit code.
-
-    0: every row is right, no commit of the writer and no query of the reader failed, and at least one compaction
-    and one clean succeeded. 1: not so, or the demo could not be played to its end. 128 + the signal's number after
-    Ctrl-C or SIGTERM. No process is left behind in any case. The directory stays where `keep` is asked for or
-    something went wrong. Has to be called in the main thread, for the signals.
-    """
+def play(seconds: int, report: Path | None) -> int:
+    """Play the demo in a directory of its own, which stays only if something went wrong; return the exit code."""
     console = Console(highlight=False)
     directory = Path(tempfile.mkdtemp(prefix="lakewarden-demo-"))
     code = 1
@@ -48,7 +44,7 @@ def run(seconds: int, report: Path | None, *, keep: bool = False) -> int:
         code = 128 + interrupted.signal
     except (LakewardenError, OSError) as trouble:
         console.print(f"the demo cannot go on: {trouble}", markup=False, soft_wrap=True)
-    if keep or code == 1:
+    if code == 1:
         console.print(f"the table, the records and the logs are in {directory}", soft_wrap=True)
     else:
         shutil.rmtree(directory, ignore_errors=True)
@@ -97,7 +93,7 @@ class _Acts:
         self._stage.dismiss(writer)
         reader = self._stage.start_reader()
         self._watch(
-            lambda scene: f"live: {_written_for(scene):.0f} of {seconds} s",
+            lambda scene: f"live: {min(_seconds_written(scene), seconds):.0f} of {seconds} s",
             until=lambda _: writer.exit_code is not None,
             at_most=seconds + _WRITER_OVERTIME_SECONDS,
         )
@@ -107,20 +103,16 @@ class _Acts:
 
     def _drain(self, daemon: Daemon) -> Scene:
         """Have compacted and cleaned what is left: ask for the one until no log file waits, then for the other."""
-        asked_for: list[Service] = []
+        cleaned = False
 
         def done(scene: Scene) -> bool:
+            nonlocal cleaned
             if scene.table is None or any(_active(run.state) for run in scene.runs):
                 return False
-            pending = any(service.pending for service in scene.table.services.values())
-            if pending or scene.log_files.now:
-                wanted = Service.COMPACTION
-            elif Service.CLEAN not in asked_for:
-                wanted = Service.CLEAN
-            else:
+            wanted = _left_over(scene) or (None if cleaned else Service.CLEAN)
+            if wanted is None:
                 return True
-            if not daemon.request_run(wanted):
-                asked_for.append(wanted)
+            cleaned = not daemon.request_run(wanted) and wanted is Service.CLEAN
             return False
 
         return self._watch(
@@ -139,7 +131,7 @@ class _Acts:
             reader=ReaderTally(queries=len(last.queries), failures=last.failed_queries),
             services=_services(last),
             log_files=Range(peak=last.log_files.peak, end=found.log_files),
-            file_versions=Range(peak=last.file_versions.peak, end=last.file_versions.now),
+            file_versions=Range(peak=last.file_versions.peak, end=count_file_versions(self._stage.table)),
         )
 
     def _watch(self, act: str | Callable[[Scene], str], *, until: Callable[[Scene], bool], at_most: float) -> Scene:
@@ -157,10 +149,17 @@ class _Acts:
             self._interruption.pause(_TICK_SECONDS)
 
 
-def _written_for(scene: Scene) -> float:
-    """Return the seconds between the writer's first and its newest acknowledged commit."""
-    answered = [batch.answered for batch in scene.record.acknowledged() if batch.answered]
-    return (answered[-1] - answered[0]).total_seconds() if answered else 0
+def _left_over(scene: Scene) -> Service | None:
+    """Return the service that still has something to do: a pending plan, or log files that a query must merge."""
+    services = scene.table.services if scene.table else {}
+    pending = next((Service(name) for name, service in services.items() if service.pending), None)
+    return pending or (Service.COMPACTION if scene.log_files.now else None)
+
+
+def _seconds_written(scene: Scene) -> float:
+    """Return the seconds since the writer's first commit."""
+    first = next((batch.answered for batch in scene.record.acknowledged()), None)
+    return (datetime.now(UTC) - first).total_seconds() if first else 0
 
 
 def _active(state: str) -> bool:

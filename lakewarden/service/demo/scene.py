@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from lakewarden.executors.demo.record import Ending, Record, read_record
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.service.demo.daemon import Daemon
+from lakewarden.service.demo.daemon import Daemon, RefusedError
 from lakewarden.service.demo.files import count_file_versions
 from lakewarden.service.demo.reader import Query, read_queries
 from lakewarden.service.demo.stage import Stage
@@ -96,5 +96,5 @@ class Spectator:
                 runs=tuple(self._daemon.runs()),
                 hooks=self._daemon.hooks_accepted(),
             )
-        except TemporaryError:
+        except (TemporaryError, RefusedError):
             return scene

@@ -59,7 +59,7 @@ class LiveScreen:
 
 
 class PlainScreen:
-    """A line for whatever is new: another act, a run that has come further, a decision, every tenth commit."""
+    """A line for whatever is new: another act, a run that has come further, a decision, every fifth commit."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -95,7 +95,9 @@ class PlainScreen:
                 yield f"  {run.service} {run.instant or ''} {run.state.lower()}: {_why(run)}"
 
     def _new_blocks(self, scene: Scene) -> Iterator[str]:
-        for name, service in scene.table.services.items() if scene.table else ():
+        if scene.table is None or scene.table.observed_at is None:
+            return  # the writer has not made the table yet
+        for name, service in scene.table.services.items():
             decision = service.decision
             blocked = decision.reason if decision and decision.decision == "Blocked" else ""
             if self._blocks.get(name, "") != blocked:

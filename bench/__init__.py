@@ -1,0 +1,1 @@
+"""The product's speed, measured: one module per figure, each with its own `measure`."""

@@ -1,0 +1,91 @@
+"""A real daemon in a process of its own, for the figures that only a whole daemon shows."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lakewarden.service.demo.process import Child, free_port
+
+_GRACE = timedelta(seconds=30)
+
+
+class Served:
+    """One daemon with its ports."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, Any], *, module: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._api, self._management = free_port(), free_port()
+        config = directory / "bench.yaml"
+        whole = {
+            "daemon": {"data_dir": "data", "drain": "1s"},
+            "api": {"port": self._api},
+            "management": {"port": self._management},
+            **settings,
+        }
+        config.write_text(yaml.safe_dump(whole))
+        command = [sys.executable, "-m", module, "serve", "--config", str(config)]
+        self.process = Child("daemon", command, log=directory / "daemon.log")
+
+    def get(self, path: str) -> Any:
+        """Return what the API answers."""
+        return json.loads(self._ask(self._api, "GET", path)[1])
+
+    def post(self, path: str, body: Mapping[str, Any] | None = None) -> int:
+        """Send a POST and return the status of the answer."""
+        return self._ask(self._api, "POST", path, json.dumps(body or {}))[0]
+
+    def ready(self) -> bool:
+        """Whether its workers are up."""
+        try:
+            return self._ask(self._management, "GET", "/readyz")[0] == http.HTTPStatus.OK
+        except OSError:
+            return False
+
+    def log_lines(self) -> Iterator[dict[str, Any]]:
+        """Yield the events that it has logged so far."""
+        for line in self.process.log.read_text(errors="replace").splitlines():
+            if line.startswith("{"):
+                yield json.loads(line)
+
+    def until(self, what: Callable[[], bool], *, within: float = 180, every: float = 0.02) -> None:
+        """Wait until something is true. Raises TimeoutError with the daemon's last words if it does not come."""
+        deadline = time.monotonic() + within
+        while not what():
+            if self.process.exit_code is not None or time.monotonic() > deadline:
+                raise TimeoutError(f"it did not come true:\n{self.process.last_words(20)}")
+            time.sleep(every)
+
+    def run_of(self, table: str) -> dict[str, Any] | None:
+        """Return the table's newest run that has ended."""
+        runs: Sequence[dict[str, Any]] = self.get(f"/v1/runs?table={table}&limit=1")
+        return runs[0] if runs and runs[0]["ended_at"] else None
+
+    def _ask(self, port: int, method: str, path: str, body: str | None = None) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        try:
+            connection.request(method, path, body)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+
+@contextmanager
+def served(directory: Path, settings: Mapping[str, Any], *, module: str = "lakewarden.service.cli") -> Iterator[Served]:
+    """Serve for as long as the bracket is open, from the moment the daemon is ready."""
+    daemon = Served(directory, settings, module=module)
+    try:
+        daemon.until(daemon.ready)
+        yield daemon
+    finally:
+        daemon.process.end(grace=_GRACE)

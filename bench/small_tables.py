@@ -1,0 +1,76 @@
+"""Small real Hudi tables with work for a compaction: one is written, and copied as often as it is needed.
+
+python -m bench.small_tables DIRECTORY HOST:PORT      writes the one
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from lakewarden.service.demo.zookeeper import ZooKeeper
+
+COMMITS = 4
+
+
+class SmallTables:
+    """A ZooKeeper, and copies of a merge-on-read table with 3 file groups and 3 rounds of log files."""
+
+    def __init__(self, folder: Path, zookeeper: ZooKeeper) -> None:
+        self.folder = folder
+        self._zookeeper = zookeeper
+        self._original = folder / "original"
+        command = [sys.executable, "-m", "bench.small_tables", str(self._original), zookeeper.address]
+        with (folder / "writer.log").open("wb") as log:
+            subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=True)
+
+    def copy(self, name: str, *, into: str = "tables") -> Path:
+        """Copy the table, with the files' times."""
+        return Path(shutil.copytree(self._original, self.folder / into / name))
+
+    def options(self, name: str) -> dict[str, Mapping[str, str]]:
+        """Return the options of the table `name`: its lock."""
+        lock = {"provider": "zookeeper", "url": self._zookeeper.address, "base_path": "/hudi", "lock_key": name}
+        return {"lock": lock}
+
+
+@contextmanager
+def small_tables() -> Iterator[SmallTables]:
+    """Provide tables for as long as the bracket is open."""
+    folder = Path(tempfile.mkdtemp(prefix="lakewarden-bench-"))
+    zookeeper = ZooKeeper(folder / "zookeeper")
+    try:
+        while not zookeeper.ready():
+            if zookeeper.process.exit_code is not None:
+                raise RuntimeError(f"ZooKeeper is gone: {zookeeper.process.last_words()}")
+            time.sleep(0.05)
+        yield SmallTables(folder, zookeeper)
+    finally:
+        zookeeper.stop()
+        shutil.rmtree(folder)
+
+
+def main() -> None:
+    """Write the original table with the demo's writer."""
+    from lakewarden.executors.demo import orders  # noqa: PLC0415 - imports pyspark
+    from lakewarden.executors.demo.hudi_writer import HudiWriter, start_spark, writer_options  # noqa: PLC0415
+    from lakewarden.executors.demo.record import RecordWriter  # noqa: PLC0415
+
+    path, zookeeper = Path(sys.argv[1]), sys.argv[2]
+    options = dict(writer_options(table="small", zookeeper=zookeeper, hook_url="http://127.0.0.1:9/"))
+    options["hoodie.write.commit.callback.on"] = "false"
+    record = RecordWriter(path.with_suffix(".record"))
+    writer = HudiWriter(start_spark(), path=path, options=options, record=record)
+    for number, rows in zip(range(1, COMMITS + 1), orders.batches(seed=0), strict=False):
+        if not writer.commit(number, rows):
+            sys.exit(f"commit {number} failed, see {record}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""The command line, with session workers that time the Hudi calls."""
+
+from __future__ import annotations
+
+import sys
+
+from lakewarden.executors import process
+from lakewarden.service import cli
+
+
+def main() -> int:
+    """Run one command."""
+    process._COMMAND = (sys.executable, "-m", "bench.timed_worker")  # noqa: SLF001 - a stopwatch has no setting
+    return cli.main()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

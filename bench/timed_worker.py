@@ -1,0 +1,101 @@
+"""The session worker, with a stopwatch on the Hudi calls of every compaction. What it measures it prints."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, Plan, Steps
+from lakewarden.executors.programs.hudi import compaction
+from lakewarden.executors.worker import main as worker
+from lakewarden.planners.model.instant import Service
+
+TIMINGS = "bench timings "
+_program: Any = compaction
+_worker: Any = worker
+
+
+class Stopwatch:
+    """Adds up seconds; time spent in a `break_` does not count."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds += time.monotonic() - begun
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds -= time.monotonic() - begun
+
+
+class TimedSteps:
+    """Steps whose calls are timed."""
+
+    def __init__(self, steps: Steps, stopwatch: Stopwatch) -> None:
+        self._steps = steps
+        self._stopwatch = stopwatch
+
+    def plan(self) -> Plan | None:
+        look = _program.look
+
+        def untimed_look(*arguments: Any, **named: Any) -> Any:
+            with self._stopwatch.paused():
+                return look(*arguments, **named)
+
+        _program.look = untimed_look  # our own check of the plan is no Hudi call
+        try:
+            with self._stopwatch.running():
+                return self._steps.plan()
+        finally:
+            _program.look = look
+
+    def execute(self, plan: Plan) -> None:
+        with self._stopwatch.running():
+            self._steps.execute(plan)
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        with self._stopwatch.running():
+            return self._steps.commit(plan)
+
+
+class TimedCompaction:
+    """Hudi's compaction, timed from opening the client to closing it, without the waits for permits."""
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment) -> Iterator[Steps]:
+        stopwatch = Stopwatch()
+        bracket = compaction.Compaction().open(session, assignment)
+        with stopwatch.running():
+            steps = bracket.__enter__()
+        try:
+            yield TimedSteps(steps, stopwatch)
+        except BaseException:
+            bracket.__exit__(*sys.exc_info())
+            raise
+        with stopwatch.running():
+            bracket.__exit__(None, None, None)
+        print(TIMINGS + json.dumps({"run": assignment.run, "seconds": stopwatch.seconds}), flush=True)
+
+
+def main() -> None:
+    """Be a session worker."""
+    _worker.PROGRAMS = {**_worker.PROGRAMS, ("hudi", Service.COMPACTION): TimedCompaction}
+    worker.main(int(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()
