@@ -74,8 +74,7 @@ def _compact(pool: WorkerPool, events: queue.SimpleQueue[PoolEvent], wanted: Seq
         while not isinstance(event := events.get(timeout=300), Ended):
             if isinstance(event, Asked):
                 pool.answer(event.run, event.step, Granted())
-        if not isinstance(event.outcome, Succeeded):
-            raise RuntimeError(f"{assignment.table}: {event.outcome}")
+        assert isinstance(event.outcome, Succeeded), f"{assignment.table}: {event.outcome}"
     return time.monotonic() - begun
 
 

@@ -1,0 +1,117 @@
+"""Ending the demo: signals that are heeded only where it is safe, and children of which nothing stays."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lakewarden.service.demo.interruption import InterruptedDemoError, Interruption
+from lakewarden.service.demo.process import Child
+
+_SOON = timedelta(seconds=20)
+_STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+_PARENT = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', {child!r}], start_new_session=True)"
+
+
+def test_a_signal_raises_at_the_next_safe_moment_and_not_before() -> None:
+    """Between a child's start and its registration nothing can come in between."""
+    with Interruption() as interruption:
+        signal.raise_signal(signal.SIGINT)
+
+        with pytest.raises(InterruptedDemoError, match="SIGINT"):
+            interruption.pause(60)
+
+
+def test_the_first_signal_tells_how_the_demo_was_ended() -> None:
+    """A second Ctrl-C out of impatience changes nothing."""
+    with Interruption() as interruption:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+
+        with pytest.raises(InterruptedDemoError) as interrupted:
+            interruption.check()
+
+    assert interrupted.value.signal == signal.SIGTERM
+
+
+def test_what_can_bear_it_is_interrupted_at_once() -> None:
+    """A download of minutes does not hold a Ctrl-C up."""
+    with Interruption() as interruption, interruption.at_once(), pytest.raises(InterruptedDemoError):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_signals_mean_afterwards_what_they_meant_before() -> None:
+    """The demo borrows the handlers."""
+    before = signal.getsignal(signal.SIGINT)
+    with Interruption():
+        assert signal.getsignal(signal.SIGINT) is not before
+
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.fixture
+def child(tmp_path: Path) -> Callable[[str], Child]:
+    """Start a process that says `up` once its preparations are done, and then waits to be ended."""
+
+    def start(preparations: str) -> Child:
+        code = f"{preparations}\nprint('up', flush=True)\nimport time\ntime.sleep(600)"
+        started = Child("sleeper", [sys.executable, "-c", code], log=tmp_path / "sleeper.log")
+        with subprocess.Popen(["tail", "-F", "-n", "+1", tmp_path / "sleeper.log"], stdout=subprocess.PIPE) as log:
+            assert log.stdout is not None
+            assert b"up" in log.stdout.readline()
+            log.kill()
+        return started
+
+    return start
+
+
+def test_a_child_that_is_asked_ends(child: Callable[[str], Child]) -> None:
+    """SIGTERM is enough for who heeds it."""
+    sleeper = child("")
+
+    sleeper.end(grace=_SOON)
+
+    assert sleeper.exit_code == -signal.SIGTERM
+
+
+def test_a_child_that_does_not_heed_is_killed(child: Callable[[str], Child]) -> None:
+    """After the grace time there is no more asking."""
+    sleeper = child(_STUBBORN)
+
+    sleeper.end(grace=timedelta(0))
+
+    assert sleeper.exit_code == -signal.SIGKILL
+
+
+def ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE  # whose parent is gone, and is reaped by init in its own time
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_what_a_child_has_started_ends_with_it(child: Callable[[str], Child]) -> None:
+    """Even a grandchild that leads a session of its own, as session workers do."""
+    sleeper = child(_PARENT.format(child="import time; time.sleep(600)"))
+    [grandchild] = psutil.Process(sleeper.pid).children()
+
+    sleeper.end(grace=timedelta(seconds=1))
+
+    assert ended(grandchild)
+
+
+def test_a_child_that_is_gone_already_can_be_ended(child: Callable[[str], Child]) -> None:
+    """Endings are the same, whatever came before."""
+    sleeper = child("")
+    sleeper.end(grace=_SOON)
+
+    sleeper.end(grace=_SOON)
+
+    assert sleeper.last_words() == "up"

@@ -1,0 +1,63 @@
+"""The reader's judgement: an answer is right if some commit left it behind, and none that is too old."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lakewarden.executors.demo.record import Batch, Ending, Row, rows_after
+from lakewarden.service.demo.reader import complaint, count_wrong_rows, read_queries
+
+_NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def batch(number: int, *keys: str, ending: Ending = Ending.ACKNOWLEDGED) -> Batch:
+    rows = tuple(Row(key=key, partition="north", value=number) for key in keys)
+    return Batch(number=number, rows=rows, begun=_NOON, ending=ending)
+
+
+FIRST = batch(1, "a", "b")
+SECOND = batch(2, "b", "c")
+SECOND_OPEN = batch(2, "b", "c", ending=Ending.OPEN)
+SECOND_FAILED = batch(2, "b", "c", ending=Ending.FAILED)
+
+
+def test_the_state_after_the_newest_commit_is_right() -> None:
+    """Nothing was written meanwhile: there is one right answer."""
+    assert complaint(rows_after([FIRST, SECOND]), before=(FIRST, SECOND), after=(FIRST, SECOND)) == ""
+
+
+def test_a_commit_under_way_may_be_seen_or_not() -> None:
+    """While a commit is being made, the states before and after it are both right."""
+    for seen in ([FIRST], [FIRST, SECOND]):
+        assert complaint(rows_after(seen), before=(FIRST, SECOND_OPEN), after=(FIRST, SECOND_OPEN)) == ""
+
+
+def test_an_answer_without_an_acknowledged_commit_is_stale() -> None:
+    """What was acknowledged before the query began must be found."""
+    assert complaint(rows_after([FIRST]), before=(FIRST, SECOND), after=(FIRST, SECOND))
+
+
+def test_half_a_commit_is_torn() -> None:
+    """A commit is seen whole or not at all."""
+    torn = {**rows_after([FIRST]), "c": SECOND.rows[1]}
+
+    assert complaint(torn, before=(FIRST, SECOND_OPEN), after=(FIRST, SECOND_OPEN))
+
+
+def test_a_failed_commit_must_not_be_found() -> None:
+    """The writer was told that it failed."""
+    assert complaint(rows_after([FIRST, SECOND]), before=(FIRST,), after=(FIRST, SECOND_FAILED))
+
+
+def test_rows_are_wrong_that_are_missing_or_foreign_or_old() -> None:
+    """Each of the three counts once."""
+    expected = rows_after([FIRST, SECOND])
+    found = {"b": FIRST.rows[1], "c": SECOND.rows[1], "d": SECOND.rows[0]}
+
+    assert count_wrong_rows(found, expected) == 3
+
+
+def test_a_reader_that_has_not_begun_has_no_queries(tmp_path: Path) -> None:
+    """No file is no error."""
+    assert read_queries(tmp_path / "none") == []

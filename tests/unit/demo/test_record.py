@@ -1,0 +1,87 @@
+"""The writer's record: what was sent and acknowledged, and which rows must therefore be found."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.executors.demo import orders
+from lakewarden.executors.demo.record import Ending, RecordWriter, Row, read_record
+
+
+def upsert(key: str, value: int) -> Row:
+    return Row(key=key, partition="north", value=value)
+
+
+def delete(key: str, value: int) -> Row:
+    return Row(key=key, partition="north", value=value, deleted=True)
+
+
+def test_what_was_recorded_is_read_back(tmp_path: Path) -> None:
+    """Every batch comes back with its rows, its ending and its message."""
+    record = RecordWriter(tmp_path / "record")
+    record.begun(1, [upsert("a", 1)])
+    record.acknowledged(1)
+    record.begun(2, [delete("a", 2)])
+    record.failed(2, "no lock")
+
+    first, second = read_record(tmp_path / "record").batches
+
+    assert (first.rows, first.ending) == ((upsert("a", 1),), Ending.ACKNOWLEDGED)
+    assert (second.rows, second.ending, second.message) == ((delete("a", 2),), Ending.FAILED, "no lock")
+
+
+def test_the_rows_to_be_found_are_those_of_the_acknowledged_batches(tmp_path: Path) -> None:
+    """Later values win, deleted rows are gone, and what was not acknowledged does not count."""
+    record = RecordWriter(tmp_path / "record")
+    for number, rows in enumerate([[upsert("a", 1), upsert("b", 1)], [upsert("b", 2), delete("a", 2)]], start=1):
+        record.begun(number, rows)
+        record.acknowledged(number)
+    record.begun(3, [upsert("c", 3)])
+    record.failed(3, "conflict")
+
+    assert read_record(tmp_path / "record").expected_rows() == {"b": upsert("b", 2)}
+
+
+def test_a_batch_that_was_never_answered_is_a_failure(tmp_path: Path) -> None:
+    """A writer that died in the midst of a commit has failed, whatever it would have said."""
+    RecordWriter(tmp_path / "record").begun(1, [upsert("a", 1)])
+
+    assert [batch.ending for batch in read_record(tmp_path / "record").failures()] == [Ending.OPEN]
+
+
+def test_a_line_that_is_still_being_written_is_left_for_later(tmp_path: Path) -> None:
+    """A reader of the record may come between two halves of a line."""
+    record = RecordWriter(tmp_path / "record")
+    record.begun(1, [upsert("a", 1)])
+    with (tmp_path / "record").open("a") as file:
+        file.write('{"batch": 1, "ackn')
+
+    assert [batch.ending for batch in read_record(tmp_path / "record").batches] == [Ending.OPEN]
+
+
+def test_a_writer_that_has_not_begun_has_an_empty_record(tmp_path: Path) -> None:
+    """No file is no error."""
+    assert read_record(tmp_path / "none").batches == ()
+
+
+@given(seed=st.integers(), commits=st.integers(min_value=2, max_value=30))
+def test_batches_are_what_a_shop_would_write(seed: int, commits: int) -> None:
+    """No key twice in a batch, a key always in its partition, only living rows deleted, every seed repeatable."""
+    living: set[str] = set()
+    partitions: dict[str, str] = {}
+    stream = list(itertools.islice(orders.batches(seed), commits))
+    for number, rows in enumerate(stream, start=1):
+        keys = [row.key for row in rows]
+        assert len(keys) == len(set(keys))
+        assert {row.value for row in rows} == {number}
+        gone = {row.key for row in rows if row.deleted}
+        assert gone <= living
+        living = (living - gone) | {row.key for row in rows if not row.deleted}
+        for row in rows:
+            assert partitions.setdefault(row.key, row.partition) == row.partition
+    assert any(row.deleted for rows in stream for row in rows)
+    assert stream == list(itertools.islice(orders.batches(seed), commits))

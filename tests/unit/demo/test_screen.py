@@ -1,0 +1,137 @@
+"""What the demo shows of a scene: a picture in a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from lakewarden.executors.demo.record import Batch, Ending, Record, Row
+from lakewarden.service.demo.reader import Query
+from lakewarden.service.demo.scene import Gauge, Scene
+from lakewarden.service.demo.screen import picture, screen_on
+from lakewarden.service.http.schemas import DecisionBody, RunBody, ServiceBody, TableBody, WritersBody
+
+_NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def run(state: str, **changes: object) -> RunBody:
+    values = {
+        "id": "r1",
+        "table": "orders",
+        "service": "compaction",
+        "state": state,
+        "instant": "20260101120000000",
+        "reason": "3 of 3 commits since the last one",
+        "requested_by": "daemon",
+        "step": None,
+        "epoch": 1,
+        "created_at": _NOON,
+        "started_at": _NOON,
+        "ended_at": None,
+        "run_seconds": 1.5,
+        "waits_for": None,
+        "outcome": None,
+        "figures": {},
+        **changes,
+    }
+    return RunBody.model_validate(values)
+
+
+def table(decision: str, reason: str) -> TableBody:
+    decided = DecisionBody(decision=decision, reason=reason, remedy=None, again_at=None)
+    return TableBody(
+        id="orders",
+        format="hudi",
+        path="/tmp/demo/table",
+        mode="act",
+        poll_seconds=10,
+        paused=None,
+        trouble=None,
+        looked_seconds_ago=0.1,
+        observed_at=_NOON,
+        name="orders",
+        kind="MERGE_ON_READ",
+        version="9",
+        latest_instant=None,
+        writers=WritersBody(in_flight=[], last_commit_at=None, usual_interval_seconds=None),
+        warnings=[],
+        faults=[],
+        services={"compaction": ServiceBody(decision=decided, commits_since=3, pending=1, active_run="r1")},
+    )
+
+
+ROWS = (Row(key="a", partition="north", value=1),)
+SCENE = Scene(
+    act="live: 12 of 90 s",
+    table=table("NotDue", "2 of 3 commits since the last one"),
+    runs=(run("COMMITTING", waits_for="a clean is executing"),),
+    hooks=5,
+    record=Record(batches=(Batch(number=1, rows=ROWS, begun=_NOON, ending=Ending.ACKNOWLEDGED, answered=_NOON),)),
+    queries=(Query(rows=150, log_files=6, seconds=0.05), Query(failure="a file is gone")),
+    log_files=Gauge(now=6, peak=12),
+    file_versions=Gauge(now=9, peak=9),
+)
+
+
+def shown(*scenes: Scene) -> list[str]:
+    """Return the lines that somebody without a terminal gets to see."""
+    out = io.StringIO()
+    with screen_on(Console(file=out, width=120)) as screen:
+        for scene in scenes:
+            screen.show(scene)
+    return out.getvalue().splitlines()
+
+
+def test_the_picture_tells_health_doings_and_reasons() -> None:
+    """The table's health, what was decided and why, what a run waits for, and both tallies."""
+    out = io.StringIO()
+    Console(file=out, width=160).print(picture(SCENE))
+    text = out.getvalue()
+
+    for words in (
+        "live: 12 of 90 s",
+        "6 (peak 12) log files",
+        "1 commits, 0 failed",
+        "5 hooks heard",
+        "2 queries, 1 failed",
+        "2 of 3 commits since the last one",
+        "waits: a clean is executing",
+    ):
+        assert words in text
+
+
+def test_the_picture_can_be_drawn_before_there_is_anything_to_see() -> None:
+    """The demo shows its first act before any process answers."""
+    Console(file=io.StringIO(), width=80).print(picture(Scene(act="starting ZooKeeper")))
+
+
+def test_without_a_terminal_a_line_is_printed_for_what_is_new_and_only_once() -> None:
+    """The same scene twice is no news."""
+    once, twice = shown(SCENE), shown(SCENE, SCENE)
+
+    assert once == twice
+    assert any("compaction 20260101120000000 committing: waits: a clean is executing" in line for line in once)
+
+
+def test_a_run_that_comes_further_is_news() -> None:
+    """Every state of a run has its line."""
+    ended = replace(SCENE, runs=(run("SUCCEEDED", outcome="completed"),))
+
+    assert shown(SCENE, ended)[-1].endswith("compaction 20260101120000000 succeeded: completed")
+
+
+def test_a_block_is_news_with_its_reason() -> None:
+    """Somebody may have to act on it."""
+    blocked = replace(SCENE, table=table("Blocked", "no lock is named"))
+
+    assert shown(SCENE, blocked)[-1].endswith("compaction is blocked: no lock is named")
+
+
+def test_what_is_shown_is_not_read_as_markup() -> None:
+    """Reasons may hold brackets."""
+    odd = replace(SCENE, runs=(run("FAILED", outcome="[red]no[/nothing] such [file]"),))
+
+    assert "[red]no[/nothing] such [file]" in shown(odd)[-1]
