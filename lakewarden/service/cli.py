@@ -12,19 +12,25 @@ import lakewarden
 from lakewarden.planners.model.errors import LakewardenError
 
 BAD_INPUT = 2
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 2 for input that cannot be worked with."""
     parsed = _parser().parse_args(arguments)
     try:
-        return int(parsed.run(parsed))
+        code = int(parsed.run(parsed))
+        sys.stdout.flush()
     except LakewardenError as error:
         print(error, file=sys.stderr)
         return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has gone
         return 0
+    else:
+        return code
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -21,6 +21,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from lakewarden.executors.contract import Pool
 from lakewarden.executors.pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
+from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId
@@ -169,6 +170,8 @@ def serve(config_file: Path) -> int:
 def _pools(profiles: Mapping[str, SparkProfile], tables: Sequence[Table], folder: Path) -> Mapping[str, Pool]:
     """Return a pool for each profile that a table acts through; the others would only hold memory."""
     used = {table.spark for table in tables if table.mode is Mode.ACT and table.policies}
+    for name in used:
+        bundles.fetch(profiles[name].formats, say=lambda what: log.info("bundle", what=what))
     return {name: WorkerPool(profiles[name], directory=folder / "workers" / name) for name in sorted(used)}
 
 
