@@ -1,0 +1,223 @@
+"""A whole daemon on fake tables: the road end to end, in the test's own thread and on the test's own clock."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from lakewarden.executors.contract import Assignment, Granted, Permit, Refused, Step
+from lakewarden.executors.fake_pool import FakePool
+from lakewarden.planners.formats.fake import FAKE, FakeTable
+from lakewarden.planners.model.clock import ManualClock
+from lakewarden.planners.model.decision import Decision
+from lakewarden.planners.model.instant import Instant, RunId, Service
+from lakewarden.planners.model.table import Mode, Policy, Table, TableId
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import TableFormat
+from lakewarden.planners.storage import storage_for
+from lakewarden.planners.triggers import NumCommits
+from lakewarden.service.events import Listener
+from lakewarden.service.inbox import Inbox
+from lakewarden.service.permits import Limits
+from lakewarden.service.store.memory import MemoryStore
+from lakewarden.service.store.port import Run, RunState, Store
+from lakewarden.service.wiring import compose
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+TRIPS = TableId("trips")
+COMPACT = {Service.COMPACTION: Policy(trigger=NumCommits(at_least=3))}
+COMPACT_AND_CLEAN = {**COMPACT, Service.CLEAN: Policy(trigger=NumCommits(at_least=3))}
+
+
+@dataclass
+class Diary(Listener):
+    """Writes down what the road tells."""
+
+    lines: list[str] = field(default_factory=list)
+    troubles: list[tuple[TableId, str]] = field(default_factory=list)
+    decisions: list[tuple[Service, Decision]] = field(default_factory=list)
+
+    def decided(self, table: Table, service: Service, decision: Decision) -> None:
+        self.decisions.append((service, decision))
+
+    def requested(self, run: Run) -> None:
+        self.lines.append(f"{run.service} requested")
+
+    def started(self, run: Run) -> None:
+        self.lines.append(f"{run.service} started")
+
+    def permit(self, run: Run, step: Step, permit: Permit, waited: timedelta) -> None:
+        self.lines.append(f"{run.service} {step} {type(permit).__name__}")
+
+    def ended(self, run: Run) -> None:
+        self.lines.append(f"{run.service} {run.state}")
+
+    def trouble(self, table: Table, reason: str) -> None:
+        self.troubles.append((table.id, reason))
+
+
+class HoldingPool(FakePool):
+    """A fake pool that takes some steps only when it is told to: until then they are being executed."""
+
+    def __init__(self, *, slots: int, clock: ManualClock) -> None:
+        super().__init__(slots=slots, clock=clock)
+        self._services: dict[RunId, Service] = {}
+        self._held: set[tuple[Service, Step]] = set()
+        self._under_way: list[tuple[RunId, Step, Granted]] = []
+
+    def hold(self, service: Service, step: Step) -> None:
+        """Let this step of a service take until `release`."""
+        self._held.add((service, step))
+
+    def release(self) -> None:
+        """Let every step that is held end."""
+        self._held.clear()
+        under_way, self._under_way = self._under_way, []
+        for answer in under_way:
+            super().answer(*answer)
+
+    @property
+    def under_way(self) -> list[tuple[Service, Step]]:
+        """The steps that are held."""
+        return [(self._services[run], step) for run, step, _ in self._under_way]
+
+    def submit(self, assignment: Assignment) -> None:
+        super().submit(assignment)
+        self._services[assignment.run] = assignment.service
+
+    def answer(self, run: RunId, step: Step, permit: Granted | Refused) -> None:
+        if isinstance(permit, Granted) and (self._services[run], step) in self._held:
+            self._under_way.append((run, step, permit))
+        else:
+            super().answer(run, step, permit)
+
+
+class Road:
+    """A composed daemon with its tables, its pool, and the writers' side of each table."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        names: Sequence[str] = ("trips",),
+        policies: Mapping[Service, Policy] | None = None,
+        mode: Mode = Mode.ACT,
+        store: Store | None = None,
+        slots: int = 4,
+        clock: ManualClock | None = None,
+        formats: Mapping[str, TableFormat] | None = None,
+        drain: timedelta = timedelta(minutes=1),
+    ) -> None:
+        self.clock = clock or ManualClock(START)
+        self.store = MemoryStore() if store is None else store
+        self.lakes = {TableId(name): FakeTable.create(folder / name, clock=self.clock) for name in names}
+        self.policies = COMPACT if policies is None else policies
+        self.mode = mode
+        self.slots = slots
+        self.formats = formats or {"fake": FAKE}
+        self.drain = drain
+        self.limits = Limits()
+        self.compose()
+
+    def compose(self, pool: FakePool | None = None) -> None:
+        """Put a daemon together and start it. After the first time: a new one, on what the old one left."""
+        self.diary = Diary()
+        self.held_pool = HoldingPool(slots=self.slots, clock=self.clock)
+        self.pool: FakePool = pool or self.held_pool
+        tables = [
+            Table(id=name, format="fake", location=str(lake.folder), mode=self.mode, policies=self.policies)
+            for name, lake in self.lakes.items()
+        ]
+        room = compose(
+            tables=tables,
+            pools={"default": self.pool},
+            store=self.store,
+            clock=self.clock,
+            listener=self.diary,
+            drain=self.drain,
+            formats=self.formats,
+            limits=self.limits,
+            dice=random.Random(0),
+        )
+        self.daemon, self.status = room.daemon, room.status
+        self.inbox: Inbox = room.status._inbox
+        self.daemon.start()
+
+    @property
+    def lake(self) -> FakeTable:
+        """The table, where there is one."""
+        (lake,) = self.lakes.values()
+        return lake
+
+    # -- time
+
+    def turn(self) -> None:
+        """Let the control thread turn once, and sleep as long as it would."""
+        seconds = self.daemon.turn()
+        assert 0 < seconds <= 1, "the control thread must show every second that it is alive, and not spin"
+        letters, dirty = self.inbox._letters, self.inbox._dirty
+        if not letters and not dirty:
+            self.clock.advance(timedelta(seconds=seconds))
+
+    def until(self, happens: Callable[[], bool], *, within: timedelta = timedelta(minutes=5)) -> None:
+        """Turn until something has happened; fail if it does not."""
+        latest = self.clock.now() + within
+        while not happens():
+            assert self.clock.now() < latest, f"not within {within}: {self.diary.lines}"
+            self.turn()
+
+    def until_executing(self, step: Step, service: Service = Service.COMPACTION) -> Run:
+        """Turn until a run of the service is executing a step, and return it; the step ends by `held_pool.release`."""
+        self.held_pool.hold(service, step)
+        self.until(lambda: (service, step) in self.held_pool.under_way)
+        (run,) = (run for run in self.store.active() if run.service is service)
+        return run
+
+    def for_a_while(self, duration: timedelta = timedelta(seconds=30)) -> None:
+        """Turn for some time."""
+        end = self.clock.now() + duration
+        while self.clock.now() < end:
+            self.turn()
+
+    # -- what there is
+
+    def write(self, commits: int, table: TableId = TRIPS) -> None:
+        """Let a writer commit, and its hook arrive."""
+        for _ in range(commits):
+            self.lakes[table].write()
+        self.inbox.mark_dirty(table)
+
+    def runs(self, service: Service = Service.COMPACTION, table: TableId | None = None) -> list[Run]:
+        """Return the runs of a service, the oldest first."""
+        return [*reversed(self.store.runs(service=service, table=table))]
+
+    def states(self, service: Service = Service.COMPACTION, table: TableId | None = None) -> list[RunState]:
+        """Return how the runs of a service stand, the oldest first."""
+        return [run.state for run in self.runs(service, table)]
+
+    def at(self, step: Step, service: Service = Service.COMPACTION) -> bool:
+        """Whether a run of the service stands at the question for a step, and waits."""
+        waiting = self.status.waiting()
+        return any(
+            run.service is service and run.id in waiting and self.daemon._runs._questions[run.id].step is step
+            for run in self.store.active()
+        )
+
+    def view(self, table: TableId = TRIPS) -> TableView:
+        """Return what the table's metadata says now, read by nobody else's eyes."""
+        location = str(self.lakes[table].folder)
+        registered = Table(id=table, format="fake", location=location)
+        return FAKE.observe(registered, storage_for(location), None, now=self.clock.now()).view
+
+    def completed(self, service: Service, table: TableId = TRIPS) -> list[Instant]:
+        """Return the completed instants of a service, the oldest first."""
+        return [i for i in self.view(table).timeline.instants if i.stands_for is service and not i.pending]
+
+    def at_rest(self) -> bool:
+        """Whether no run is queued or under way, and nothing is pending on any timeline."""
+        return not self.store.active() and not any(
+            instant.pending for table in self.lakes for instant in self.view(table).timeline.instants
+        )

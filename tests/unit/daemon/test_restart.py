@@ -1,0 +1,264 @@
+"""A daemon that is stopped anywhere, with its workers, and a new one on what it left: nothing is lost or done twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lakewarden.executors.contract import Assignment, Granted, Refused, Step
+from lakewarden.planners.model.clock import ManualClock
+from lakewarden.planners.model.instant import RunId, Service, State
+from lakewarden.service.store.memory import MemoryStore
+from lakewarden.service.store.port import DecisionRow, Run, RunState
+from tests.support.road import COMPACT_AND_CLEAN, TRIPS, HoldingPool, Road
+
+
+class Killed(BaseException):
+    """The daemon's process is gone: no handler of its own may see this."""
+
+
+class Fuse:
+    """Counts the places at which the daemon can be stopped, and stops it at one of them."""
+
+    def __init__(self, *, burns_at: int | None = None) -> None:
+        self.places = 0
+        self._burns_at = burns_at
+
+    def pass_by(self) -> None:
+        """Be stopped here, if this is the place."""
+        self.places += 1
+        if self.places == self._burns_at:
+            raise Killed
+
+
+class MortalStore(MemoryStore):
+    """A store whose daemon may be stopped right before and right after every change; what was changed stays."""
+
+    fuse = Fuse()
+
+    def request(self, run: Run) -> Run:
+        self.fuse.pass_by()
+        row = super().request(run)
+        self.fuse.pass_by()
+        return row
+
+    def claim(self, run: RunId, *, owner: str, at: datetime) -> Run:
+        self.fuse.pass_by()
+        row = super().claim(run, owner=owner, at=at)
+        self.fuse.pass_by()
+        return row
+
+    def progress(
+        self,
+        run: RunId,
+        *,
+        epoch: int,
+        state: RunState | None = None,
+        step: Step | None = None,
+        instant: str | None = None,
+    ) -> Run:
+        self.fuse.pass_by()
+        row = super().progress(run, epoch=epoch, state=state, step=step, instant=instant)
+        self.fuse.pass_by()
+        return row
+
+    def end(
+        self,
+        run: RunId,
+        *,
+        epoch: int,
+        state: RunState,
+        outcome: str,
+        at: datetime,
+        figures: Mapping[str, int | float | str] | None = None,
+    ) -> Run:
+        self.fuse.pass_by()
+        row = super().end(run, epoch=epoch, state=state, outcome=outcome, at=at, figures=figures)
+        self.fuse.pass_by()
+        return row
+
+    def decided(self, rows: Sequence[DecisionRow]) -> None:
+        self.fuse.pass_by()
+        super().decided(rows)
+        self.fuse.pass_by()
+
+
+class MortalPool(HoldingPool):
+    """A pool whose daemon may be stopped right before and right after every call: before and after each step."""
+
+    def __init__(self, fuse: Fuse, *, slots: int, clock: ManualClock) -> None:
+        super().__init__(slots=slots, clock=clock)
+        self._fuse = fuse
+
+    def submit(self, assignment: Assignment) -> None:
+        self._fuse.pass_by()
+        super().submit(assignment)
+        self._fuse.pass_by()
+
+    def answer(self, run: RunId, step: Step, permit: Granted | Refused) -> None:
+        self._fuse.pass_by()
+        super().answer(run, step, permit)
+        self._fuse.pass_by()
+
+
+class MortalRoad(Road):
+    """A road whose daemon, with its workers, can be stopped at any place."""
+
+    store: MortalStore
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, policies=COMPACT_AND_CLEAN, store=MortalStore())
+
+    def live(self, fuse: Fuse) -> None:
+        """Start a daemon on what is there and let it work until nothing is left to do, or it is stopped."""
+        self.store.fuse = fuse
+        try:
+            self.compose(MortalPool(fuse, slots=self.slots, clock=self.clock))
+            self.until(lambda: self.at_rest() and self.done(), within=timedelta(hours=1))
+        finally:
+            self.store.fuse = Fuse()
+
+    def is_stopped_at(self, place: int) -> bool:
+        """Live until the daemon is stopped at a place; False if its life has no such place."""
+        try:
+            self.live(Fuse(burns_at=place))
+        except Killed:
+            return True
+        return False
+
+    def done(self) -> bool:
+        """Whether the table has been compacted and cleaned."""
+        return self.lake.log_files == 0 and len(self.completed(Service.CLEAN)) == 1
+
+
+@pytest.fixture
+def road(tmp_path: Path) -> MortalRoad:
+    """Make a table with an old version to clean and log files to compact."""
+    road = MortalRoad(tmp_path)
+    for commits in (3, 3):
+        for _ in range(commits):
+            road.lake.write()
+        if road.lake.file_versions == 1:
+            compaction = road.lake.plan_compaction()
+            assert compaction is not None
+            road.lake.start(compaction)
+            road.lake.complete(compaction)
+    return road
+
+
+def everything_is_right(road: MortalRoad) -> None:
+    """Assert what must hold in the end, wherever a daemon was stopped on the way."""
+    assert road.lake.rows == 6
+    assert road.lake.log_files == 0
+    assert len(road.completed(Service.COMPACTION)) == 2, "one by hand, and one by us"
+    assert len(road.completed(Service.CLEAN)) == 1
+    for service in (Service.COMPACTION, Service.CLEAN):
+        runs = road.runs(service)
+        assert all(run.state.ended for run in runs)
+        assert [run.state for run in runs].count(RunState.SUCCEEDED) == 1
+        epochs = [run.epoch for run in runs if run.epoch]
+        assert epochs == sorted(set(epochs)), "every owner has a higher epoch than the one before"
+    assert road.pool.room().free == road.slots
+
+
+PLACES = 60
+"""Places at which a daemon can be stopped while it compacts and cleans one table, at most."""
+
+
+def test_there_are_no_more_places_than_are_tried(road: MortalRoad) -> None:
+    """Else the next test would leave some out; and a life that is not stopped ends well."""
+    fuse = Fuse()
+
+    road.live(fuse)
+
+    assert PLACES - 20 < fuse.places < PLACES
+    everything_is_right(road)
+
+
+@pytest.mark.parametrize("place", range(1, PLACES))
+def test_a_daemon_that_is_stopped_anywhere_is_followed_by_one_that_finishes(road: MortalRoad, place: int) -> None:
+    """Before and after every row that is written, every run that is submitted, and every step that is taken."""
+    road.is_stopped_at(place)
+    road.live(Fuse())
+
+    everything_is_right(road)
+
+
+@pytest.mark.parametrize("place", range(1, PLACES, 7))
+def test_a_daemon_that_is_stopped_again_while_it_takes_over_is_followed_too(road: MortalRoad, place: int) -> None:
+    """However often: each is stopped a little later in its own life than the one before."""
+    for again in range(place, place + 12, 3):
+        if not road.is_stopped_at(again):
+            break
+    road.live(Fuse())
+
+    everything_is_right(road)
+
+
+def test_what_was_completed_before_the_restart_is_settled_at_once(road: MortalRoad) -> None:
+    """The timeline says so: no worker has to be waited for."""
+    road.compose()
+    run = road.until_executing(Step.COMMIT)
+    road.held_pool.release()  # it has committed; the daemon dies before it hears of it
+
+    road.compose()
+
+    settled = road.store.run(run.id)
+    assert settled is not None
+    assert settled.state is RunState.SUCCEEDED
+    assert settled.outcome is not None
+    assert settled.outcome.startswith("the timeline shows it completed")
+
+
+def test_what_an_orphaned_worker_may_still_be_doing_is_waited_for(road: MortalRoad) -> None:
+    """Until it must be gone its run is UNKNOWN and nothing starts on the table: then the run has failed."""
+    road.compose()
+    run = road.until_executing(Step.EXECUTE)
+    orphan = road.held_pool
+
+    road.compose()
+    road.for_a_while(timedelta(seconds=5))
+    known = road.store.run(run.id)
+    assert known is not None
+    assert known.state is RunState.UNKNOWN
+    assert all(other.state in (RunState.UNKNOWN, RunState.QUEUED) for other in road.store.active())
+    orphan.release()  # the orphan's step ends; it asks a daemon that is gone
+    (compaction,) = road.view().timeline.pending(Service.COMPACTION)
+    assert compaction.state is State.INFLIGHT
+
+    road.until(lambda: road.done() and road.at_rest())
+    everything_is_right(road)
+
+
+def test_a_commit_of_an_orphaned_worker_that_comes_through_counts(road: MortalRoad) -> None:
+    """A worker that outlives its daemon for a moment completes what it was permitted: the run has succeeded."""
+    road.compose()
+    run = road.until_executing(Step.COMMIT)
+    orphan = road.held_pool
+
+    road.compose()
+    road.for_a_while(timedelta(seconds=2))
+    orphan.release()
+
+    road.until(lambda: road.done() and road.at_rest())
+    settled = road.store.run(run.id)
+    assert settled is not None
+    assert settled.state is RunState.SUCCEEDED
+    everything_is_right(road)
+
+
+def test_a_queued_run_goes_on_in_the_next_daemon(road: MortalRoad) -> None:
+    """The very same row, not a second one."""
+    road.slots = 0
+    road.compose()
+    road.until(lambda: road.states() == [RunState.QUEUED])
+    (run,) = road.runs()
+
+    road.slots = 4
+    road.compose()
+    road.until(lambda: road.states() == [RunState.SUCCEEDED])
+
+    assert [found.id for found in road.runs(table=TRIPS)] == [run.id]

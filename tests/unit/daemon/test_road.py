@@ -1,0 +1,408 @@
+"""The road, end to end: from a dirty table to a settled run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from lakewarden.executors.contract import Assignment, Granted, Refused, Step
+from lakewarden.executors.fake_pool import FakePool
+from lakewarden.planners.formats.fake import FakeTable
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import Mode, Policy, TableId
+from lakewarden.planners.triggers import NumCommits
+from lakewarden.service.store.port import RunState
+from tests.support.road import COMPACT_AND_CLEAN, TRIPS, Road
+
+
+def test_a_dirty_table_is_compacted_and_its_run_is_in_the_store(tmp_path: Path) -> None:
+    """From the hook to the settled row: with its instant, its epoch, its figures, and the reason it was due."""
+    road = Road(tmp_path)
+    road.write(3)
+
+    road.until(lambda: road.states() == [RunState.SUCCEEDED])
+
+    (run,) = road.runs()
+    assert road.lake.log_files == 0
+    assert road.lake.rows == 3
+    assert [i.time for i in road.completed(Service.COMPACTION)] == [run.instant]
+    assert (run.reason, run.requested_by, run.epoch) == ("3 of 3 commits since the last one", "policy", 1)
+    assert run.outcome == "completed"
+    assert run.figures == {"log_files_merged": 3}
+    assert run.started_at is not None
+    assert run.ended_at is not None
+    assert road.diary.lines == [
+        "compaction requested",
+        "compaction started",
+        "compaction plan Granted",
+        "compaction execute Granted",
+        "compaction commit Granted",
+        "compaction SUCCEEDED",
+    ]
+
+
+def test_a_lost_hook_costs_one_poll_interval(tmp_path: Path) -> None:
+    """Without any hook the table is found changed by polling."""
+    road = Road(tmp_path)
+    road.for_a_while(timedelta(seconds=20))
+    for _ in range(3):
+        road.lake.write()
+    changed_at = road.clock.now()
+
+    road.until(lambda: bool(road.runs()))
+
+    assert road.clock.now() - changed_at < timedelta(seconds=12)
+
+
+def test_a_table_that_is_not_due_is_left_alone_and_says_why(tmp_path: Path) -> None:
+    """The decision is in the store, where people can ask for it; nothing is started."""
+    road = Road(tmp_path)
+    road.write(2)
+    road.for_a_while()
+
+    assert road.runs() == []
+    (decision,) = road.store.decisions(TRIPS)
+    assert (decision.decision, decision.reason) == ("NotDue", "2 of 3 commits since the last one")
+
+
+def test_a_decision_is_told_when_it_is_new_and_not_again(tmp_path: Path) -> None:
+    """However often the table is looked at."""
+    road = Road(tmp_path)
+    road.write(2)
+    road.for_a_while(timedelta(minutes=2))
+
+    assert [decision.reason for _, decision in road.diary.decisions] == ["2 of 3 commits since the last one"]
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.PLAN])
+def test_a_table_that_is_not_trusted_to_us_is_never_touched(tmp_path: Path, mode: Mode) -> None:
+    """Not by its policy, and not by asking."""
+    road = Road(tmp_path, mode=mode)
+    road.write(5)
+    before = road.view().timeline
+    road.status.request_run(TRIPS, Service.COMPACTION, by="a person")
+    road.for_a_while()
+
+    assert road.runs() == []
+    assert road.view().timeline == before
+
+
+class AskingPool(FakePool):
+    """Looks into the store whenever the pool hears something of a run."""
+
+    road: Road
+
+    def submit(self, assignment: Assignment) -> None:
+        run = self.road.store.run(assignment.run)
+        assert run is not None, "the pool hears of a run that is in no row"
+        assert (run.state, run.epoch) == (RunState.RUNNING, assignment.epoch)
+        super().submit(assignment)
+
+    def answer(self, run: RunId, step: Step, permit: Granted | Refused) -> None:
+        row = self.road.store.run(run)
+        assert row is not None
+        assert row.step is step, "the permit is given before it is written down"
+        assert (row.instant is None) is (step is Step.PLAN)
+        assert (row.state is RunState.COMMITTING) is (step is Step.COMMIT)
+        super().answer(run, step, permit)
+
+
+def test_everything_is_written_down_before_the_pool_hears_of_it(tmp_path: Path) -> None:
+    """The row before the submission, the plan's instant before the next permit, each permit before its answer."""
+    road = Road(tmp_path)
+    pool = AskingPool(slots=2, clock=road.clock)
+    pool.road = road
+    road.compose(pool)
+    road.write(3)
+
+    road.until(lambda: road.states() == [RunState.SUCCEEDED])
+
+
+# -- a clean beside a compaction
+
+
+def ready_for_both(folder: Path, *, slots: int = 4) -> Road:
+    """Make a road whose table has an old version to clean and log files to compact, both due."""
+    road = Road(folder, policies=COMPACT_AND_CLEAN, slots=slots)
+    prepare(road.lake)
+    road.inbox.mark_dirty(TRIPS)
+    return road
+
+
+def prepare(lake: FakeTable) -> None:
+    """Write, compact by hand, and write again."""
+    for _ in range(3):
+        lake.write()
+    compaction = lake.plan_compaction()
+    assert compaction is not None
+    lake.start(compaction)
+    lake.complete(compaction)
+    for _ in range(3):
+        lake.write()
+
+
+def test_a_clean_runs_beside_the_compaction_whose_commit_waits_for_it(tmp_path: Path) -> None:
+    """Both are under way at once; the commit says what it waits for, and follows when the clean has ended."""
+    road = ready_for_both(tmp_path)
+    road.held_pool.hold(Service.CLEAN, Step.COMMIT)
+
+    road.until(lambda: road.at(Step.COMMIT) and bool(road.held_pool.under_way))
+    road.for_a_while(timedelta(seconds=2))
+
+    (compaction,), (clean,) = road.runs(), road.runs(Service.CLEAN)
+    assert road.status.waiting() == {compaction.id: f"clean {clean.id} is executing and is waited for"}
+    assert road.lake.log_files == 3
+
+    road.held_pool.release()
+    road.until(road.at_rest)
+
+    assert road.states() == road.states(Service.CLEAN) == [RunState.SUCCEEDED]
+    assert road.diary.lines.index("clean SUCCEEDED") < road.diary.lines.index("compaction commit Granted")
+    assert (road.lake.log_files, road.lake.file_versions) == (0, 2)
+
+
+def test_no_new_clean_starts_while_a_commit_is_under_way(tmp_path: Path) -> None:
+    """It stays in the queue until the commit has ended."""
+    after_seven = Policy(trigger=NumCommits(at_least=7))
+    road = Road(tmp_path, policies={**COMPACT_AND_CLEAN, Service.CLEAN: after_seven})
+    prepare(road.lake)
+    road.until_executing(Step.COMMIT)
+
+    road.write(1)  # the seventh
+    road.for_a_while()
+    assert road.states(Service.CLEAN) == [RunState.QUEUED]
+
+    road.held_pool.release()
+    road.until(lambda: road.states() == road.states(Service.CLEAN) == [RunState.SUCCEEDED])
+
+
+def test_one_slot_is_enough_for_everything_in_turn(tmp_path: Path) -> None:
+    """Where nothing can run beside anything, compaction and clean follow each other."""
+    road = ready_for_both(tmp_path, slots=1)
+
+    road.until(lambda: road.states() == road.states(Service.CLEAN) == [RunState.SUCCEEDED])
+
+    assert road.lake.log_files == 0
+
+
+# -- writers win
+
+
+def test_a_plan_waits_for_a_moment_between_writes(tmp_path: Path) -> None:
+    """While a write is in flight the run stands at its first question; when it has ended, it goes on."""
+    road = Road(tmp_path)
+    road.write(3)
+    write = road.lake.begin_write()
+
+    road.until(lambda: road.at(Step.PLAN))
+    for _ in range(20):
+        road.clock.advance(timedelta(seconds=5))
+        road.lake.beat(write)
+        road.turn()
+    assert list(road.status.waiting().values()) == [f"write {write} is in flight"]
+
+    road.lake.commit_write(write)
+    road.until(lambda: road.states() == [RunState.SUCCEEDED])
+
+
+def test_a_write_that_died_is_not_waited_for(tmp_path: Path) -> None:
+    """Its heartbeat runs out, and the plan is made."""
+    road = Road(tmp_path)
+    road.write(3)
+    road.lake.begin_write()
+
+    road.until(lambda: road.states() == [RunState.SUCCEEDED], within=timedelta(seconds=20))
+
+
+def test_a_writer_that_never_ends_makes_a_commit_yield_and_come_back(tmp_path: Path) -> None:
+    """After its patience the run is cancelled; the plan stays, rests, and is completed by a later run."""
+    road = Road(tmp_path)
+    write = road.lake.begin_write()
+    road.write(3)
+    road.until(lambda: road.at(Step.PLAN))
+    road.held_pool.hold(Service.COMPACTION, Step.EXECUTE)
+
+    def beating() -> bool:
+        road.lake.beat(write)
+        return RunState.CANCELLED in road.states()
+
+    road.clock.advance(road.limits.writer_patience)
+    road.lake.beat(write)
+    road.until(lambda: bool(road.held_pool.under_way))
+    road.held_pool.release()
+    road.until(lambda: road.at(Step.COMMIT))
+    road.clock.advance(road.limits.commit_patience)
+    road.until(beating)
+    (first,) = road.runs()
+    assert first.outcome == f"write {write} is in flight and would fail by this commit: not after 10m either"
+    assert road.lake.log_files == 3
+
+    road.lake.commit_write(write)
+    road.until(lambda: RunState.SUCCEEDED in road.states())
+    second = road.runs()[1]
+    assert (second.instant, second.epoch) == (first.instant, 2)
+
+
+# -- workers that die
+
+
+@pytest.mark.parametrize("step", [Step.PLAN, Step.EXECUTE])
+def test_a_lost_workers_plan_is_taken_up_by_a_run_with_a_higher_epoch(tmp_path: Path, step: Step) -> None:
+    """The worker died after the step and before it could say so: the run has failed, its instant is completed."""
+    road = Road(tmp_path)
+    road.write(3)
+    run = road.until_executing(step)
+    road.pool.kill(run.id, after=step)
+    road.held_pool.release()
+
+    road.until(lambda: road.lake.log_files == 0 and road.at_rest())
+
+    lost, heir = road.runs()
+    (compaction,) = road.completed(Service.COMPACTION)
+    assert (lost.state, heir.state) == (RunState.FAILED, RunState.SUCCEEDED)
+    assert lost.outcome == "the fake worker was killed; its instant is pending and will be taken up again"
+    assert heir.reason == f"our plan {compaction.time} waits to be completed"
+    assert (heir.instant, heir.epoch) == (compaction.time, 2)
+    assert road.lake.rows == 3
+
+
+def test_a_worker_that_dies_after_its_commit_has_succeeded(tmp_path: Path) -> None:
+    """The timeline says so, and nothing is run again."""
+    road = Road(tmp_path)
+    road.write(3)
+    run = road.until_executing(Step.COMMIT)
+    road.pool.kill(run.id, after=Step.COMMIT)
+    road.held_pool.release()
+
+    road.until(road.at_rest)
+    road.for_a_while()
+
+    (run,) = road.runs()
+    assert run.state is RunState.SUCCEEDED
+    assert run.outcome == "the timeline shows it completed (the fake worker was killed)"
+
+
+def test_a_worker_that_dies_before_it_has_planned_leaves_nothing(tmp_path: Path) -> None:
+    """The next run plans anew."""
+    road = Road(tmp_path)
+    road.write(3)
+    road.pool.kill(road.until_executing(Step.PLAN).id)
+    road.held_pool.release()
+
+    road.until(lambda: road.lake.log_files == 0 and road.at_rest())
+
+    assert road.runs()[0].outcome == "the fake worker was killed; it left no instant behind"
+    assert road.states() == [RunState.FAILED, RunState.SUCCEEDED]
+    assert len(road.completed(Service.COMPACTION)) == 1
+
+
+def test_a_lost_run_whose_timeline_cannot_be_read_waits_for_it(tmp_path: Path) -> None:
+    """It is UNKNOWN, nothing else starts on the table, and it is settled when the timeline can be read again."""
+    road = Road(tmp_path)
+    road.write(3)
+    run = road.until_executing(Step.COMMIT)
+    broken = road.lake.folder / "timeline" / "99999999.write.requested"
+    broken.write_text("{")
+    road.pool.kill(run.id, after=Step.COMMIT)
+    road.held_pool.release()
+    road.until(lambda: road.states() == [RunState.UNKNOWN])
+    road.write(3)
+    road.for_a_while(timedelta(minutes=1))
+    assert road.states() == [RunState.UNKNOWN]
+
+    broken.unlink()
+
+    road.until(lambda: road.states() == [RunState.SUCCEEDED, RunState.SUCCEEDED])
+
+
+class FullPool(FakePool):
+    """A pool whose worker goes away just when it is given a run."""
+
+    refusals = 1
+
+    def submit(self, assignment: Assignment) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise TemporaryError("no free slot in the session pool")
+        super().submit(assignment)
+
+
+def test_a_run_that_found_no_slot_is_cancelled_and_asked_for_again(tmp_path: Path) -> None:
+    """Nothing was begun and nobody is to blame."""
+    road = Road(tmp_path)
+    road.compose(FullPool(slots=2, clock=road.clock))
+    road.write(3)
+
+    road.until(lambda: road.lake.log_files == 0 and road.at_rest())
+
+    assert road.states() == [RunState.CANCELLED, RunState.SUCCEEDED]
+
+
+# -- tables that change under us
+
+
+def test_a_table_that_is_made_again_is_another_table(tmp_path: Path) -> None:
+    """The run of the old one does nothing to the new one, whose own services have leases of their own."""
+    road = Road(tmp_path)
+    road.write(3)
+    road.until_executing(Step.EXECUTE)
+    old = road.lake.folder
+    old.rename(tmp_path / "dropped")
+    road.lakes[TRIPS] = FakeTable.create(old, clock=road.clock)
+    road.write(3)
+    road.held_pool.release()
+
+    road.until(lambda: RunState.SUCCEEDED in road.states() and road.at_rest())
+
+    first, second = road.runs()
+    assert first.state is RunState.FAILED
+    assert first.identity != second.identity
+    assert second.epoch == 1
+    assert road.lake.log_files == 0
+
+
+def test_an_idle_table_is_not_asked_again_before_something_is_written(tmp_path: Path) -> None:
+    """A run that found nothing to do succeeds once, and no second one follows it."""
+    road = Road(tmp_path, policies={Service.CLEAN: COMPACT_AND_CLEAN[Service.CLEAN]})
+    road.write(3)
+    road.until(lambda: road.states(Service.CLEAN) == [RunState.SUCCEEDED])
+    road.for_a_while(timedelta(minutes=5))
+
+    (run,) = road.runs(Service.CLEAN)
+    assert run.outcome == "nothing to do: the format found nothing to plan"
+    road.write(3)
+    road.until(lambda: len(road.runs(Service.CLEAN)) == 2)
+
+
+def test_ten_thousand_hooks_cost_one_look(tmp_path: Path) -> None:
+    """A flood changes nothing but what is looked at next."""
+    road = Road(tmp_path)
+    road.for_a_while(timedelta(seconds=10))
+    for _ in range(10_000):
+        road.inbox.mark_dirty(TRIPS)
+    decisions = len(road.diary.decisions)
+
+    road.turn()
+
+    assert len(road.diary.decisions) == decisions
+    assert not road.inbox._dirty
+
+
+def test_tables_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    """While one table's commit waits for a writer, all others are served."""
+    names = [TableId(name) for name in ("a", "b", "c", "d", "e")]
+    road = Road(tmp_path, names=names)
+    for name in names:
+        road.write(3, name)
+    write = road.lakes[names[0]].begin_write()
+
+    def served() -> bool:
+        road.lakes[names[0]].beat(write)
+        return all(road.lakes[name].log_files == 0 for name in names[1:])
+
+    road.until(served)
+
+    assert road.lakes[names[0]].log_files == 3

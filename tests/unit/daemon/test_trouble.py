@@ -1,0 +1,249 @@
+"""Trouble stays where it is: with its table, its store, or its worker."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewarden.executors.contract import Step
+from lakewarden.planners.formats.fake import FakeFormat
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.ports import Observation, Storage
+from lakewarden.service.store.memory import MemoryStore
+from lakewarden.service.store.port import RunState
+from tests.support.road import COMPACT_AND_CLEAN, TRIPS, Road
+
+BAD, GOOD = TableId("bad"), TableId("good")
+
+
+class SurprisedFormat(FakeFormat):
+    """A format with a flaw: one table of it is more than it has thought of."""
+
+    surprised = False
+
+    def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
+        if self.surprised and table.id == BAD:
+            raise KeyError("hoodie.unheard.of")
+        return super().observe(table, storage, previous, now=now)
+
+
+class Break:
+    """A way to break the bad table, and to mend it."""
+
+    def __init__(self, road: Road, format_: SurprisedFormat, way: str) -> None:
+        folder = road.lakes[BAD].folder
+        self._properties, self._away = folder / "fake.json", folder / "away"
+        self._format, self._way = format_, way
+        self._stray = folder / "timeline" / "99999999.write.requested"
+
+    def make(self) -> None:
+        match self._way:
+            case "missing":
+                self._properties.rename(self._away)
+            case "half-written":
+                self._away.write_bytes(self._properties.read_bytes())
+                self._properties.write_text("{")
+            case "unreadable instant":
+                self._stray.write_text("{")
+            case "a surprise":
+                self._format.surprised = True
+
+    def mend(self) -> None:
+        match self._way:
+            case "missing" | "half-written":
+                self._away.rename(self._properties)
+            case "unreadable instant":
+                self._stray.unlink()
+            case "a surprise":
+                self._format.surprised = False
+
+
+WAYS = ["missing", "half-written", "unreadable instant", "a surprise"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_broken_table_harms_no_other_and_comes_back_when_it_is_mended(tmp_path: Path, way: str) -> None:
+    """The others are served as ever, the broken one is blocked with its reason, and served when it is whole."""
+    format_ = SurprisedFormat()
+    road = Road(tmp_path, names=[BAD, GOOD], formats={"fake": format_})
+    broken = Break(road, format_, way)
+    road.write(3, BAD)
+    broken.make()
+    road.write(3, GOOD)
+
+    road.until(lambda: road.lakes[GOOD].log_files == 0, within=timedelta(seconds=15))
+    road.for_a_while()
+    assert road.runs(table=BAD) == []
+    (decision,) = road.store.decisions(BAD)
+    assert decision.decision == "Blocked"
+
+    broken.mend()
+    road.until(lambda: road.lakes[BAD].log_files == 0)
+
+
+@pytest.mark.parametrize(("way", "step"), list(itertools.product(WAYS, Step)))
+def test_a_table_that_breaks_under_a_run_harms_no_other(tmp_path: Path, way: str, step: Step) -> None:
+    """The daemon lives on, and in the end the broken table's own work is done too, once."""
+    format_ = SurprisedFormat()
+    road = Road(tmp_path, names=[BAD, GOOD], formats={"fake": format_})
+    broken = Break(road, format_, way)
+    road.write(3, BAD)
+    road.until_executing(step)
+    broken.make()
+    road.held_pool.release()
+    road.write(3, GOOD)
+    road.until(lambda: road.lakes[GOOD].log_files == 0, within=timedelta(seconds=15))
+
+    broken.mend()
+    if way == "missing":  # for all we can see the table was dropped, and whoever mends it says so
+        road.status.resume(BAD)
+
+    road.until(lambda: road.lakes[BAD].log_files == 0 and not road.store.active(), within=timedelta(hours=1))
+    assert len(road.completed(Service.COMPACTION, BAD)) == 1
+
+
+def test_a_table_that_cannot_be_read_is_looked_at_less_and_less_but_at_once_when_a_hook_comes(tmp_path: Path) -> None:
+    """Its trouble is told once, its rests grow, and a hook ends them."""
+    road = Road(tmp_path)
+    (road.lake.folder / "fake.json").rename(road.lake.folder / "away")
+    road.for_a_while(timedelta(hours=1))
+    assert len(road.diary.troubles) == 1
+    looked_at, trouble = road.daemon.looked(TRIPS)
+    assert looked_at is not None
+    assert trouble is not None
+    assert "holds no fake table" in trouble
+
+    (road.lake.folder / "away").rename(road.lake.folder / "fake.json")
+    road.write(3)
+
+    road.until(lambda: road.states() == [RunState.SUCCEEDED], within=timedelta(seconds=10))
+    assert road.daemon.looked(TRIPS)[1] is None
+
+
+def test_what_somebody_else_has_ended_is_theirs_to_tell(tmp_path: Path) -> None:
+    """A run whose row was ended by another owner gets no permit; its worker is sent home and its slot is free."""
+    road = Road(tmp_path)
+    road.write(3)
+    run = road.until_executing(Step.EXECUTE)
+    road.store.end(run.id, epoch=run.epoch, state=RunState.CANCELLED, outcome="by hand", at=road.clock.now())
+    road.held_pool.release()
+
+    road.until(lambda: road.pool.room().free == road.slots)
+
+    ended = road.store.run(run.id)
+    assert ended is not None
+    assert ended.outcome == "by hand"
+    assert road.lake.log_files == 3
+    road.until(lambda: road.lake.log_files == 0)
+
+
+# -- the store
+
+
+class FlakyStore(MemoryStore):
+    """A store that does not answer some of the calls made of it; reads of the test's own are not counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self.fails: Callable[[int], bool] = lambda _: False
+        self.counting = False
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name in _METHODS and self.counting:
+            return super().__getattribute__("_flaky")(found)
+        return found
+
+    def _flaky(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls += 1
+            if self.fails(self.calls):
+                raise TemporaryError("the store does not answer")
+            self.counting = False  # what a method calls of its own store is no call of the road's
+            try:
+                return method(*args, **kwargs)
+            finally:
+                self.counting = True
+
+        return call
+
+
+_METHODS = {"request", "claim", "progress", "end", "epoch", "instants", "decided", "active", "pauses"}
+
+
+class FlakyRoad(Road):
+    """A road whose store is flaky while the control thread turns, and only then."""
+
+    store: FlakyStore
+
+    def turn(self) -> None:
+        self.store.counting = True
+        try:
+            super().turn()
+        finally:
+            self.store.counting = False
+
+
+def lived_through(folder: Path, fails: Callable[[int], bool]) -> FlakyRoad:
+    """Let a table be compacted and cleaned while the store fails some calls."""
+    store = FlakyStore()
+    road = FlakyRoad(folder, policies=COMPACT_AND_CLEAN, store=store)
+    for _ in range(2):
+        road.lake.write()
+    compaction = road.lake.plan_compaction()
+    assert compaction is not None
+    road.lake.start(compaction)
+    road.lake.complete(compaction)
+    store.fails = fails
+    road.write(3)
+
+    road.until(lambda: road.lake.log_files == 0 and road.lake.file_versions < 3 and road.at_rest())
+    return road
+
+
+CALLS = 23
+"""Calls of the store in the life of one compaction and one clean."""
+
+
+def test_an_untroubled_life_has_as_many_calls_as_are_made_to_fail(tmp_path: Path) -> None:
+    """Else the next test would not try every one of them."""
+    road = lived_through(tmp_path, lambda _: False)
+
+    assert road.store.calls == CALLS
+
+
+@pytest.mark.parametrize("failing", [1, 4])
+@pytest.mark.parametrize("first", range(1, CALLS + 1))
+def test_store_trouble_at_any_call_loses_nothing(tmp_path: Path, first: int, failing: int) -> None:
+    """Whichever calls fail: no event of the pool is lost, every run ends once, and every plan is completed once."""
+    road = lived_through(tmp_path, lambda call: first <= call < first + failing)
+
+    assert road.states() == [RunState.SUCCEEDED]
+    assert road.states(Service.CLEAN) == [RunState.SUCCEEDED]
+    assert len(road.completed(Service.COMPACTION)) == 2
+    assert road.pool.room().free == road.slots
+    assert road.status.waiting() == {}
+
+
+def test_an_error_of_the_store_is_the_answer_to_who_asked(tmp_path: Path) -> None:
+    """The API tells it; the next time it works."""
+    store = FlakyStore()
+    road = FlakyRoad(tmp_path, store=store)
+    road.lake.write()
+    store.fails = lambda _: True
+    future = road.status.request_run(TRIPS, Service.COMPACTION, by="a person")
+    road.turn()
+    error = future.exception(timeout=0)
+    assert isinstance(error, LakewardenError)
+
+    store.fails = lambda _: False
+    road.status.request_run(TRIPS, Service.COMPACTION, by="a person")
+    road.until(lambda: road.states() == [RunState.SUCCEEDED])
