@@ -57,7 +57,7 @@ class Served:
             if line.startswith("{"):
                 yield json.loads(line)
 
-    def until(self, what: Callable[[], bool], *, within: float = 180, every: float = 0.02) -> None:
+    def until(self, what: Callable[[], bool], *, within: float = 180, every: float = 0.1) -> None:
         """Wait until something is true. Raises TimeoutError with the daemon's last words if it does not come."""
         deadline = time.monotonic() + within
         while not what():

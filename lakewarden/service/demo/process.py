@@ -78,11 +78,13 @@ class Child:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def _family(self) -> list[psutil.Process]:
-        """Return it and everything below it: a session worker leads a session of its own, too."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process = psutil.Process(self.pid)
-            return [process, *process.children(recursive=True)]
-        return []
+        """Return the processes of its group, and everything below them: session workers lead sessions of their own."""
+        family: dict[int, psutil.Process] = {}
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+                if os.getpgid(process.pid) == self.pid:
+                    family |= {member.pid: member for member in (process, *process.children(recursive=True))}
+        return list(family.values())
 
 
 def free_port() -> int:

@@ -107,6 +107,18 @@ def test_what_a_child_has_started_ends_with_it(child: Callable[[str], Child]) ->
     assert ended(grandchild)
 
 
+def test_what_outlived_its_child_is_ended_too(child: Callable[[str], Child]) -> None:
+    """A child that died by itself may have left something of its group running."""
+    left = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
+    sleeper = child(left)
+    [grandchild] = psutil.Process(sleeper.pid).children()
+    psutil.Process(sleeper.pid).kill()
+
+    sleeper.end(grace=timedelta(0))
+
+    assert ended(grandchild)
+
+
 def test_a_child_that_is_gone_already_can_be_ended(child: Callable[[str], Child]) -> None:
     """Endings are the same, whatever came before."""
     sleeper = child("")
