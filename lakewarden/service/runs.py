@@ -92,6 +92,7 @@ class Runs:
         self._settled = settled
         self._runs: dict[RunId, Run] = {}
         self._questions: dict[RunId, _Open] = {}
+        self._planned_on: dict[RunId, TableView] = {}
         self._orphans_gone_at = 0.0
         self._draining = False
         self._cut_off = False
@@ -217,6 +218,7 @@ class Runs:
         log.warning("late_result_rejected", run=run.id, error=str(late))
         self._questions.pop(run.id, None)
         self._runs.pop(run.id, None)
+        self._planned_on.pop(run.id, None)
         if asked is not None:
             self._pool(run).answer(run.id, asked, Refused(reason=str(late)))
 
@@ -269,6 +271,8 @@ class Runs:
                     self._questions[run.id] = _reworded(question, permit.reason)
                     self._listener.permit(run, question.step, permit, waited)
             case Granted() | Refused():
+                if question.step is Step.PLAN:
+                    self._planned_on[run.id] = around.view  # what comes after it, the run may not have seen
                 self._answer(run, question, permit, waited)
             case _:
                 assert_never(permit)
@@ -328,8 +332,9 @@ class Runs:
         else:
             run = self._write_down(run, settlement)
             del self._runs[run.id]
+            seen = self._planned_on.pop(run.id, view)
             if view is None or str(view.identity) == run.identity:  # a table made anew is not to blame for the old one
-                self._standings.ended(run.table, run.service, settlement, view)
+                self._standings.ended(run.table, run.service, settlement, seen)
         self._listener.ended(run)
         self._settled(run.table)
 
