@@ -32,6 +32,18 @@ COMPACT = {Service.COMPACTION: Policy(trigger=NumCommits(at_least=3))}
 COMPACT_AND_CLEAN = {**COMPACT, Service.CLEAN: Policy(trigger=NumCommits(at_least=3))}
 
 
+def prepare(lake: FakeTable) -> None:
+    """Give a table an old version to clean and log files to compact: write, compact by hand, write again."""
+    for _ in range(3):
+        lake.write()
+    compaction = lake.plan_compaction()
+    assert compaction is not None
+    lake.start(compaction)
+    lake.complete(compaction)
+    for _ in range(3):
+        lake.write()
+
+
 @dataclass
 class Diary(Listener):
     """Writes down what the road tells."""

@@ -150,14 +150,6 @@ def test_pausing_everything_stops_every_table(tmp_path: Path) -> None:
     road.until(lambda: road.states() == [RunState.SUCCEEDED] * 2, within=timedelta(seconds=10))
 
 
-def test_pausing_at_the_first_moment_of_a_clock_ends(tmp_path: Path) -> None:
-    """Zero is a time like any other."""
-    road = Road(tmp_path)
-    assert road.clock.monotonic() == 0
-
-    answered(road, road.status.pause(TRIPS, reason="migration"))
-
-
 @pytest.mark.parametrize("step", [Step.PLAN, Step.EXECUTE])
 def test_a_pause_lets_the_step_end_and_refuses_the_next(tmp_path: Path, step: Step) -> None:
     """What was begun stays pending, and is completed after the pause."""

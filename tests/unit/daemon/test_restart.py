@@ -11,9 +11,11 @@ import pytest
 from lakewarden.executors.contract import Assignment, Granted, Refused, Step
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import RunId, Service, State
+from lakewarden.planners.model.table import Policy
+from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import DecisionRow, Run, RunState
-from tests.support.road import COMPACT_AND_CLEAN, TRIPS, HoldingPool, Road
+from tests.support.road import COMPACT_AND_CLEAN, TRIPS, HoldingPool, Road, prepare
 
 
 class Killed(BaseException):
@@ -138,14 +140,7 @@ class MortalRoad(Road):
 def road(tmp_path: Path) -> MortalRoad:
     """Make a table with an old version to clean and log files to compact."""
     road = MortalRoad(tmp_path)
-    for commits in (3, 3):
-        for _ in range(commits):
-            road.lake.write()
-        if road.lake.file_versions == 1:
-            compaction = road.lake.plan_compaction()
-            assert compaction is not None
-            road.lake.start(compaction)
-            road.lake.complete(compaction)
+    prepare(road.lake)
     return road
 
 
@@ -231,6 +226,23 @@ def test_what_an_orphaned_worker_may_still_be_doing_is_waited_for(road: MortalRo
 
     road.until(lambda: road.done() and road.at_rest())
     everything_is_right(road)
+
+
+def test_no_other_service_starts_beside_an_orphaned_worker(tmp_path: Path) -> None:
+    """A clean that may still be deleting is waited for as if it were our own, before anything starts on its table."""
+    road = Road(tmp_path, policies={**COMPACT_AND_CLEAN, Service.COMPACTION: Policy(trigger=NumCommits(at_least=4))})
+    prepare(road.lake)
+    road.until_executing(Step.COMMIT, Service.CLEAN)
+
+    road.compose()
+    road.write(1)  # the fourth: compaction is due
+    road.until(lambda: bool(road.runs()))
+    road.for_a_while(timedelta(seconds=5))
+    assert road.states(Service.CLEAN) == [RunState.UNKNOWN]
+    assert road.states() == [RunState.QUEUED]
+
+    road.until(lambda: road.states() == [RunState.SUCCEEDED] and road.at_rest())
+    assert road.states(Service.CLEAN) == [RunState.FAILED, RunState.SUCCEEDED]
 
 
 def test_a_commit_of_an_orphaned_worker_that_comes_through_counts(road: MortalRoad) -> None:

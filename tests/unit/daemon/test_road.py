@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,13 @@ import pytest
 from lakewarden.executors.contract import Assignment, Granted, Refused, Step
 from lakewarden.executors.fake_pool import FakePool
 from lakewarden.planners.formats.fake import FakeTable
+from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Mode, Policy, TableId
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.store.port import RunState
-from tests.support.road import COMPACT_AND_CLEAN, TRIPS, Road
+from tests.support.road import COMPACT_AND_CLEAN, TRIPS, Road, prepare
 
 
 def test_a_dirty_table_is_compacted_and_its_run_is_in_the_store(tmp_path: Path) -> None:
@@ -130,18 +132,6 @@ def ready_for_both(folder: Path, *, slots: int = 4) -> Road:
     prepare(road.lake)
     road.inbox.mark_dirty(TRIPS)
     return road
-
-
-def prepare(lake: FakeTable) -> None:
-    """Write, compact by hand, and write again."""
-    for _ in range(3):
-        lake.write()
-    compaction = lake.plan_compaction()
-    assert compaction is not None
-    lake.start(compaction)
-    lake.complete(compaction)
-    for _ in range(3):
-        lake.write()
 
 
 def test_a_clean_runs_beside_the_compaction_whose_commit_waits_for_it(tmp_path: Path) -> None:
@@ -375,6 +365,35 @@ def test_an_idle_table_is_not_asked_again_before_something_is_written(tmp_path: 
     assert run.outcome == "nothing to do: the format found nothing to plan"
     road.write(3)
     road.until(lambda: len(road.runs(Service.CLEAN)) == 2)
+
+
+def test_work_that_appears_while_a_run_finds_none_is_not_forgotten(tmp_path: Path) -> None:
+    """What came between the plan and the end of the run was not looked at, and makes the service due again."""
+    road = Road(tmp_path, policies={Service.CLEAN: Policy(trigger=NumCommits(at_least=1))})
+    road.write(3)
+    road.until_executing(Step.PLAN, Service.CLEAN)
+    road.held_pool.release()  # it has found nothing; nobody has heard of it yet
+    prepare(road.lake)
+    assert road.lake.file_versions == 2
+
+    road.until(lambda: road.lake.file_versions == 1)
+
+
+def test_a_hook_is_believed_where_the_token_shows_nothing(tmp_path: Path) -> None:
+    """On a storage whose clock ticks slowly a change may leave no trace in the token; a hook makes the daemon look."""
+    road = Road(tmp_path, clock=ManualClock(datetime.now(UTC) + timedelta(days=1)))
+    road.write(2)
+    road.for_a_while()
+    timeline = road.lake.folder / "timeline"
+    before = timeline.stat()
+    road.lake.write()
+    os.utime(timeline, ns=(before.st_atime_ns, before.st_mtime_ns))
+    road.for_a_while(timedelta(minutes=1))
+    assert road.runs() == []
+
+    road.inbox.mark_dirty(TRIPS)
+
+    road.until(lambda: road.states() == [RunState.SUCCEEDED], within=timedelta(seconds=10))
 
 
 def test_ten_thousand_hooks_cost_one_look(tmp_path: Path) -> None:

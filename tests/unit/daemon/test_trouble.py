@@ -18,7 +18,7 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation, Storage
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import RunState
-from tests.support.road import COMPACT_AND_CLEAN, TRIPS, Road
+from tests.support.road import COMPACT_AND_CLEAN, TRIPS, Road, prepare
 
 BAD, GOOD = TableId("bad"), TableId("good")
 
@@ -196,14 +196,9 @@ def lived_through(folder: Path, fails: Callable[[int], bool]) -> FlakyRoad:
     """Let a table be compacted and cleaned while the store fails some calls."""
     store = FlakyStore()
     road = FlakyRoad(folder, policies=COMPACT_AND_CLEAN, store=store)
-    for _ in range(2):
-        road.lake.write()
-    compaction = road.lake.plan_compaction()
-    assert compaction is not None
-    road.lake.start(compaction)
-    road.lake.complete(compaction)
+    prepare(road.lake)
     store.fails = fails
-    road.write(3)
+    road.inbox.mark_dirty(TRIPS)
 
     road.until(lambda: road.lake.log_files == 0 and road.lake.file_versions < 3 and road.at_rest())
     return road
@@ -247,3 +242,19 @@ def test_an_error_of_the_store_is_the_answer_to_who_asked(tmp_path: Path) -> Non
     store.fails = lambda _: False
     road.status.request_run(TRIPS, Service.COMPACTION, by="a person")
     road.until(lambda: road.states() == [RunState.SUCCEEDED])
+
+
+def test_a_decision_that_the_store_could_not_keep_is_kept_later(tmp_path: Path) -> None:
+    """Also if it stays the same: people ask the store for it."""
+    store = FlakyStore()
+    road = FlakyRoad(tmp_path, store=store)
+    (road.lake.folder / "fake.json").unlink()
+    store.fails = lambda _: True
+    road.for_a_while(timedelta(minutes=5))
+
+    store.fails = lambda _: False
+    road.for_a_while(timedelta(minutes=20))
+
+    (decision,) = road.store.decisions(TRIPS)
+    assert decision.decision == "Blocked"
+    assert "holds no fake table" in decision.reason
