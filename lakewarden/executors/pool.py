@@ -164,7 +164,7 @@ class WorkerPool:
         worker = _Worker(
             name=name,
             log=log,
-            process=WorkerProcess(directory=self._directory, log=log),
+            process=WorkerProcess(directory=self._directory, log=log, scratch=log.with_suffix(".scratch")),
             watch=Watch(self._profile, started=self._clock.monotonic()),
         )
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,16 +27,20 @@ class WorkerProcess:
     """A worker, its JVM and the channel to it.
 
     The worker leads a session of its own: a Ctrl-C in our terminal reaches us alone, and everything it starts can
-    be found and killed as one process group. Whatever it and its JVM print goes to `log`.
+    be found and killed as one process group. Whatever it and its JVM print goes to `log`; what they leave in
+    temporary folders goes to `scratch`, which lasts no longer than they do: a killed JVM tidies nothing up.
     """
 
-    def __init__(self, *, directory: Path, log: Path) -> None:
+    def __init__(self, *, directory: Path, log: Path, scratch: Path) -> None:
+        self._scratch = scratch
+        shutil.rmtree(scratch, ignore_errors=True)  # of a daemon that was killed
+        scratch.mkdir(parents=True, mode=0o700)
         ours, theirs = socket.socketpair()
         with theirs, log.open("ab") as output:
             self._process = subprocess.Popen(
                 [*_COMMAND, str(theirs.fileno())],
                 cwd=directory,
-                env=_environment(),
+                env=_environment(scratch),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -66,13 +71,19 @@ class WorkerProcess:
             self._process.wait()
             self._gone = True
         self.channel.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
 
-def _environment() -> dict[str, str]:
-    """Return our environment, with this very package importable from the worker's directory."""
+def _environment(scratch: Path) -> dict[str, str]:
+    """Return our environment, with this very package importable, and temporary folders kept in `scratch`."""
     root = str(Path(lakewarden.__file__).parent.parent)
     inherited = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([root, inherited] if inherited else [root])}
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([root, inherited] if inherited else [root]),
+        "TMPDIR": str(scratch),
+        "SPARK_LOCAL_DIRS": str(scratch),
+    }
 
 
 def _living_members(group: int) -> Sequence[int]:

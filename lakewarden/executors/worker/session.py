@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -77,15 +78,16 @@ def _conf(profile: SparkProfile, jars: tuple[Path, ...]) -> SparkConf:
     finds the registrator. Where executors are other machines, `spark.jars` takes them there as well.
     """
     class_path = os.pathsep.join([*map(str, jars), *filter(None, [profile.conf.get("spark.driver.extraClassPath")])])
-    java_options = f"-Duser.timezone={profile.timezone} -XX:+ExitOnOutOfMemoryError"
+    everywhere = f"-Duser.timezone={profile.timezone} -XX:+ExitOnOutOfMemoryError"
+    java_options = {"driver": f"{everywhere} -Djava.io.tmpdir={tempfile.gettempdir()}", "executor": everywhere}
     ours = {
         "spark.master": profile.master,
         "spark.app.name": "lakewarden",
         "spark.driver.memory": profile.memory,
         "spark.driver.extraClassPath": class_path,
         **{
-            key: f"{profile.conf.get(key, '')} {java_options}".strip()
-            for key in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+            (key := f"spark.{side}.extraJavaOptions"): f"{profile.conf.get(key, '')} {options}".strip()
+            for side, options in java_options.items()
         },
         "spark.sql.session.timeZone": profile.timezone,
         "spark.scheduler.mode": "FAIR",

@@ -99,7 +99,7 @@ class Daemon:
                     "options": {"lock": lock},
                     "services": {
                         "compaction": {"trigger": {"num_commits": 3}},
-                        "clean": {"trigger": {"num_commits": 4}, "options": {"commits_retained": 4}},
+                        "clean": {"trigger": {"num_commits": 3}, "options": {"commits_retained": 4}},
                     },
                 }
             ],
