@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import assert_never
@@ -61,7 +61,7 @@ def decide(
         return held
     pending = view.timeline.pending(service)
     decision = (
-        _take_up(service, pending[0], policy, standing, now)
+        _take_up(service, _first(pending, standing), policy, standing, now)
         if pending
         else _plan_anew(service, view, policy, standing, now, asked=asked)
     )
@@ -86,6 +86,15 @@ def _held_back(service: Service, view: TableView, standing: Standing, now: datet
     return None
 
 
+def _first(pending: Sequence[Instant], standing: Standing) -> Instant:
+    """Return the plan to be judged: the oldest of ours, whatever others have left lying, or else the oldest."""
+    return next((plan for plan in pending if _is_ours(plan, standing)), pending[0])
+
+
+def _is_ours(plan: Instant, standing: Standing) -> bool:
+    return plan.author is not None or plan.time in standing.ours
+
+
 def _take_up(service: Service, plan: Instant, policy: Policy, standing: Standing, now: datetime) -> Decision:
     """Decide on the oldest pending plan: it is due by itself unless somebody may be at it."""
     if plan.guarded_until is not None and now < plan.guarded_until:
@@ -93,7 +102,7 @@ def _take_up(service: Service, plan: Instant, policy: Policy, standing: Standing
             reason=f"instant {plan.time} is guarded by the heartbeat of whoever executes it",
             again_at=plan.guarded_until,
         )
-    if plan.author is not None or plan.time in standing.ours:
+    if _is_ours(plan, standing):
         return Due(reason=f"our plan {plan.time} waits to be completed", instant=plan.time)
     if policy.schedule is Scheduling.DAEMON and not SERVICES[service].one_plan:
         return Blocked(

@@ -246,6 +246,8 @@ class Daemon:
 
     def _asked_run(self, asked: RunAsked) -> RunGiven | Blocked | NotDue:
         table = self._tables[asked.table]
+        if asked.service not in table.policies:
+            raise PermanentError(f"table {table.id} has no policy for {asked.service}: give it one")
         active = self._runs.of(table.id).get(asked.service)
         if active is not None:
             return RunGiven(run=active, new=False)

@@ -27,7 +27,7 @@ from lakewarden.executors.contract import (
     Yielded,
 )
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.model.timeline import Fate
@@ -352,10 +352,8 @@ class Runs:
         """Return what the timeline, read now, says of a run; None where it cannot be read whole."""
         try:
             view = self._watch.read(self._tables[run.table]).observation.view
-        except PermanentError:
-            return Fate.ABSENT, None  # there is no such table any more
         except LakewardenError:
-            return None, None
+            return None, None  # a table that cannot be found now may be back in a moment: nothing is guessed
         if str(view.identity) != run.identity:
             return Fate.ABSENT, view  # dropped and made again: what we did went with the old table
         if view.faults:

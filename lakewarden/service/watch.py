@@ -46,9 +46,9 @@ class Watch:
         """
         kept = self._kept.get(table.id)
         if kept is not None and kept.looks < FULL_EVERY:
-            kept.looks += 1
             token = self._formats[table.format].token(table, self._storage_for(table.location))
             if kept.observation.vouched_for(token=token, now=self._clock.now()):
+                kept.looks += 1
                 return Look(observation=kept.observation, news=False)
         return self.read(table)
 
@@ -57,7 +57,7 @@ class Watch:
         kept = self._kept.get(table.id)
         in_full = kept is None or kept.looks >= FULL_EVERY
         observation = self._observed(table, None if kept is None or in_full else kept.observation)
-        self._kept[table.id] = _Kept(observation=observation, looks=0 if kept is None or in_full else kept.looks)
+        self._kept[table.id] = _Kept(observation=observation, looks=0 if kept is None or in_full else kept.looks + 1)
         return Look(observation=observation, news=True)
 
     def _observed(self, table: Table, previous: Observation | None) -> Observation:

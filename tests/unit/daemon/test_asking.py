@@ -52,6 +52,17 @@ def test_asking_skips_the_trigger(tmp_path: Path) -> None:
     assert road.lake.log_files == 0
 
 
+def test_asking_for_a_service_without_a_policy_harms_nobody(tmp_path: Path) -> None:
+    """The asker hears what is missing; the control thread turns on."""
+    road = Road(tmp_path)
+    road.write(3)
+
+    with pytest.raises(PermanentError, match="has no policy for clustering"):
+        ask(road, Service.CLUSTERING)
+
+    road.until(lambda: road.lake.log_files == 0)
+
+
 def test_asking_for_what_is_active_answers_with_that_run(tmp_path: Path) -> None:
     """However far it has come, and as often as it is asked for."""
     road = Road(tmp_path)

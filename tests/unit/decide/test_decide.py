@@ -85,6 +85,13 @@ def test_plans_that_writers_make_are_not_made_by_us() -> None:
     assert decided(policy=policy) == NotDue(reason="its plans are made by the table's writers")
 
 
+def test_our_plan_is_taken_up_although_an_older_one_is_left_to_its_writer() -> None:
+    """What others leave lying must not hold our own work up."""
+    newer = replace(OURS, time="00000030")
+
+    assert decided(PLAN, newer) == Due(reason="our plan 00000030 waits to be completed", instant="00000030")
+
+
 def test_asking_skips_the_trigger() -> None:
     """A person need not wait for the trigger to fire."""
     assert isinstance(decided(backlog=Backlog(commits=1)), NotDue)

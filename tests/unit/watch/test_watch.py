@@ -146,6 +146,17 @@ def test_every_so_often_a_table_is_read_in_full(scene: Scene) -> None:
     assert not scene.watch.look(scene.table).news
 
 
+def test_a_table_that_hooks_always_reach_first_is_read_in_full_too(scene: Scene) -> None:
+    """A dirty table is read without a look at its token: those readings count as well."""
+    for _ in range(FULL_EVERY + 1):
+        scene.watch.read(scene.table)
+    scene.storage.asked.clear()
+
+    scene.watch.read(scene.table)
+
+    assert scene.storage.asked["read"] == 1 + 3  # the properties, and all of the timeline
+
+
 def test_reading_now_asks_no_token(scene: Scene) -> None:
     """Before a permit, nothing less than the table itself will do."""
     scene.watch.look(scene.table)
