@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +27,7 @@ def main() -> int:
     unknown = [name for name in asked.names if name not in NAMES]
     if unknown:
         parser.error(f"there is no {', '.join(unknown)}; there is {', '.join(NAMES)}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that every process is ended
     figures: list[Figure] = []
     for name in asked.names or NAMES:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)

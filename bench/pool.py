@@ -19,10 +19,11 @@ from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 
 _TABLES = 10
+_WARMING_UP = 5
 
 
 def measure() -> list[Figure]:
-    """Compact two sets of ten tables under the same lock. The pool is warm: it has compacted one table before."""
+    """Compact two sets of ten tables under the same lock. The pool is warm: it has compacted five tables before."""
     with small_tables() as tables:
         ours = _through_the_pool(tables)
         baseline = _with_a_session_each(tables)
@@ -59,7 +60,7 @@ def _through_the_pool(tables: SmallTables) -> float:
     try:
         while not pool.room().free:
             events.get(timeout=120)
-        _compact(pool, events, [assignment_of(tables, tables.copy("warming-up"))])
+        _compact(pool, events, [assignment_of(tables, tables.copy(f"warm-up-{n}")) for n in range(_WARMING_UP)])
         wanted = [assignment_of(tables, tables.copy(f"pooled-{number}")) for number in range(_TABLES)]
         return _compact(pool, events, wanted)
     finally:

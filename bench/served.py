@@ -12,8 +12,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from lakewarden.service.demo.process import Child, free_port
 
 _GRACE = timedelta(seconds=30)
@@ -32,7 +30,7 @@ class Served:
             "management": {"port": self._management},
             **settings,
         }
-        config.write_text(yaml.safe_dump(whole))
+        config.write_text(json.dumps(whole))  # which is YAML, too, and knows no aliases
         command = [sys.executable, "-m", module, "serve", "--config", str(config)]
         self.process = Child("daemon", command, log=directory / "daemon.log")
 
