@@ -15,6 +15,7 @@ from lakewarden.service.demo.scene import Gauge, Scene
 from lakewarden.service.http.schemas import RunBody, ServiceBody
 
 _RUNS_SHOWN = 7
+_WIDEST = {"run": 10, "service": 10, "instant": 17, "state": 10, "seconds": 7}
 _COLOUR = {
     "QUEUED": "yellow",
     "RUNNING": "cyan",
@@ -185,7 +186,9 @@ def _gauge(gauge: Gauge) -> str:
 
 
 def _grid(*headings: str) -> Grid:
-    grid = Grid(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0), show_header=bool(headings))
-    for heading in headings or ("", ""):
-        grid.add_column(heading, no_wrap=True, overflow="ellipsis")
+    headings = headings or ("", "")
+    grid = Grid(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0), show_header=any(headings))
+    for heading in headings[:-1]:
+        grid.add_column(heading, no_wrap=True, min_width=_WIDEST.get(heading, len(heading)))
+    grid.add_column(headings[-1], no_wrap=True, overflow="ellipsis")  # the words give way first
     return grid

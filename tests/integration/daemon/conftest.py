@@ -114,7 +114,7 @@ class DaemonProcess:
         while not (found := what()):
             if time.monotonic() > deadline:
                 pytest.fail("it did not come true in time:\n" + self.log.read_text()[-4000:])
-            time.sleep(0.01)
+            time.sleep(0.05)
         return found
 
     def until_succeeded(self, service: str, **figures: Any) -> dict[str, Any]:
