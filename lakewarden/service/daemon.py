@@ -54,6 +54,7 @@ class _Attention:
     looked_at: float | None = None
     troubles: int = 0
     trouble: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Daemon:
@@ -191,6 +192,9 @@ class Daemon:
         observation = self._watch.kept(table.id)
         if observation is None:
             return
+        for warning in set(observation.view.warnings) - set(attention.warnings):
+            self._listener.warned(table, warning)
+        attention.warnings = observation.view.warnings
         for run in self._requests.consider(table, observation.view, self._runs.of(table.id)):
             self._runs.queue(run)
         again_at = next_look(self._requests.decisions(table.id))

@@ -33,6 +33,9 @@ class Listener:
     def trouble(self, table: Table, reason: str) -> None:
         """Hear that a table could not be observed."""
 
+    def warned(self, table: Table, warning: str) -> None:
+        """Hear what a person should know of a table's settings although nothing is held back by it."""
+
 
 class Listeners(Listener):
     """Tells several listeners, in order."""
@@ -69,3 +72,8 @@ class Listeners(Listener):
         """Pass it on."""
         for listener in self._listeners:
             listener.trouble(table, reason)
+
+    def warned(self, table: Table, warning: str) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.warned(table, warning)

@@ -53,6 +53,10 @@ class Journal(Listener):
         """Write down that a table cannot be observed."""
         log.warning("table_trouble", table=table.id, reason=reason)
 
+    def warned(self, table: Table, warning: str) -> None:
+        """Write down a warning about a table's settings."""
+        log.warning("table_warning", table=table.id, warning=warning)
+
 
 def _of(run: Run) -> dict[str, Any]:
     return {"run": run.id, "table": run.table, "service": run.service, "instant": run.instant, "epoch": run.epoch}

@@ -242,3 +242,13 @@ def test_a_plan_cut_off_anywhere_is_a_fault(tmp_path: Path) -> None:
     for end in range(len(whole)):
         table.put(name, whole[:end])
         assert len(view_of(table).faults) == 1, end
+
+
+def test_a_table_without_a_completed_instant_is_new_and_not_suspect(tmp_path: Path) -> None:
+    """Its zone cannot be proved yet, but there is nothing to serve either; the first commit proves it."""
+    table = made(tmp_path, zone=ZoneInfo("Asia/Kolkata"))
+    first = table.begin_write()
+    assert view_of(table).hindrances == ()
+
+    table.commit_write(first)
+    assert held_back(view_of(table)) == set(HUDI.services)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakewarden.planners.formats.hudi.backlog import backlogs
 from lakewarden.planners.formats.hudi.endangered import endangered_writes
@@ -114,8 +114,13 @@ def _view(table: Table, properties: TableProperties, reading: Reading, now: date
 
 
 def _zone(table: Table, options: HudiTableOptions, properties: TableProperties, known: Sequence[Known]) -> ZoneFinding:
-    """Find the timeline's zone. Writers are asked before services, which may be our own."""
+    """Find the timeline's zone. Writers are asked before services, which may be our own.
+
+    Before the first completed instant there is nothing to prove it by, and nothing to serve either.
+    """
     done = [one for one in known if one.files.state is State.COMPLETED]
+    if not done and options.timeline_timezone is None:
+        return ZoneFinding(zone=UTC if properties.zone == "UTC" else table.zone)
     asked = [one.files for one in done if one.stands_for is Deed.WRITE] or [one.files for one in done]
     return find_zone(
         witnesses(asked, properties.layout),

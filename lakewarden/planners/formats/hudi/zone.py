@@ -79,7 +79,7 @@ def find_zone(seen: Sequence[Witness], *, declared: str | None, stated: str | No
         )
     if any(_agrees(one, workers) for one in seen):
         return ZoneFinding(zone=workers)
-    why = "the times of its files do not fit its instants" if seen else "it has no completed instant yet"
+    why = "the times of its files do not fit its instants" if seen else "none of its instants can tell"
     return ZoneFinding(
         zone=UTC if stated == "UTC" else workers,
         hindrance=Hindrance(reason=f"the zone of its timeline is not proved: {why}", remedy=_DECLARE),
