@@ -77,7 +77,9 @@ class Runs:
         limits: Limits,
         owner: str,
         settled: Callable[[TableId], None],
+        tell: Callable[[PoolEvent], None],
     ) -> None:
+        """`settled` is told of every table with a settled run; `tell` leaves a letter for the next turn."""
         self._tables = tables
         self._formats = formats
         self._pools = pools
@@ -90,6 +92,7 @@ class Runs:
         self._limits = limits
         self._owner = owner
         self._settled = settled
+        self._tell = tell
         self._runs: dict[RunId, Run] = {}
         self._questions: dict[RunId, _Open] = {}
         self._planned_on: dict[RunId, TableView] = {}
@@ -171,7 +174,8 @@ class Runs:
         try:
             self._pool(run).submit(_assignment(table, claimed))
         except TemporaryError as no_slot:
-            self._settle(claimed, Yielded(reason=str(no_slot)))  # it never began: nobody is to blame
+            # It never began, and nobody is to blame. As a letter it survives a store that cannot note it now.
+            self._tell(Ended(run=run.id, outcome=Yielded(reason=str(no_slot))))
             return False
         return True
 

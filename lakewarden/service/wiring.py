@@ -98,6 +98,7 @@ def compose(
         limits=limits or Limits(),
         owner=f"{socket.gethostname()}:{os.getpid()}",
         settled=inbox.mark_dirty,
+        tell=inbox.put,
     )
     daemon = Daemon(
         tables=registered,

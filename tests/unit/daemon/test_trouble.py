@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from lakewarden.executors.contract import Step
+from lakewarden.executors.contract import Assignment, Step
+from lakewarden.executors.fake_pool import FakePool
 from lakewarden.planners.formats.fake import FakeFormat
+from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
@@ -223,6 +225,35 @@ def test_store_trouble_at_any_call_loses_nothing(tmp_path: Path, first: int, fai
     assert len(road.completed(Service.COMPACTION)) == 2
     assert road.pool.room().free == road.slots
     assert road.status.waiting() == {}
+
+
+class FullPool(FakePool):
+    """A pool whose worker goes away just when it is given its first run, and takes the store along for some calls."""
+
+    def __init__(self, store: FlakyStore, *, slots: int, clock: ManualClock) -> None:
+        super().__init__(slots=slots, clock=clock)
+        self.store = store
+        self.full = True
+
+    def submit(self, assignment: Assignment) -> None:
+        if self.full:
+            self.full = False
+            silent_until = self.store.calls + 3
+            self.store.fails = lambda call: call <= silent_until
+            raise TemporaryError("no free slot in the session pool")
+        super().submit(assignment)
+
+
+def test_a_run_that_found_no_slot_is_settled_when_the_store_answers_again(tmp_path: Path) -> None:
+    """It must not stand as RUNNING, with nobody carrying it out, until the daemon is started again."""
+    store = FlakyStore()
+    road = FlakyRoad(tmp_path, store=store)
+    road.compose(FullPool(store, slots=2, clock=road.clock))
+    road.write(3)
+
+    road.until(lambda: road.lake.log_files == 0 and road.at_rest())
+
+    assert road.states() == [RunState.CANCELLED, RunState.SUCCEEDED]
 
 
 def test_an_error_of_the_store_is_the_answer_to_who_asked(tmp_path: Path) -> None:
