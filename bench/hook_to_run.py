@@ -24,7 +24,7 @@ def measure() -> list[Figure]:
         for name in names:
             tables.copy(name, into="waiting")
         (tables.folder / "tables").mkdir()
-        with served(tables.folder / "daemon", _settings(tables, names)) as daemon:
+        with served(tables.folder / "daemon", tables.served_as(names, num_commits=3)) as daemon:
             daemon.until(lambda: all(daemon.get(f"/v1/tables/{name}")["trouble"] for name in names))
             sent = {name: _commit_and_send_the_hook(daemon, tables, name) for name in names}
             started = _started(daemon)
@@ -49,19 +49,3 @@ def _started(daemon: Served) -> dict[str, datetime]:
         if line["event"] == "run_started":
             started.setdefault(line["table"], datetime.fromisoformat(line["ts"]))
     return started
-
-
-def _settings(tables: SmallTables, names: list[str]) -> dict[str, object]:
-    return {
-        "defaults": {"mode": "act", "poll": "1h"},
-        "tables": [
-            {
-                "id": name,
-                "format": "hudi",
-                "path": str(tables.folder / "tables" / name),
-                "options": tables.options(name),
-                "services": {"compaction": {"trigger": {"num_commits": 3}}},
-            }
-            for name in names
-        ],
-    }

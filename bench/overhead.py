@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.figure import Figure, figure
 from bench.served import Served, served
-from bench.small_tables import SmallTables, small_tables
+from bench.small_tables import small_tables
 from bench.timed_worker import TIMINGS
 
 _TABLES = 12
@@ -26,7 +26,9 @@ def measure() -> list[Figure]:
         names = [f"asked-{number:02}" for number in range(_TABLES)]
         for name in names:
             tables.copy(name)
-        with served(tables.folder / "daemon", _settings(tables, names), module="bench.timed_daemon") as daemon:
+        with served(
+            tables.folder / "daemon", tables.served_as(names, num_commits=1000), module="bench.timed_daemon"
+        ) as daemon:
             daemon.until(lambda: all(daemon.get(f"/v1/tables/{name}")["observed_at"] for name in names))
             runs = [_run(daemon, name) for name in names][_WARMING_UP:]
             timings = _timings(daemon)
@@ -69,19 +71,3 @@ def _timings(daemon: Served) -> dict[str, float]:
         if line.startswith(TIMINGS)
     ]
     return {entry["run"]: entry["seconds"] for entry in map(json.loads, lines)}
-
-
-def _settings(tables: SmallTables, names: list[str]) -> dict[str, object]:
-    return {
-        "defaults": {"mode": "act", "poll": "1h"},
-        "tables": [
-            {
-                "id": name,
-                "format": "hudi",
-                "path": str(tables.folder / "tables" / name),
-                "options": tables.options(name),
-                "services": {"compaction": {"trigger": {"num_commits": 1000}}},
-            }
-            for name in names
-        ],
-    }

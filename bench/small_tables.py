@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,6 +38,22 @@ class SmallTables:
         """Return the options of the table `name`: its lock."""
         lock = {"provider": "zookeeper", "url": self._zookeeper.address, "base_path": "/hudi", "lock_key": name}
         return {"lock": lock}
+
+    def served_as(self, names: Sequence[str], *, num_commits: int) -> dict[str, object]:
+        """Return the settings of a daemon that compacts the tables `names`, and looks only when it is told to."""
+        return {
+            "defaults": {"mode": "act", "poll": "1h"},
+            "tables": [
+                {
+                    "id": name,
+                    "format": "hudi",
+                    "path": str(self.folder / "tables" / name),
+                    "options": self.options(name),
+                    "services": {"compaction": {"trigger": {"num_commits": num_commits}}},
+                }
+                for name in names
+            ],
+        }
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Blocked, NotDue
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
 from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.view import TableView
 from lakewarden.service.agenda import Agenda
 from lakewarden.service.events import Listener
 from lakewarden.service.inbox import Inbox, Letter, PauseAsked, RunAsked, RunGiven
@@ -175,7 +176,7 @@ class Daemon:
             look = self._watch.read(table) if dirty else self._watch.look(table)
             ripe = attention.decide_at is not None and attention.decide_at <= now
             if dirty or look.news or attention.troubles or ripe:
-                self._decide(table, attention, now)
+                self._decide(table, look.observation.view, attention, now)
             attention.troubles = 0
             attention.trouble = None
         except (TemporaryError, PermanentError) as trouble:
@@ -188,14 +189,11 @@ class Daemon:
         at = now + table.poll.total_seconds() * self._dice.uniform(0.9, 1.1)
         self._agenda.put(table.id, at if attention.decide_at is None else min(at, attention.decide_at))
 
-    def _decide(self, table: Table, attention: _Attention, now: float) -> None:
-        observation = self._watch.kept(table.id)
-        if observation is None:
-            return
-        for warning in set(observation.view.warnings) - set(attention.warnings):
+    def _decide(self, table: Table, view: TableView, attention: _Attention, now: float) -> None:
+        for warning in set(view.warnings) - set(attention.warnings):
             self._listener.warned(table, warning)
-        attention.warnings = observation.view.warnings
-        for run in self._requests.consider(table, observation.view, self._runs.of(table.id)):
+        attention.warnings = view.warnings
+        for run in self._requests.consider(table, view, self._runs.of(table.id)):
             self._runs.queue(run)
         again_at = next_look(self._requests.decisions(table.id))
         # A clock that has just run out is looked at once more a moment later, not at once.
