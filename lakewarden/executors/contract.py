@@ -32,7 +32,8 @@ class Assignment:
     """One run, as a worker gets it. `table_options` and `service_options` are the format's settings as JSON
     (`model_dump(mode="json")`), read back by the program with the types the format declares.
 
-    `instant` is the pending plan to take up; None asks for a new one.
+    `instant` is the pending plan to take up; None asks for a new one. `counts_files` asks a deleting service to say
+    in its plan how many data files the table has, which may cost a listing.
     """
 
     run: RunId
@@ -44,16 +45,31 @@ class Assignment:
     instant: str | None = None
     table_options: Mapping[str, Any] = field(default_factory=dict)
     service_options: Mapping[str, Any] = field(default_factory=dict)
+    counts_files: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What a run is going to do, as the timeline now shows it: sizes in file groups, bytes and files."""
+    """What a run is going to do: sizes in file groups, bytes, files and partitions.
 
-    instant: str
+    `instant` is its plan on the timeline; None for a service that puts none there (Hudi's archive), whose ending the
+    timeline cannot tell: it is asked for again when it is due. What a deleting service would delete is held against
+    the table's deletion budget; `files_in_table` is what its percentage counts from.
+    """
+
+    instant: str | None
     file_groups: int | None = None
     bytes: int | None = None
     files_to_delete: int | None = None
+    partitions_to_delete: int | None = None
+    files_in_table: int | None = None
+
+    @property
+    def on_timeline(self) -> str:
+        """Return the plan's instant. Raises ValueError for a plan that is not on the timeline."""
+        if self.instant is None:
+            raise ValueError("this plan has no instant")
+        return self.instant
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,10 +14,14 @@ class ServiceTraits:
 
     `beside` are the services that may run on the same table at the same time. `barrier` services are
     waited for before the table's next commit by us. `one_plan`: a pending plan, whoever made it, has to be finished
-    before another can be made, so that leaving it to its author for ever would end the service.
+    before another can be made, so that leaving it to its author for ever would end the service. `joined`: it is
+    executed and committed in one step, which nobody can stop half-way, so its permit expires. `yields`: its pending
+    plan makes writers fail, so it never waits with one: it is executed at once or withdrawn at once.
     """
 
     deletes: bool
+    joined: bool = True
+    yields: bool = False
     beside: frozenset[Service] = frozenset()
     barrier: bool = False
     one_plan: bool = False
@@ -26,9 +30,9 @@ class ServiceTraits:
 _CLEANED_BESIDE = frozenset({Service.COMPACTION, Service.LOG_COMPACTION})
 
 SERVICES: Mapping[Service, ServiceTraits] = {
-    Service.COMPACTION: ServiceTraits(deletes=False, beside=frozenset({Service.CLEAN})),
-    Service.LOG_COMPACTION: ServiceTraits(deletes=False, beside=frozenset({Service.CLEAN})),
-    Service.CLUSTERING: ServiceTraits(deletes=False),
+    Service.COMPACTION: ServiceTraits(deletes=False, joined=False, beside=frozenset({Service.CLEAN})),
+    Service.LOG_COMPACTION: ServiceTraits(deletes=False, joined=False, beside=frozenset({Service.CLEAN})),
+    Service.CLUSTERING: ServiceTraits(deletes=False, yields=True),
     Service.CLEAN: ServiceTraits(deletes=True, beside=_CLEANED_BESIDE, barrier=True, one_plan=True),
     Service.ARCHIVE: ServiceTraits(deletes=True),
     Service.ROLLBACK: ServiceTraits(deletes=True),

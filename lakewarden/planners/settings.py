@@ -52,5 +52,11 @@ def format_duration(value: timedelta) -> str:
     return f"{milliseconds}ms"
 
 
+def format_size(value: int) -> str:
+    """Return `value` bytes in its largest unit, as `parse_size` reads it: whole, or rounded to one decimal."""
+    unit, size = max(((u, n) for u, n in _BYTES.items() if n <= max(value, 1)), key=lambda pair: pair[1])
+    return f"{value // size}{unit}" if value % size == 0 else f"{value / size:.1f}{unit}"
+
+
 Duration = Annotated[timedelta, BeforeValidator(parse_duration), PlainSerializer(format_duration, return_type=str)]
-Size = Annotated[int, BeforeValidator(parse_size)]
+Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size, return_type=str)]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from lakewarden.planners.model.view import Backlog
-from lakewarden.planners.settings import format_duration
+from lakewarden.planners.settings import format_duration, format_size
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,6 +69,68 @@ class TimeElapsed:
         passed = timedelta(seconds=max(0, int((now - backlog.since).total_seconds())))
         reason = f"{format_duration(passed)} of {format_duration(self.at_least)} since the last one"
         return Verdict(fires=now >= due_at, reason=reason, again_at=due_at)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NumRewrites:
+    """Fires at `at_least` compactions and clusterings since the service last completed."""
+
+    at_least: int
+
+    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+        """Count rewrites."""
+        return Verdict(
+            fires=backlog.rewrites >= self.at_least,
+            reason=f"{backlog.rewrites} of {self.at_least} compactions or clusterings since the last one",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogFiles:
+    """Fires when a file group has `at_least` log files."""
+
+    at_least: int
+
+    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+        """Look at the file group with the most log files."""
+        if backlog.log_files is None:
+            return Verdict(fires=False, reason="the number of log files is not known")
+        return Verdict(
+            fires=backlog.log_files >= self.at_least,
+            reason=f"{backlog.log_files} of {self.at_least} log files in a file group",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogBytes:
+    """Fires when the log files of a file group have `at_least` bytes."""
+
+    at_least: int
+
+    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+        """Look at the file group with the most bytes in log files."""
+        if backlog.log_bytes is None:
+            return Verdict(fires=False, reason="the size of the log files is not known")
+        return Verdict(
+            fires=backlog.log_bytes >= self.at_least,
+            reason=f"{format_size(backlog.log_bytes)} of {format_size(self.at_least)} of log files in a file group",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SmallFiles:
+    """Fires at `at_least` small base files."""
+
+    at_least: int
+
+    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+        """Count small files."""
+        if backlog.small_files is None:
+            return Verdict(fires=False, reason="the number of small files is not known")
+        return Verdict(
+            fires=backlog.small_files >= self.at_least,
+            reason=f"{backlog.small_files} of {self.at_least} small files",
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NewType
 from zoneinfo import ZoneInfo
 
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.window import Window
 
 if TYPE_CHECKING:
     from lakewarden.planners.triggers import Trigger
@@ -38,13 +39,27 @@ class Policy:
     """When one service of one table runs, in neutral words; `options` are in the format's own terms.
 
     `schedule` says whose plans we execute, `grace` how long a writer's own plan is left to its writer
-    before we take it up.
+    before we take it up. Outside its `window` nothing new is planned. `beside` says whether it may run beside the
+    services that its traits allow: a clean that may not runs after a compaction instead of beside it.
     """
 
     trigger: Trigger
     options: Any = None
     schedule: Scheduling = Scheduling.DAEMON
     grace: timedelta = timedelta(minutes=10)
+    window: Window | None = None
+    beside: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeletionBudget:
+    """The most that one run may delete without a person's approval: data files, a share of the table's data files
+    in percent, and partitions as a whole. None: no limit of this kind.
+    """
+
+    files: int | None = None
+    percent: float | None = None
+    partitions: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +67,8 @@ class Table:
     """A registered lakehouse table.
 
     `zone` is the time zone of the session workers that serve it; `options` are the format's own
-    settings of the table (for Hudi: the lock its writers use), of the type the format declares.
+    settings of the table (for Hudi: the lock its writers use), of the type the format declares. `budget` bounds
+    each of its services that delete.
     """
 
     id: TableId
@@ -64,3 +80,4 @@ class Table:
     spark: str = "default"
     options: Any = None
     policies: Mapping[Service, Policy] = field(default_factory=dict)
+    budget: DeletionBudget = DeletionBudget()

@@ -25,12 +25,41 @@ class TableIdentity:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Touch:
+    """The newest completed write into a partition: when it was completed, and whether it changed rows that were
+    there already (an update or a delete) or only added some.
+    """
+
+    at: datetime
+    instant: str
+    updates: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriteFailure:
+    """A write that did not become a commit: it was rolled back, or its heartbeat ran out. `at` is the latest moment
+    at which it can have failed, as far as the timeline says.
+    """
+
+    instant: str
+    at: datetime
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WriterActivity:
-    """What writers are doing: writes in flight (with their heartbeats) and their cadence."""
+    """What writers are doing: writes in flight (with their heartbeats), their cadence, what they last touched, and
+    which of them failed.
+
+    `touches` is by partition (`""` where the table has none) and knows the commits on the active timeline only: a
+    partition that is missing was not touched by any of them. None where the format does not know.
+    """
 
     in_flight: tuple[Instant, ...] = ()
     last_commit_at: datetime | None = None
     usual_interval: timedelta | None = None
+    touches: Mapping[str, Touch] | None = None
+    failures: tuple[WriteFailure, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +67,9 @@ class Backlog:
     """The work that has piled up for one service, in physical units; None where not known.
 
     `commits` since the service last completed, `commits_since_request` since it was last asked for;
-    `since` is when the clock of elapsed time started: the last completion, or the first commit.
+    `since` is when the clock of elapsed time started: the last completion, or the first commit. `rewrites` are the
+    compactions and clusterings completed since. `log_files` and `log_bytes` are those of the file group that has
+    the most; `small_files` are base files that a rewrite would make fewer.
     """
 
     commits: int = 0
@@ -48,6 +79,21 @@ class Backlog:
     files: int | None = None
     bytes: int | None = None
     file_groups: int | None = None
+    rewrites: int = 0
+    log_files: int | None = None
+    log_bytes: int | None = None
+    small_files: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetadataBacklog:
+    """What has piled up in a table that a format keeps about the table (Hudi's metadata table): `commits` since it
+    was last compacted, at `since`, and what keeps it from being compacted, if anything does.
+    """
+
+    commits: int
+    since: datetime | None = None
+    pinned_by: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,3 +132,4 @@ class TableView:
     hindrances: tuple[Hindrance, ...] = ()
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    metadata: MetadataBacklog | None = None

@@ -12,18 +12,19 @@ from pydantic import ValidationError
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.table import Mode, Policy, Table, TableId
+from lakewarden.planners.model.table import DeletionBudget, Mode, Policy, Table, TableId
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.settings import Settings
 from lakewarden.planners.storage import canonical_location
-from lakewarden.planners.triggers import NumCommits, Trigger
+from lakewarden.planners.triggers import NumCommits, NumRewrites, Trigger
 from lakewarden.service.config import problems
 from lakewarden.service.config.document import read_document
-from lakewarden.service.config.settings import Configuration, ServiceSettings, TableSettings
+from lakewarden.service.config.settings import BudgetSettings, Configuration, ServiceSettings, TableSettings
 
 _TRIGGERS: Mapping[Service, Trigger] = {Service.COMPACTION: NumCommits(at_least=5)}
 _OTHERWISE: Trigger = NumCommits(at_least=1)
+_AFTER_A_REWRITE: Trigger = NumRewrites(at_least=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,6 +126,7 @@ class _Assembly:
             spark=profile_name,
             options=options,
             policies=policies,
+            budget=_budget(table.budget or defaults.budget),
         )
 
     def _location(self, table: TableSettings, at: problems.Path) -> str | None:
@@ -146,7 +148,21 @@ class _Assembly:
                 self._problem(here, f"{service} is not supported on {table.format}; supported are {able}")
                 continue
             policies[service] = _policy(service, policy, self._typed(options_type, policy.options, (*here, "options")))
+            if not policy.asynchronous:
+                self._check_follows_a_compaction(service, policy, table, here)
         return policies
+
+    def _check_follows_a_compaction(
+        self, service: Service, policy: ServiceSettings, table: TableSettings, at: problems.Path
+    ) -> None:
+        """Find `async: false` where it says nothing: it makes a clean follow the compactions of its table."""
+        here = (*at, "async")
+        if service is not Service.CLEAN:
+            self._problem(here, f"only a clean can be told to run after each compaction, not {service}: remove it")
+        elif policy.trigger is not None:
+            self._problem(here, "false lets it run after each compaction, so it has no trigger of its own: remove one")
+        elif Service.COMPACTION not in table.services:
+            self._problem(here, "false lets it run after each compaction, but the table has no compaction policy")
 
     def _typed(self, model: type[Settings], raw: Mapping[str, Any], at: problems.Path) -> Settings | None:
         try:
@@ -166,5 +182,21 @@ class _Assembly:
 
 
 def _policy(service: Service, settings: ServiceSettings, options: Settings | None) -> Policy:
-    trigger = settings.trigger if settings.trigger is not None else _TRIGGERS.get(service, _OTHERWISE)
-    return Policy(trigger=trigger, options=options, schedule=settings.schedule, grace=settings.grace)
+    return Policy(
+        trigger=_trigger(service, settings),
+        options=options,
+        schedule=settings.schedule,
+        grace=settings.grace,
+        window=None if settings.window is None else settings.window.window(),
+        beside=settings.asynchronous,
+    )
+
+
+def _trigger(service: Service, settings: ServiceSettings) -> Trigger:
+    if not settings.asynchronous:
+        return _AFTER_A_REWRITE
+    return settings.trigger if settings.trigger is not None else _TRIGGERS.get(service, _OTHERWISE)
+
+
+def _budget(settings: BudgetSettings) -> DeletionBudget:
+    return DeletionBudget(files=settings.files, percent=settings.percent, partitions=settings.partitions)

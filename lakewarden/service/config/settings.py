@@ -12,6 +12,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Scheduling
 from lakewarden.planners.settings import Duration, Settings
 from lakewarden.service.config.trigger import TriggerSetting
+from lakewarden.service.config.window import WindowSettings
 
 
 class DaemonSettings(Settings):
@@ -68,6 +69,19 @@ class PermitSettings(Settings):
     """A deleting step that has not ended after this long is ended by killing its JVM."""
 
 
+class BudgetSettings(Settings):
+    """The most that one run may delete without approval."""
+
+    files: int | None = Field(default=None, ge=0)
+    """Data files. A clean, ttl or archive that would delete more waits for approval."""
+
+    percent: float | None = Field(default=None, ge=0, le=100)
+    """A share of the table's data files. Counting them costs a listing before each deletion."""
+
+    partitions: int | None = Field(default=100, ge=0)
+    """Partitions that are deleted as a whole."""
+
+
 class Defaults(Settings):
     """What holds for every table that does not say otherwise."""
 
@@ -80,19 +94,29 @@ class Defaults(Settings):
     spark: str = "default"
     """The `spark` profile whose workers serve the table."""
 
+    budget: BudgetSettings = BudgetSettings()
+    """The most that one run may delete without a person's approval."""
+
 
 class ServiceSettings(Settings):
     """The policy of one service of one table."""
 
     trigger: TriggerSetting | None = None
-    """When it is due: num_commits, num_commits_after_last_request, time_elapsed, or all_of / any_of of these. By
-    default 5 commits for a compaction, 1 for a clean."""
+    """When it is due: num_commits, num_commits_after_last_request, time_elapsed, log_files, log_bytes, small_files, or
+    all_of / any_of of these. By default 5 commits for a compaction, 1 for a clean."""
 
     schedule: Scheduling = Scheduling.DAEMON
     """Whose plans are executed: `daemon` (ours), `writer` (its writers plan, we execute), `both`."""
 
     grace: Duration = Field(default="10m", validate_default=True)
     """How long a plan of another author is left to it before we take it up."""
+
+    window: WindowSettings | None = None
+    """The hours in which it may be planned; by default always."""
+
+    asynchronous: bool = Field(default=True, alias="async")
+    """Clean only. `true`: it runs beside a compaction and is waited for before its commit. `false`: it runs after each
+    compaction instead, and needs no trigger."""
 
     options: dict[str, Any] = Field(default_factory=dict)
     """The service's options in the format's own terms."""
@@ -118,6 +142,9 @@ class TableSettings(Settings):
 
     spark: str | None = None
     """The `spark` profile; see defaults."""
+
+    budget: BudgetSettings | None = None
+    """The deletion budget; see defaults."""
 
     options: dict[str, Any] = Field(default_factory=dict)
     """What the table does not say of itself, in the format's own terms: for Hudi above all the writers' lock."""

@@ -44,7 +44,9 @@ def test_the_example_loads() -> None:
 @pytest.mark.parametrize(("group", "name"), FIELDS, ids=lambda part: getattr(part, "__name__", part))
 def test_every_setting_stands_in_the_example(group: type[BaseModel], name: str) -> None:
     """A setting that is not in the example is one that nobody finds."""
-    assert re.search(rf"(^|[\s{{,]){name}:", EXAMPLE.read_text(), re.MULTILINE)
+    key = group.model_fields[name].alias or name
+
+    assert re.search(rf"(^|[\s{{,]){key}:", EXAMPLE.read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize(("group", "name"), FIELDS, ids=lambda part: getattr(part, "__name__", part))

@@ -12,14 +12,8 @@ from lakewarden.executors.contract import Step
 from lakewarden.executors.programs import PROGRAMS
 from lakewarden.executors.programs.hudi import config
 from lakewarden.executors.programs.hudi.errors import meaning
-from lakewarden.planners.formats.hudi.options import (
-    CleanOptions,
-    CleanPolicy,
-    CompactionOptions,
-    FilesystemLock,
-    HudiTableOptions,
-    ZookeeperLock,
-)
+from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions, ZookeeperLock
+from lakewarden.planners.formats.hudi.service_options import CleanOptions, CleanPolicy, CompactionOptions
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
 from lakewarden.planners.registry import FORMATS
 

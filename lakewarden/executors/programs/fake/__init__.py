@@ -53,12 +53,12 @@ class _CompactionSteps:
         return None if instant is None else Plan(instant=instant)
 
     def execute(self, plan: Plan) -> None:
-        self._table.start(plan.instant)
-        self._executing = plan.instant
+        self._table.start(plan.on_timeline)
+        self._executing = plan.on_timeline
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         merged = self._table.log_files
-        self._table.complete(plan.instant)
+        self._table.complete(plan.on_timeline)
         return {"log_files_merged": merged - self._table.log_files}
 
     def abort(self) -> None:
@@ -83,6 +83,6 @@ class _CleanSteps:
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         versions = self._table.file_versions
-        self._table.start(plan.instant)
-        self._table.complete(plan.instant)
+        self._table.start(plan.on_timeline)
+        self._table.complete(plan.on_timeline)
         return {"files_deleted": versions - self._table.file_versions}

@@ -13,7 +13,8 @@ from lakewarden.executors.programs.hudi.client import HudiClient
 from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.look import clean_plan, look
 from lakewarden.planners.formats.hudi import guard, heartbeats
-from lakewarden.planners.formats.hudi.options import CleanOptions, HudiTableOptions
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.service_options import CleanOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Instant, Service, State

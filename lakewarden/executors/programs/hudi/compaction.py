@@ -11,8 +11,9 @@ from lakewarden.executors.programs.hudi import config
 from lakewarden.executors.programs.hudi.client import HudiClient
 from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.look import compaction_plan, look
-from lakewarden.planners.formats.hudi.options import CompactionOptions, HudiTableOptions
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.plans import RUN_KEY
+from lakewarden.planners.formats.hudi.service_options import CompactionOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
@@ -79,9 +80,9 @@ class CompactionSteps:
         An earlier attempt at the same instant is rolled back by Hudi first. From 1.1 on `compact` only prepares an
         RDD: counting it is what writes the files, and keeping it is what makes the commit not write them again.
         """
-        self._planned, self._executing = None, plan.instant
+        self._planned, self._executing = None, plan.on_timeline
         with translated(Step.EXECUTE):
-            self._written = self._client.java.compact(plan.instant)
+            self._written = self._client.java.compact(plan.on_timeline)
             self._statuses = self._written.getWriteStatuses()
             self._client.keep(self._statuses)
             self._file_groups = int(self._statuses.count())
@@ -89,7 +90,7 @@ class CompactionSteps:
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Complete the instant."""
         with translated(Step.COMMIT):
-            self._client.java.commitCompaction(plan.instant, self._written, self._client.none())
+            self._client.java.commitCompaction(plan.on_timeline, self._written, self._client.none())
         return {"file_groups": self._file_groups}
 
     def abort(self) -> None:

@@ -10,15 +10,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import assert_never
 
-from lakewarden.planners.formats.hudi.options import (
-    CleanOptions,
-    CleanPolicy,
-    CompactionOptions,
-    FilesystemLock,
-    HudiTableOptions,
-    Lock,
-    ZookeeperLock,
-)
+from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions, Lock, ZookeeperLock
+from lakewarden.planners.formats.hudi.service_options import CleanOptions, CleanPolicy, CompactionOptions
 
 _LOCK_PROVIDERS = "org.apache.hudi.client.transaction.lock"
 

@@ -13,7 +13,8 @@ from lakewarden.planners.formats.hudi.hindrances import hindrances, warnings
 from lakewarden.planners.formats.hudi.identity import table_identity
 from lakewarden.planners.formats.hudi.memo import Reading
 from lakewarden.planners.formats.hudi.names import collapse
-from lakewarden.planners.formats.hudi.options import CleanOptions, CompactionOptions, HudiTableOptions
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.service_options import CleanOptions, CompactionOptions
 from lakewarden.planners.formats.hudi.table_properties import HOME, TIMELINE, TableProperties, read_table_properties
 from lakewarden.planners.formats.hudi.timeline import Known, cleaned_up_to, know, timeline_of
 from lakewarden.planners.formats.hudi.writers import writer_activity

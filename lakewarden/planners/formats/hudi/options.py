@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from lakewarden.planners.settings import Settings
 
@@ -56,48 +55,3 @@ class HudiTableOptions(Settings):
 
     conf: dict[str, str] = Field(default_factory=dict)
     """Further `hoodie.*` options for our write client. Keys that guard the table are Lakewarden's own."""
-
-
-class CompactionOptions(Settings):
-    """Compaction of merge-on-read file groups."""
-
-    target_io_mb: int = Field(default=512_000, ge=1)
-    """The most that one plan reads and writes, in MB (`hoodie.compaction.target.io`)."""
-
-
-class CleanPolicy(StrEnum):
-    """`hoodie.clean.policy`."""
-
-    KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
-    KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
-    KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
-
-
-class CleanOptions(Settings):
-    """Which old file versions a clean removes. Readers of older versions fail once they are gone."""
-
-    policy: CleanPolicy = CleanPolicy.KEEP_LATEST_COMMITS
-    """What is counted (`hoodie.clean.policy`)."""
-
-    commits_retained: int | None = Field(default=None, ge=1)
-    """With KEEP_LATEST_COMMITS: commits that stay readable (`hoodie.clean.commits.retained`), 10 by default."""
-
-    file_versions_retained: int | None = Field(default=None, ge=1)
-    """With KEEP_LATEST_FILE_VERSIONS: versions of a file group that stay
-    (`hoodie.clean.fileversions.retained`), 3 by default."""
-
-    hours_retained: int | None = Field(default=None, ge=1)
-    """With KEEP_LATEST_BY_HOURS: hours of commits that stay (`hoodie.clean.hours.retained`), 24 by default."""
-
-    @model_validator(mode="after")
-    def _only_what_the_policy_counts(self) -> CleanOptions:
-        counted = {
-            CleanPolicy.KEEP_LATEST_COMMITS: "commits_retained",
-            CleanPolicy.KEEP_LATEST_FILE_VERSIONS: "file_versions_retained",
-            CleanPolicy.KEEP_LATEST_BY_HOURS: "hours_retained",
-        }
-        for policy, key in counted.items():
-            value = getattr(self, key)
-            if value is not None and policy is not self.policy:
-                raise ValueError(f"{key}: {value} says nothing under policy: {self.policy}; it belongs to {policy}")
-        return self

@@ -1,0 +1,140 @@
+"""What the owner of a Hudi table sets for each table service, in Hudi's own terms."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field, model_validator
+
+from lakewarden.planners.settings import Duration, Settings, Size
+
+
+class CompactionOptions(Settings):
+    """Compaction of merge-on-read file groups."""
+
+    target_io_mb: int = Field(default=512_000, ge=1)
+    """The most that one plan reads and writes, in MB (`hoodie.compaction.target.io`)."""
+
+
+class CleanPolicy(StrEnum):
+    """`hoodie.clean.policy`."""
+
+    KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
+    KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+    KEEP_LATEST_BY_HOURS = "KEEP_LATEST_BY_HOURS"
+
+
+class CleanOptions(Settings):
+    """Which old file versions a clean removes. Readers of older versions fail once they are gone."""
+
+    policy: CleanPolicy = CleanPolicy.KEEP_LATEST_COMMITS
+    """What is counted (`hoodie.clean.policy`)."""
+
+    commits_retained: int | None = Field(default=None, ge=1)
+    """With KEEP_LATEST_COMMITS: commits that stay readable (`hoodie.clean.commits.retained`), 10 by default."""
+
+    file_versions_retained: int | None = Field(default=None, ge=1)
+    """With KEEP_LATEST_FILE_VERSIONS: versions of a file group that stay
+    (`hoodie.clean.fileversions.retained`), 3 by default."""
+
+    hours_retained: int | None = Field(default=None, ge=1)
+    """With KEEP_LATEST_BY_HOURS: hours of commits that stay (`hoodie.clean.hours.retained`), 24 by default."""
+
+    @model_validator(mode="after")
+    def _only_what_the_policy_counts(self) -> CleanOptions:
+        counted = {
+            CleanPolicy.KEEP_LATEST_COMMITS: "commits_retained",
+            CleanPolicy.KEEP_LATEST_FILE_VERSIONS: "file_versions_retained",
+            CleanPolicy.KEEP_LATEST_BY_HOURS: "hours_retained",
+        }
+        for policy, key in counted.items():
+            value = getattr(self, key)
+            if value is not None and policy is not self.policy:
+                raise ValueError(f"{key}: {value} says nothing under policy: {self.policy}; it belongs to {policy}")
+        return self
+
+
+class LogCompactionOptions(Settings):
+    """Log compaction of merge-on-read file groups: many log blocks become one, and no base file is rewritten."""
+
+    log_blocks_threshold: int = Field(default=5, ge=2)
+    """A file group is taken from so many log blocks on (`hoodie.log.compaction.blocks.threshold`)."""
+
+
+class LayoutStrategy(StrEnum):
+    """`hoodie.layout.optimize.strategy`."""
+
+    LINEAR = "linear"
+    Z_ORDER = "z-order"
+    HILBERT = "hilbert"
+
+
+class ClusteringOptions(Settings):
+    """Clustering: small files become larger ones, in a chosen order. Only partitions that no recent commit touched
+    are taken, because a pending clustering rejects the writer's updates of its file groups.
+    """
+
+    sort_columns: tuple[str, ...] = ()
+    """Columns by which rows are ordered (`hoodie.clustering.plan.strategy.sort.columns`); none keeps their order."""
+
+    layout: LayoutStrategy = LayoutStrategy.LINEAR
+    """How several columns are ordered together (`hoodie.layout.optimize.strategy`)."""
+
+    small_file_limit: Size = Field(default="300MiB", validate_default=True)
+    """Base files below this size are taken (`hoodie.clustering.plan.strategy.small.file.limit`)."""
+
+    target_file_max_bytes: Size = Field(default="1GiB", validate_default=True)
+    """How large the new files become at most (`hoodie.clustering.plan.strategy.target.file.max.bytes`)."""
+
+    max_bytes_per_group: Size = Field(default="2GiB", validate_default=True)
+    """The most that is rewritten as one group (`hoodie.clustering.plan.strategy.max.bytes.per.group`)."""
+
+    max_num_groups: int = Field(default=30, ge=1)
+    """The most groups in one plan (`hoodie.clustering.plan.strategy.max.num.groups`)."""
+
+    partition_regex: str | None = None
+    """Only partitions whose path matches (`hoodie.clustering.plan.strategy.partition.regex.pattern`)."""
+
+    untouched_for: Duration = Field(default="1h", validate_default=True)
+    """A partition is taken when no commit has touched it for this long; for less, updates that arrive late meet a
+    clustering under way and fail."""
+
+
+class ArchiveOptions(Settings):
+    """Which instants leave the active timeline for the archived one."""
+
+    keep_min_commits: int = Field(default=20, ge=1)
+    """Commits that stay after archiving (`hoodie.keep.min.commits`)."""
+
+    keep_max_commits: int = Field(default=30, ge=2)
+    """From more commits than this on, there is something to archive (`hoodie.keep.max.commits`)."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> ArchiveOptions:
+        if self.keep_min_commits >= self.keep_max_commits:
+            raise ValueError(
+                f"keep_min_commits: {self.keep_min_commits} must be below keep_max_commits: {self.keep_max_commits}"
+            )
+        return self
+
+
+class RollbackOptions(Settings):
+    """Rolling back what dead writers and dead services left half-done."""
+
+    dead_after: Duration = Field(default="15m", validate_default=True)
+    """A write counts as dead when its heartbeat has been silent for this long. A writer that pauses for longer would
+    be rolled back alive: keep it well above the writers' own heartbeat window (two minutes by default)."""
+
+
+class TtlOptions(Settings):
+    """Partitions that are deleted when nothing was written to them for a time."""
+
+    days_retain: int = Field(ge=1)
+    """Days after a partition's last commit (`hoodie.partition.ttl.strategy.days.retain`). There is no default: it
+    deletes data."""
+
+    partition_selected: tuple[str, ...] = ()
+    """Only these partitions (`hoodie.partition.ttl.strategy.partition.selected`); without it, all."""
+
+    max_delete_partitions: int = Field(default=1000, ge=1)
+    """The most that one run deletes (`hoodie.partition.ttl.strategy.max.delete.partitions`)."""

@@ -1,0 +1,64 @@
+"""How windows are written in the configuration: `{start: "22:00", end: "06:00", days: [sat, sun]}`."""
+
+from __future__ import annotations
+
+from datetime import time
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from lakewarden.planners.model.window import Weekday, Window
+from lakewarden.planners.settings import Settings
+
+
+def _hour(value: Any) -> time:
+    """Read `HH:MM`. YAML takes an unquoted 22:00 for a number of base sixty: that is read back."""
+    if isinstance(value, time):
+        return value
+    text = f"{value // 60:02}:{value % 60:02}" if isinstance(value, int) and not isinstance(value, bool) else value
+    try:
+        return time.fromisoformat(text)
+    except (TypeError, ValueError) as wrong:
+        raise ValueError(f"{value!r} is no time of day, as '22:00' is") from wrong
+
+
+def _weekday(value: Any) -> Weekday:
+    if isinstance(value, str) and value.upper() in Weekday.__members__:
+        return Weekday[value.upper()]
+    raise ValueError(f"{value!r} is no day: it is one of {', '.join(day.name.lower() for day in Weekday)}")
+
+
+class WindowSettings(Settings):
+    """The hours of the week in which a service may be planned."""
+
+    start: Annotated[time, BeforeValidator(_hour)]
+    """When it opens, `HH:MM`."""
+
+    end: Annotated[time, BeforeValidator(_hour)]
+    """When it closes: on the next day where it is not after the start."""
+
+    days: tuple[Annotated[Weekday, BeforeValidator(_weekday)], ...] = Field(default=tuple(Weekday), min_length=1)
+    """The days on which it opens (mon, tue, wed, thu, fri, sat, sun); by default all."""
+
+    timezone: str = "UTC"
+    """The zone of its clock, as in the IANA database."""
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError) as unknown:
+            raise ValueError(f"{value!r} is not a time zone of the IANA database, as 'UTC' is") from unknown
+        return value
+
+    @model_validator(mode="after")
+    def _has_a_length(self) -> WindowSettings:
+        if self.start == self.end:
+            raise ValueError(f"start: and end: are both {self.start:%H:%M}: leave the window away to allow every hour")
+        return self
+
+    def window(self) -> Window:
+        """Return the window that is written down."""
+        return Window(start=self.start, end=self.end, days=frozenset(self.days), zone=ZoneInfo(self.timezone))
