@@ -15,6 +15,7 @@ from lakewarden.executors.worker.session import Session
 from lakewarden.executors.worker.steps import carry_out
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.planners.storage import LocalStorage
 
 
 def main() -> None:
@@ -31,7 +32,7 @@ def main() -> None:
         table_options=told["options"],
     )
     with session.for_run(assignment.run) as spark:
-        outcome = carry_out(Compaction(), spark, assignment, _grant)
+        outcome = carry_out(Compaction(), spark, assignment, LocalStorage(), _grant)
     session.stop()
     if not isinstance(outcome, Succeeded):
         sys.exit(str(outcome))

@@ -13,6 +13,7 @@ from lakewarden.executors.contract import Assignment, Plan, Steps
 from lakewarden.executors.programs.hudi import compaction
 from lakewarden.executors.worker import main as worker
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.ports import Storage
 
 TIMINGS = "bench timings "
 _program: Any = compaction
@@ -76,9 +77,9 @@ class TimedCompaction:
     """Hudi's compaction, timed from opening the client to closing it, without the waits for permits."""
 
     @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment) -> Iterator[Steps]:
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
         stopwatch = Stopwatch()
-        bracket = compaction.Compaction().open(session, assignment)
+        bracket = compaction.Compaction().open(session, assignment, storage)
         with stopwatch.running():
             steps = bracket.__enter__()
         try:

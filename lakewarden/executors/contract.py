@@ -1,6 +1,6 @@
 """What the daemon and whoever carries out its runs agree on. Free of Spark.
 
-daemon ── Assignment ──► pool ──► program.open(session, assignment) as steps
+daemon ── Assignment ──► pool ──► program.open(session, assignment, storage) as steps
        ◄── Asked(plan) ──       each step asks leave before it changes the table
        ─── Permit ──────►       steps.plan -> steps.execute -> steps.commit
        ◄── Ended(outcome) ─
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.planners.ports import Storage
 
 
 class Step(StrEnum):
@@ -167,8 +168,8 @@ class Program(Protocol):
     Every step translates foreign exceptions into TemporaryError, PermanentError or UnknownError.
     """
 
-    def open(self, session: Any, assignment: Assignment) -> AbstractContextManager[Steps]:
-        """Open the client for one run, with a Spark session of its own."""
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> AbstractContextManager[Steps]:
+        """Open the client for one run, with a Spark session of its own. `storage` reads the table without Spark."""
         ...
 
 

@@ -24,6 +24,7 @@ from lakewarden.executors.worker.steps import Climb, Question, climb
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.storage import LocalStorage
 
 
 @dataclass(kw_only=True, slots=True)
@@ -63,7 +64,7 @@ class FakePool:
         """Take the run to its first question. Raises TemporaryError where there is no free slot."""
         if not self.room().free:
             raise TemporaryError("no free slot in the session pool")
-        ladder = climb(self._programs[assignment.service], None, assignment)
+        ladder = climb(self._programs[assignment.service], None, assignment, LocalStorage())
         self._runs[assignment.run] = standing = _Standing(ladder=ladder, question=next(ladder))
         self._tell(Started(run=assignment.run))
         self._tell(_asked(assignment.run, standing))

@@ -37,15 +37,18 @@ def fetch(formats: Iterable[str], say: Callable[[str], None] = print) -> tuple[P
     Safe beside other processes doing the same. `say` hears a line for each jar that is fetched. Raises
     TemporaryError where no repository answers, PermanentError where what came is not what was asked for.
     """
-    wanted = tuple(formats)
-    for bundle in _bundles(wanted):
-        jar = _cache() / bundle.file_name
-        if not _complete(jar, bundle):
-            with _one_process_at_a_time(jar.parent):
-                if not _complete(jar, bundle):
-                    say(f"fetching {bundle.file_name} ({bundle.size / 1e6:.0f} MB) from Maven, once, into {jar.parent}")
-                    _fetch(bundle, jar)
-    return jars(wanted)
+    return tuple(bring(bundle, say) for bundle in _bundles(formats))
+
+
+def bring(bundle: Bundle, say: Callable[[str], None] = print) -> Path:
+    """Bring one bundle into the cache if it is missing, and return its jar. Says and raises what `fetch` does."""
+    jar = _cache() / bundle.file_name
+    if not _complete(jar, bundle):
+        with _one_process_at_a_time(jar.parent):
+            if not _complete(jar, bundle):
+                say(f"fetching {bundle.file_name} ({bundle.size / 1e6:.0f} MB) from Maven, once, into {jar.parent}")
+                _fetch(bundle, jar)
+    return jar
 
 
 def spark_jars() -> Path:

@@ -26,6 +26,7 @@ from lakewarden.executors.protocol import Answer, Beat, Begin, Cancel, Channel, 
 from lakewarden.executors.worker.runs import Run
 from lakewarden.executors.worker.session import Session
 from lakewarden.planners.model.instant import RunId
+from lakewarden.planners.storage import Storages
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +37,7 @@ class Worker:
     def __init__(self, channel: Channel, profile: SparkProfile) -> None:
         self._channel = channel
         self._profile = profile
+        self._storages = Storages()
         self._session: Session | None = None
         self._waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
         self._runs: dict[RunId, Run] = {}
@@ -92,7 +94,8 @@ class Worker:
             run = self._waiting.get()
             assignment = run.assignment
             try:
-                run.carry_out(PROGRAMS[assignment.format, assignment.service](), session)
+                program = PROGRAMS[assignment.format, assignment.service]()
+                run.carry_out(program, session, self._storages.of(assignment.location))
             except Exception as error:  # outside a program's steps only a dead JVM or daemon raises
                 log.exception("a run could not be carried out", run=assignment.run)
                 end(f"a run could not be carried out: {error}")

@@ -24,6 +24,7 @@ from lakewarden.executors.contract import (
 from lakewarden.executors.protocol import Answer, Cancel, FromWorker
 from lakewarden.executors.worker.session import Session
 from lakewarden.executors.worker.steps import carry_out
+from lakewarden.planners.ports import Storage
 
 _CANCEL_AGAIN_SECONDS = 0.5
 
@@ -45,12 +46,12 @@ class Run:
         self._expiry: threading.Timer | None = None
         self._ended = threading.Event()
 
-    def carry_out(self, program: Program, session: Session) -> None:
+    def carry_out(self, program: Program, session: Session, storage: Storage) -> None:
         """Carry the run out and tell how it ended."""
         run = self.assignment.run
         self._tell(Started(run=run))
         with session.for_run(run) as spark:
-            outcome = carry_out(program, spark, self.assignment, self._ask)
+            outcome = carry_out(program, spark, self.assignment, storage, self._ask)
         self._step_ended()
         self._ended.set()
         self._tell(Ended(run=run, outcome=self._seen_by_who_cancelled(outcome)))

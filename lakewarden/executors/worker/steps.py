@@ -22,6 +22,7 @@ from lakewarden.executors.contract import (
     Yielded,
 )
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
+from lakewarden.planners.ports import Storage
 
 log = structlog.get_logger(__name__)
 
@@ -37,10 +38,14 @@ Climb = Generator[Question, Granted | Refused, Outcome]
 
 
 def carry_out(
-    program: Program, session: Any, assignment: Assignment, ask: Callable[[Step, Plan | None], Granted | Refused]
+    program: Program,
+    session: Any,
+    assignment: Assignment,
+    storage: Storage,
+    ask: Callable[[Step, Plan | None], Granted | Refused],
 ) -> Outcome:
     """Carry out one run and return how it ended. `ask` blocks until its step is granted or refused."""
-    ladder = climb(program, session, assignment)
+    ladder = climb(program, session, assignment, storage)
     question = next(ladder)
     while True:
         try:
@@ -50,7 +55,7 @@ def carry_out(
             return outcome
 
 
-def climb(program: Program, session: Any, assignment: Assignment) -> Climb:
+def climb(program: Program, session: Any, assignment: Assignment, storage: Storage) -> Climb:
     """Yield each question, take its permit, do the step; return the outcome, whatever is raised on the way.
 
     A refusal leaves the program's bracket by an exception, so that a program can tell an abort from an ending.
@@ -58,7 +63,7 @@ def climb(program: Program, session: Any, assignment: Assignment) -> Climb:
     step, committed = Step.PLAN, False
     try:
         _require((yield Question(Step.PLAN, None)))
-        with program.open(session, assignment) as steps:
+        with program.open(session, assignment, storage) as steps:
             plan = steps.plan()
             if plan is None:
                 return NothingToDo(reason="the format found nothing to plan")

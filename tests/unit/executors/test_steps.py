@@ -28,11 +28,15 @@ from lakewarden.executors.worker.steps import carry_out
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage import LocalStorage
 
 PLAN = Plan(instant="20260101000000000", file_groups=3)
 ASSIGNMENT = Assignment(
     run=RunId("run-1"), epoch=1, table=TableId("t"), format="f", location="/t", service=Service.COMPACTION
 )
+
+LOCAL = LocalStorage()
 
 
 class Written:
@@ -44,7 +48,7 @@ class Written:
         self._plan = plan
 
     @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment) -> Iterator[Steps]:
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
         self._do("open")
         try:
             yield self
@@ -83,7 +87,7 @@ def test_every_step_comes_after_its_permit() -> None:
         program.done.append(f"ask {step} {plan.instant if plan else None}")
         return Granted()
 
-    assert carry_out(program, None, ASSIGNMENT, ask) == Succeeded(figures={"files": 3})
+    assert carry_out(program, None, ASSIGNMENT, LOCAL, ask) == Succeeded(figures={"files": 3})
     assert program.done == [
         "ask plan None",
         "open",
@@ -100,7 +104,7 @@ def test_without_a_plan_there_is_nothing_to_do() -> None:
     """A program that plans nothing is asked for nothing more."""
     program = Written(plan=None)
 
-    assert isinstance(carry_out(program, None, ASSIGNMENT, _grant_all), NothingToDo)
+    assert isinstance(carry_out(program, None, ASSIGNMENT, LOCAL, _grant_all), NothingToDo)
     assert program.done == ["open", "plan", "close"]
 
 
@@ -109,7 +113,7 @@ def test_nothing_after_a_refusal_is_done(refused: Step, failing: str) -> None:
     """Whatever would fail, a refused step and those after it are never taken, and what was opened is closed."""
     program = Written(fails={failing: TemporaryError("no")})
 
-    carry_out(program, None, ASSIGNMENT, lambda s, p: Refused(reason="no") if s is refused else Granted())
+    carry_out(program, None, ASSIGNMENT, LOCAL, lambda s, p: Refused(reason="no") if s is refused else Granted())
 
     taken = [step for step in program.done if step in list(Step)]
     assert taken == list(Step)[: len(taken)]
@@ -122,7 +126,11 @@ def test_a_refusal_aborts_and_yields_with_its_reason() -> None:
     program = Written()
 
     outcome = carry_out(
-        program, None, ASSIGNMENT, lambda s, p: Refused(reason="a writer is busy") if s is Step.COMMIT else Granted()
+        program,
+        None,
+        ASSIGNMENT,
+        LOCAL,
+        lambda s, p: Refused(reason="a writer is busy") if s is Step.COMMIT else Granted(),
     )
 
     assert outcome == Yielded(reason="a writer is busy")
@@ -148,7 +156,7 @@ def test_an_error_ends_the_run_by_what_the_daemon_does_next(
     where: str, error: Exception, expected: tuple[FailureKind, Step]
 ) -> None:
     """After the commit was granted, what is not clearly "not committed" is unknown."""
-    outcome = carry_out(Written(fails={where: error}), None, ASSIGNMENT, _grant_all)
+    outcome = carry_out(Written(fails={where: error}), None, ASSIGNMENT, LOCAL, _grant_all)
 
     assert isinstance(outcome, Failed)
     assert (outcome.kind, outcome.step) == expected
@@ -159,7 +167,7 @@ def test_a_temporary_failure_says_when_to_try_again() -> None:
     """The error's delay is the outcome's."""
     error = TemporaryError("guarded", delay=timedelta(seconds=15))
 
-    outcome = carry_out(Written(fails={"execute": error}), None, ASSIGNMENT, _grant_all)
+    outcome = carry_out(Written(fails={"execute": error}), None, ASSIGNMENT, LOCAL, _grant_all)
 
     assert isinstance(outcome, Failed)
     assert outcome.delay == timedelta(seconds=15)

@@ -104,10 +104,10 @@ class FailingDriver:
 def test_other_trouble_is_temporary() -> None:
     """Whatever a driver raises, the caller learns that trying again may help."""
     with pytest.raises(TemporaryError, match="hung up"):
-        FsspecStorage(FailingDriver()).listing("s3://b/x")
+        FsspecStorage(FailingDriver).listing("s3://b/x")
 
 
 def test_an_unknown_scheme_is_a_permanent_error() -> None:
     """No driver, no table: a person has to install one."""
     with pytest.raises(PermanentError, match="nonsense"):
-        storage_for("nonsense://b/x")
+        storage_for("nonsense://b/x").listing("nonsense://b/x")

@@ -11,6 +11,7 @@ from lakewarden.executors.contract import Assignment, Plan, Steps
 from lakewarden.planners.formats.fake.options import FakeCleanOptions
 from lakewarden.planners.formats.fake.table import FakeTable
 from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.ports import Storage
 
 
 class FakeCompaction:
@@ -20,7 +21,7 @@ class FakeCompaction:
         self._clock = clock
 
     @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment) -> Iterator[Steps]:
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
         """Open the table; an abort only lets the plan's heartbeat fall silent."""
         steps = _CompactionSteps(FakeTable(Path(assignment.location), clock=self._clock), assignment)
         try:
@@ -37,7 +38,7 @@ class FakeClean:
         self._clock = clock
 
     @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment) -> Iterator[Steps]:
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
         """Open the table."""
         yield _CleanSteps(FakeTable(Path(assignment.location), clock=self._clock), assignment)
 

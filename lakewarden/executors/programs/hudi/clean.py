@@ -18,7 +18,7 @@ from lakewarden.planners.formats.hudi.service_options import CleanOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Instant, Service, State
-from lakewarden.planners.storage import storage_for
+from lakewarden.planners.ports import Storage
 
 
 class Clean:
@@ -28,14 +28,14 @@ class Clean:
         self._clock = clock or SystemClock()
 
     @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment) -> Iterator[Steps]:
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
         """Open the write client for one run. An abort leaves the plan pending, and deletes nothing."""
         options = HudiTableOptions.model_validate(dict(assignment.table_options))
         service = CleanOptions.model_validate(dict(assignment.service_options))
         with translated(Step.PLAN):
             client = HudiClient(session, assignment.location, options, config.for_clean(service))
         try:
-            yield CleanSteps(client, assignment, options, self._clock)
+            yield CleanSteps(client, assignment, options, storage, self._clock)
         finally:
             with on_the_way_out("let go"):
                 client.close()
@@ -44,10 +44,18 @@ class Clean:
 class CleanSteps:
     """The three steps, of which the second does nothing."""
 
-    def __init__(self, client: HudiClient, assignment: Assignment, options: HudiTableOptions, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: HudiClient,
+        assignment: Assignment,
+        options: HudiTableOptions,
+        storage: Storage,
+        clock: Clock,
+    ) -> None:
         self._client = client
         self._assignment = assignment
         self._options = options
+        self._storage = storage
         self._clock = clock
 
     def plan(self) -> Plan | None:
@@ -60,7 +68,7 @@ class CleanSteps:
         if instant is None:
             with translated(Step.PLAN):
                 instant = self._client.schedule("CLEAN", extra_metadata={})
-        return None if instant is None else clean_plan(self._assignment, instant)
+        return None if instant is None else clean_plan(self._assignment, instant, self._storage)
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a deletion cannot be prepared."""
@@ -75,7 +83,7 @@ class CleanSteps:
 
     def _pending(self) -> Sequence[Instant]:
         now = self._clock.now()
-        return look(self._assignment, self._options, now=now).timeline.pending(Service.CLEAN)
+        return look(self._assignment, self._options, self._storage, now=now).timeline.pending(Service.CLEAN)
 
     def _guard(self) -> None:
         """Raise unless no file of any pending clean is needed by a pending plan or held by a savepoint.
@@ -84,7 +92,7 @@ class CleanSteps:
         """
         location = self._assignment.location
         for clean in self._pending():
-            overlaps = guard.clean_overlaps(location, storage_for(location), instant=clean.time)
+            overlaps = guard.clean_overlaps(location, self._storage, instant=clean.time)
             if not overlaps:
                 continue
             found = f"clean {clean.time} would delete {overlaps[0].file.name}: {overlaps[0].reason}"
@@ -102,7 +110,7 @@ class CleanSteps:
         builder of a multi-writer configuration insists on LAZY, so it is set on what was built.
         """
         now = self._clock.now()
-        writes = look(self._assignment, self._options, now=now).writers.in_flight
+        writes = look(self._assignment, self._options, self._storage, now=now).writers.in_flight
         roll_back = any(_dead(write, now) for write in writes) and all(w.guarded_until for w in writes)
         with translated(Step.PLAN):
             self._client.set_failed_writes_policy("LAZY" if roll_back else "NEVER")

@@ -17,6 +17,7 @@ from lakewarden.planners.formats.hudi.service_options import CompactionOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.ports import Storage
 
 _PENDING_PLAN_IS_HARMLESS_FROM = 8
 """Below this table version a compaction that merely waits fails writes that began before it."""
@@ -29,13 +30,13 @@ class Compaction:
         self._clock = clock or SystemClock()
 
     @contextlib.contextmanager
-    def open(self, session: Any, assignment: Assignment) -> Iterator[Steps]:
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
         """Open the write client for one run. An abort deletes no data file and leaves the plan pending."""
         options = HudiTableOptions.model_validate(dict(assignment.table_options))
         service = CompactionOptions.model_validate(dict(assignment.service_options))
         with translated(Step.PLAN):
             client = HudiClient(session, assignment.location, options, config.for_compaction(service))
-        steps = CompactionSteps(client, assignment, options, self._clock)
+        steps = CompactionSteps(client, assignment, options, storage, self._clock)
         try:
             yield steps
         except Exception:
@@ -48,10 +49,18 @@ class Compaction:
 class CompactionSteps:
     """The three steps, and the two ways out."""
 
-    def __init__(self, client: HudiClient, assignment: Assignment, options: HudiTableOptions, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: HudiClient,
+        assignment: Assignment,
+        options: HudiTableOptions,
+        storage: Storage,
+        clock: Clock,
+    ) -> None:
         self._client = client
         self._assignment = assignment
         self._options = options
+        self._storage = storage
         self._clock = clock
         self._planned: str | None = None  # a plan of ours that was not begun
         self._executing: str | None = None
@@ -67,7 +76,7 @@ class CompactionSteps:
                 instant = self._client.schedule("COMPACT", extra_metadata={RUN_KEY: self._assignment.run})
             if instant is None:
                 return None
-        timeline = look(self._assignment, self._options, now=self._clock.now()).timeline
+        timeline = look(self._assignment, self._options, self._storage, now=self._clock.now()).timeline
         pending = next((found for found in timeline.pending(Service.COMPACTION) if found.time == instant), None)
         if pending is None:
             raise TemporaryError(f"compaction {instant} is not pending on the timeline")

@@ -14,13 +14,13 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Instant, State
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.storage import storage_for
+from lakewarden.planners.ports import Storage
 
 
-def look(assignment: Assignment, options: HudiTableOptions, *, now: datetime) -> TableView:
+def look(assignment: Assignment, options: HudiTableOptions, storage: Storage, *, now: datetime) -> TableView:
     """Return the table as it is now. Raises TemporaryError if it cannot be read whole."""
     table = Table(id=assignment.table, format=HUDI.name, location=assignment.location, options=options)
-    view = HUDI.observe(table, storage_for(assignment.location), None, now=now).view
+    view = HUDI.observe(table, storage, None, now=now).view
     if view.faults:
         raise TemporaryError(view.faults[0])
     return view
@@ -36,9 +36,8 @@ def compaction_plan(instant: Instant) -> Plan:
     )
 
 
-def clean_plan(assignment: Assignment, instant: str) -> Plan:
+def clean_plan(assignment: Assignment, instant: str, storage: Storage) -> Plan:
     """Return a pending clean's plan with the number of files it deletes. Raises TemporaryError if it is unreadable."""
-    storage = storage_for(assignment.location)
     folder = read_table_properties(assignment.location, storage).timeline_folder
     name = file_name(InstantFile(time=instant, action=Action.CLEAN, state=State.REQUESTED))
     try:

@@ -1,0 +1,16 @@
+"""The only package that opens files and lists object stores."""
+
+from __future__ import annotations
+
+from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.local import LocalStorage
+from lakewarden.planners.storage.locations import canonical_location
+from lakewarden.planners.storage.remote import FsspecStorage
+from lakewarden.planners.storage.storages import Storages
+
+__all__ = ["FsspecStorage", "LocalStorage", "Storages", "canonical_location", "storage_for"]
+
+
+def storage_for(location: str) -> Storage:
+    """Return the storage of a location that needs no settings: a local one, or one that the environment tells of."""
+    return Storages().of(location)

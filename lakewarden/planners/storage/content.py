@@ -1,0 +1,21 @@
+"""What every storage does alike with what it was given."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from lakewarden.planners.model.errors import PermanentError
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def within(limit: int, content: bytes, location: str) -> bytes:
+    """Return `content`. Raises PermanentError if it is larger than `limit` bytes."""
+    if len(content) > limit:
+        raise PermanentError(f"{location} is larger than {limit} bytes")
+    return content
+
+
+def moment(seconds: float) -> datetime:
+    """Return the time that is so many seconds after the epoch."""
+    return EPOCH + timedelta(seconds=seconds)

@@ -1,0 +1,64 @@
+"""The one spelling of a table's address."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from urllib.parse import unquote
+
+from lakewarden.planners.model.errors import PermanentError
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_LOCAL = ("file", "local")
+_ONE_STORE = {"s3a": "s3", "s3n": "s3"}
+_FORBIDDEN = {"*": "a wildcard", "?": "a query or wildcard", "[": "a wildcard", "#": "a fragment", "\0": "a NUL"}
+
+
+def canonical_location(text: str) -> str:
+    """Return the one spelling of a table's address, under which it is known whoever names it.
+
+    `file:///x`, `file:/x` and `/x/` are the local path `/x` with symbolic links resolved; `s3a://b/t` is `s3://b/t`.
+    Raises PermanentError for an address that is not absolute, holds credentials, a query, a wildcard or a chain of
+    protocols (`::`), or climbs with `..` beyond what a path alone can tell.
+    """
+    for sign, what in _FORBIDDEN.items():
+        if sign in text:
+            raise PermanentError(f"{text!r} holds {what}, which is no table's address")
+    if "::" in text:
+        raise PermanentError(f"{text!r} chains protocols, which is no table's address")
+    found = _SCHEME.fullmatch(text)
+    if found is None:
+        return _local(text)
+    scheme, rest = found[1].lower(), found[2]
+    if scheme in _LOCAL:
+        return _local(unquote(_without_empty_host(rest, text)))
+    return _remote(_ONE_STORE.get(scheme, scheme), rest, text)
+
+
+def _without_empty_host(rest: str, text: str) -> str:
+    """Return the path of a file URI: `///x`, `//localhost/x` and `/x` are all `/x`."""
+    path = rest.removeprefix("//localhost") if rest.startswith("//localhost/") else rest
+    if path.startswith("//") and not path.startswith("///"):
+        raise PermanentError(f"{text!r} names a file on another host")
+    return path
+
+
+def _local(path: str) -> str:
+    if not path.startswith("/"):
+        raise PermanentError(f"{path!r} is not absolute")
+    return os.path.realpath(re.sub(r"/{2,}", "/", path))
+
+
+def _remote(scheme: str, rest: str, text: str) -> str:
+    if not rest.startswith("//"):
+        raise PermanentError(f"{text!r} needs the form {scheme}://bucket/path")
+    host, _, path = rest[2:].partition("/")
+    if not host:
+        raise PermanentError(f"{text!r} names no bucket or host")
+    if "@" in host:
+        raise PermanentError(f"the address of a table on {host.rpartition('@')[2]!r} holds credentials")
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise PermanentError(f"{text!r} climbs with '..'")
+    return f"{scheme}://{posixpath.join(host, *parts)}"
