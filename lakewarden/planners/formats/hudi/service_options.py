@@ -40,8 +40,20 @@ class CleanOptions(Settings):
     hours_retained: int | None = Field(default=None, ge=1)
     """With KEEP_LATEST_BY_HOURS: hours of commits that stay (`hoodie.clean.hours.retained`), 24 by default."""
 
+    incremental: bool = True
+    """Look only into partitions written since the last clean (`hoodie.clean.incremental.enabled`). Without it, and
+    always with KEEP_LATEST_FILE_VERSIONS, every partition is looked into each time."""
+
+    max_commits_to_clean: int | None = Field(default=None, ge=1)
+    """How many commits one clean goes on by (`hoodie.clean.max.commits.to.clean`), no limit by default. It counts from
+    where the last clean ended: a table's first clean is not bounded by it, and KEEP_LATEST_FILE_VERSIONS never is."""
+
     @model_validator(mode="after")
     def _only_what_the_policy_counts(self) -> CleanOptions:
+        if self.max_commits_to_clean is not None and self.policy is CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
+            raise ValueError(
+                f"max_commits_to_clean: {self.max_commits_to_clean} says nothing under policy: {self.policy}"
+            )
         counted = {
             CleanPolicy.KEEP_LATEST_COMMITS: "commits_retained",
             CleanPolicy.KEEP_LATEST_FILE_VERSIONS: "file_versions_retained",
@@ -127,11 +139,11 @@ class RollbackOptions(Settings):
 
 
 class TtlOptions(Settings):
-    """Partitions that are deleted when nothing was written to them for a time."""
+    """Partitions that are deleted when nothing was written to them for a time (Hudi's `KEEP_BY_TIME`)."""
 
     days_retain: int = Field(ge=1)
-    """Days after a partition's last commit (`hoodie.partition.ttl.strategy.days.retain`). There is no default: it
-    deletes data."""
+    """Days after the last write into a partition, a rewrite by a service included
+    (`hoodie.partition.ttl.strategy.days.retain`). There is no default: it deletes data."""
 
     partition_selected: tuple[str, ...] = ()
     """Only these partitions (`hoodie.partition.ttl.strategy.partition.selected`); without it, all."""
