@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import assert_never
 
-from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions, Lock, ZookeeperLock
+from lakewarden.planners.formats.hudi.locks import lock_keys, wait_keys
+from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions
 from lakewarden.planners.formats.hudi.service_options import CleanOptions, CleanPolicy, CompactionOptions
-
-_LOCK_PROVIDERS = "org.apache.hudi.client.transaction.lock"
 
 _ONE_SERVICE_AND_NOTHING_ELSE = {
     "hoodie.compact.inline": "false",
@@ -58,6 +56,10 @@ _INDEXES = {
     "record_index": "hoodie.metadata.global.record.level.index.enable",
 }
 
+# A table that is declared free of writers still has us: our own runs, perhaps in two workers, exclude each other by a
+# file lock beside the table (an in-process lock is void between workers).
+_OURS_ALONE = FilesystemLock(provider="filesystem")
+
 _HEARTBEAT = timedelta(seconds=5)
 _TOLERABLE_MISSES = 2
 EXECUTOR_DEAD_AFTER = _HEARTBEAT * (_TOLERABLE_MISSES + 1)
@@ -73,6 +75,7 @@ def client_settings(
     properties: Mapping[str, str], *, options: HudiTableOptions, service: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the settings of a client for one service of the table whose `hoodie.properties` are given."""
+    lock = options.lock or _OURS_ALONE
     return {
         **options.conf,
         **properties,
@@ -80,7 +83,8 @@ def client_settings(
         **_LEAVES_THE_TABLE_AS_IT_IS,
         **_LIGHT,
         **_BESIDE_OTHERS,
-        **_lock(options.lock),
+        **lock_keys(lock),
+        **wait_keys(lock),
         **_metadata_table(properties),
         "hoodie.write.table.version": properties["hoodie.table.version"],
         **service,
@@ -129,46 +133,3 @@ def _metadata_table(properties: Mapping[str, str]) -> dict[str, str]:
     for partition, key in _INDEXES.items():
         switches[key] = str(partition in partitions).lower()
     return switches
-
-
-def _lock(lock: Lock | None) -> dict[str, str]:
-    """Return the lock's keys. A table declared free of writers still has us: our own runs, perhaps in two workers,
-    exclude each other by a file lock beside the table (an in-process lock is void between workers).
-    """
-    match lock:
-        case ZookeeperLock():
-            return {
-                "hoodie.write.lock.provider": f"{_LOCK_PROVIDERS}.ZookeeperBasedLockProvider",
-                "hoodie.write.lock.zookeeper.url": lock.url,
-                "hoodie.write.lock.zookeeper.base_path": lock.base_path,
-                "hoodie.write.lock.zookeeper.lock_key": lock.lock_key,
-                "hoodie.write.lock.wait_time_ms": "60000",
-                **_retries(10),
-            }
-        case FilesystemLock():
-            return _filesystem_lock(lock.path)
-        case None:
-            return _filesystem_lock(None)
-        case _:
-            assert_never(lock)
-
-
-def _filesystem_lock(path: str | None) -> dict[str, str]:
-    """Return the keys of the file lock. One that times out deletes its holder's lock, so it must not: it asks for
-    half an hour. A lock whose holder died expires.
-    """
-    return {
-        "hoodie.write.lock.provider": f"{_LOCK_PROVIDERS}.FileSystemBasedLockProvider",
-        "hoodie.write.lock.filesystem.expire": "10",  # minutes
-        **({"hoodie.write.lock.filesystem.path": path} if path else {}),
-        **_retries(3600),
-    }
-
-
-def _retries(count: int) -> dict[str, str]:
-    """Return how often, every half second (Hudi's own default of five is the wait that is felt), a lock is tried."""
-    return {
-        "hoodie.write.lock.wait_time_ms_between_retry": "500",
-        "hoodie.write.lock.client.wait_time_ms_between_retry": "500",
-        "hoodie.write.lock.client.num_retries": str(count),
-    }

@@ -25,6 +25,56 @@ class ZookeeperLock(Settings):
     """The name of this table's lock below it (`hoodie.write.lock.zookeeper.lock_key`)."""
 
 
+class StorageLock(Settings):
+    """`StorageBasedLockProvider`: a lock file beside the table, replaced by conditional writes, on S3, GCS and Azure
+    alone. Hudi has it from 1.0.2 on (Azure: 1.2), so every writer must be that new. It has no keys of its own: the
+    table's address names the lock. A holder that dies keeps it for five minutes
+    (`hoodie.write.lock.storage.validity.timeout.secs`).
+    """
+
+    provider: Literal["storage"]
+
+
+class DynamoDbLock(Settings):
+    """`DynamoDBBasedLockProvider`: a row of a DynamoDB table, for writers on AWS."""
+
+    provider: Literal["dynamodb"]
+
+    table: str = Field(min_length=1)
+    """The DynamoDB table that holds the locks; it is made where it is missing (`hoodie.write.lock.dynamodb.table`)."""
+
+    partition_key: str = Field(min_length=1)
+    """This table's row in it (`hoodie.write.lock.dynamodb.partition_key`). Hudi would take the table's name where
+    it is not set, which two tables may share."""
+
+    region: str = Field(min_length=1)
+    """The AWS region (`hoodie.write.lock.dynamodb.region`)."""
+
+    billing_mode: Literal["PAY_PER_REQUEST", "PROVISIONED"] = "PAY_PER_REQUEST"
+    """How a table that has to be made is paid for (`hoodie.write.lock.dynamodb.billing_mode`)."""
+
+    endpoint_url: str | None = None
+    """Another endpoint than the region's own (`hoodie.write.lock.dynamodb.endpoint_url`)."""
+
+
+class HiveLock(Settings):
+    """`HiveMetastoreBasedLockProvider`: an exclusive lock on a table of a Hive metastore, whose lock manager must be
+    switched on.
+    """
+
+    provider: Literal["hive"]
+
+    database: str = Field(min_length=1)
+    """The Hive database (`hoodie.write.lock.hivemetastore.database`)."""
+
+    table: str = Field(min_length=1)
+    """The Hive table that is locked (`hoodie.write.lock.hivemetastore.table`)."""
+
+    uris: str = Field(pattern=r"^thrift://[^,\s]+(,thrift://[^,\s]+)*$")
+    """The metastore's address, `thrift://host:9083`, with commas between several
+    (`hoodie.write.lock.hivemetastore.uris`)."""
+
+
 class FilesystemLock(Settings):
     """`FileSystemBasedLockProvider`: for trials. It does not exclude: a client that times out deletes its holder's
     lock (docs/hudi.md), so a table under it carries a warning.
@@ -33,10 +83,12 @@ class FilesystemLock(Settings):
     provider: Literal["filesystem"]
 
     path: str | None = None
-    """Where the lock file is (`hoodie.write.lock.filesystem.path`); by default below the table's `.hoodie`."""
+    """The folder of the lock file (`hoodie.write.lock.filesystem.path`); by default the table's `.hoodie`."""
 
 
-Lock = Annotated[ZookeeperLock | FilesystemLock, Field(discriminator="provider")]
+Lock = Annotated[
+    ZookeeperLock | StorageLock | DynamoDbLock | HiveLock | FilesystemLock, Field(discriminator="provider")
+]
 
 
 class HudiTableOptions(Settings):
