@@ -35,6 +35,12 @@ class Timeline:
         done = (i for i in reversed(self.instants) if not i.pending and i.stands_for is what)
         return next(done, None)
 
+    def is_past(self, instant: str) -> bool:
+        """Whether `instant` is older than everything that is active. One that is not shown then has left the active
+        timeline for the archived one, or was rolled back; it is not pending, for what is pending is never archived.
+        """
+        return bool(self.instants) and instant < self.instants[0].time
+
     def of_run(self, *, run: RunId, instant: str | None) -> Instant | None:
         """Return the instant that `run` planned or adopted, if the timeline has it.
 

@@ -38,12 +38,13 @@ class Touch:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WriteFailure:
     """A write that did not become a commit: it was rolled back, or its heartbeat ran out. `at` is the latest moment
-    at which it can have failed, as far as the timeline says.
+    at which it can have failed, as far as the timeline says, and `begun_at` when it was requested: it failed between.
     """
 
     instant: str
     at: datetime
     reason: str
+    begun_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,14 +53,26 @@ class WriterActivity:
     which of them failed.
 
     `touches` is by partition (`""` where the table has none) and knows the commits on the active timeline only: a
-    partition that is missing was not touched by any of them. None where the format does not know.
+    partition that is missing was not touched by any of them. None where the format does not know, or no policy of
+    the table asks. `touching` are the partitions that the writes in flight say they will write to; None where one of
+    them does not say.
     """
 
     in_flight: tuple[Instant, ...] = ()
     last_commit_at: datetime | None = None
     usual_interval: timedelta | None = None
     touches: Mapping[str, Touch] | None = None
+    touching: frozenset[str] | None = None
     failures: tuple[WriteFailure, ...] = ()
+
+    def warm(self, *, since: datetime) -> frozenset[str] | None:
+        """Return the partitions that were written to since then, or are being written to now; all others are cold.
+
+        None where that is not known of every write: then none may be taken for cold.
+        """
+        if self.touches is None or self.touching is None:
+            return None
+        return self.touching | {partition for partition, touch in self.touches.items() if touch.at >= since}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
