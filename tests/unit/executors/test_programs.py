@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from lakewarden.executors.contract import Step
 from lakewarden.executors.programs import PROGRAMS
 from lakewarden.executors.programs.hudi import config
-from lakewarden.executors.programs.hudi.errors import meaning
+from lakewarden.executors.programs.hudi.clean import settings as clean_settings
+from lakewarden.executors.programs.hudi.errors import LockHeldError, meaning
 from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions, ZookeeperLock
 from lakewarden.planners.formats.hudi.service_options import CleanOptions, CleanPolicy, CompactionOptions
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
@@ -101,7 +102,7 @@ def test_there_is_always_a_lock_that_holds_between_processes(options: HudiTableO
 def test_service_options_become_hudis_keys() -> None:
     """Each option reaches Hudi under its key; what is not set stays Hudi's default."""
     assert config.for_compaction(CompactionOptions(target_io_mb=7))["hoodie.compaction.target.io"] == "7"
-    clean = config.for_clean(CleanOptions(policy=CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=2))
+    clean = clean_settings(CleanOptions(policy=CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=2))
     assert clean["hoodie.clean.policy"] == "KEEP_LATEST_FILE_VERSIONS"
     assert clean["hoodie.clean.fileversions.retained"] == "2"
     assert "hoodie.clean.commits.retained" not in clean
@@ -116,9 +117,15 @@ def test_service_options_become_hudis_keys() -> None:
             TemporaryError,
         ),
         (["x.HoodieException: commit", "x.HoodieWriteConflictException: overlap"], Step.COMMIT, TemporaryError),
-        (["x.HoodieLockException: Unable to acquire the lock. Current lock owner"], Step.COMMIT, TemporaryError),
+        (["x.HoodieLockException: Unable to acquire the lock. Current lock owner"], Step.COMMIT, LockHeldError),
         (["x.HoodieLockException: Unable to release the lock"], Step.COMMIT, UnknownError),
         (["x.TableNotFoundException: Hoodie table not found in path"], Step.PLAN, PermanentError),
+        (
+            ["x.SparkException: task", "java.io.FileNotFoundException: File s3://t/p/a_0_1.parquet"],
+            Step.EXECUTE,
+            PermanentError,
+        ),
+        (["x.FileNotFoundException: /t/.hoodie/.temp/20260101"], Step.EXECUTE, TemporaryError),
         (["x.HoodieIOException: disk full"], Step.EXECUTE, TemporaryError),
         (["x.HoodieIOException: disk full"], Step.COMMIT, UnknownError),
     ],
@@ -138,6 +145,13 @@ def test_a_dead_executors_heartbeat_is_waited_out() -> None:
 
     assert isinstance(error, TemporaryError)
     assert error.delay == config.EXECUTOR_DEAD_AFTER == timedelta(seconds=15)
+
+
+def test_a_missing_file_is_named_first() -> None:
+    """A person who reads that a plan cannot be executed reads at once which file it lacks."""
+    causes = ["x.SparkException: Job aborted", "java.io.FileNotFoundException: File file:/t/p0/.a-0_1.log.1_0-1-2 no"]
+
+    assert str(meaning(causes, Step.EXECUTE)).startswith(".a-0_1.log.1_0-1-2 is missing")
 
 
 def test_people_read_no_stack_and_no_packages() -> None:

@@ -4,21 +4,49 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Step, Steps
 from lakewarden.executors.programs.hudi import config
-from lakewarden.executors.programs.hudi.client import HudiClient
-from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.look import clean_plan, look
-from lakewarden.planners.formats.hudi import guard, heartbeats
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.service_options import CleanOptions
+from lakewarden.executors.programs.hudi.errors import translated
+from lakewarden.executors.programs.hudi.look import clean_plan
+from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
+from lakewarden.planners.formats.hudi import guard
+from lakewarden.planners.formats.hudi.heartbeats import silent_for
+from lakewarden.planners.formats.hudi.service_options import CleanOptions, CleanPolicy
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Instant, Service, State
 from lakewarden.planners.ports import Storage
+
+WRITER_DEAD_AFTER = timedelta(minutes=15)
+"""When a clean takes a write for failed, counted from its last heartbeat. Hudi judges by the interval of whoever
+cleans, by default two minutes: a writer that pauses for longer would be rolled back alive."""
+
+
+def settings(options: CleanOptions) -> dict[str, str]:
+    """Return what a clean sets: which versions stay, and a trigger of one commit.
+
+    A clean that finds nothing leaves no instant, and so the next one looks through the same commits again, and they
+    cannot be archived. Hudi's empty clean, once an hour, moves both on.
+    """
+    counted = {
+        "hoodie.clean.commits.retained": options.commits_retained,
+        "hoodie.clean.fileversions.retained": options.file_versions_retained,
+        "hoodie.clean.hours.retained": options.hours_retained,
+        "hoodie.clean.max.commits.to.clean": options.max_commits_to_clean,
+    }
+    return {
+        "hoodie.clean.policy": CleanPolicy(options.policy).value,
+        "hoodie.clean.incremental.enabled": str(options.incremental).lower(),
+        **{key: str(value) for key, value in counted.items() if value is not None},
+        "hoodie.write.empty.clean.interval.hours": "1",
+        "hoodie.clean.trigger.strategy": "NUM_COMMITS",
+        "hoodie.clean.trigger.max.commits": "1",
+        **config.heartbeat(WRITER_DEAD_AFTER / 15, 15),
+    }
 
 
 class Clean:
@@ -30,33 +58,16 @@ class Clean:
     @contextlib.contextmanager
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
         """Open the write client for one run. An abort leaves the plan pending, and deletes nothing."""
-        options = HudiTableOptions.model_validate(dict(assignment.table_options))
-        service = CleanOptions.model_validate(dict(assignment.service_options))
-        with translated(Step.PLAN):
-            client = HudiClient(session, assignment.location, options, config.for_clean(service))
-        try:
-            yield CleanSteps(client, assignment, options, storage, self._clock)
-        finally:
-            with on_the_way_out("let go"):
-                client.close()
+        service = settings(CleanOptions.model_validate(dict(assignment.service_options)))
+        with open_table(session, assignment, storage, service=service, clock=self._clock) as table:
+            yield CleanSteps(table)
 
 
 class CleanSteps:
     """The three steps, of which the second does nothing."""
 
-    def __init__(
-        self,
-        client: HudiClient,
-        assignment: Assignment,
-        options: HudiTableOptions,
-        storage: Storage,
-        clock: Clock,
-    ) -> None:
-        self._client = client
-        self._assignment = assignment
-        self._options = options
-        self._storage = storage
-        self._clock = clock
+    def __init__(self, table: OpenTable) -> None:
+        self._table = table
 
     def plan(self) -> Plan | None:
         """Take up an unfinished clean, whoever planned it; only without one, plan a new one.
@@ -67,8 +78,11 @@ class CleanSteps:
         instant = pending[0].time if pending else None
         if instant is None:
             with translated(Step.PLAN):
-                instant = self._client.schedule("CLEAN", extra_metadata={})
-        return None if instant is None else clean_plan(self._assignment, instant, self._storage)
+                instant = self._table.client.schedule("CLEAN", extra_metadata={})
+        if instant is None:
+            return None
+        plan = clean_plan(self._table.assignment, instant, self._table.storage)
+        return replace(plan, files_in_table=self._files_in_table())
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a deletion cannot be prepared."""
@@ -78,28 +92,33 @@ class CleanSteps:
         self._guard()
         self._choose_what_happens_to_failed_writes()
         with translated(Step.COMMIT):
-            metadata = self._client.java.clean(_EXECUTE_ONLY)
+            metadata = self._table.client.java.clean(_EXECUTE_ONLY)
             return {"files_deleted": int(metadata.getTotalFilesDeleted()) if metadata is not None else 0}
 
     def _pending(self) -> Sequence[Instant]:
-        now = self._clock.now()
-        return look(self._assignment, self._options, self._storage, now=now).timeline.pending(Service.CLEAN)
+        return self._table.view().timeline.pending(Service.CLEAN)
+
+    def _files_in_table(self) -> int | None:
+        if not self._table.assignment.counts_files:
+            return None
+        with translated(Step.PLAN):
+            return self._table.client.count_data_files()
 
     def _guard(self) -> None:
         """Raise unless no file of any pending clean is needed by a pending plan or held by a savepoint.
 
         An overlapping plan that nobody has begun is withdrawn, else whoever cleans next would execute it.
         """
-        location = self._assignment.location
+        location = self._table.assignment.location
         for clean in self._pending():
-            overlaps = guard.clean_overlaps(location, self._storage, instant=clean.time)
+            overlaps = guard.clean_overlaps(location, self._table.storage, instant=clean.time)
             if not overlaps:
                 continue
             found = f"clean {clean.time} would delete {overlaps[0].file.name}: {overlaps[0].reason}"
             if clean.state is not State.REQUESTED:
                 raise PermanentError(f"{found}. It is being executed: stop every cleaner of the table and look at it")
             with translated(Step.PLAN):
-                withdrawn = self._client.withdraw(clean.time)
+                withdrawn = self._table.client.withdraw(clean.time)
             raise TemporaryError(f"{found}. The plan was {'withdrawn' if withdrawn else 'taken up by somebody else'}")
 
     def _choose_what_happens_to_failed_writes(self) -> None:
@@ -109,18 +128,13 @@ class CleanSteps:
         that is not LAZY, and whose table a person has to look at. The policy NEVER leaves failed writes alone; the
         builder of a multi-writer configuration insists on LAZY, so it is set on what was built.
         """
-        now = self._clock.now()
-        writes = look(self._assignment, self._options, self._storage, now=now).writers.in_flight
-        roll_back = any(_dead(write, now) for write in writes) and all(w.guarded_until for w in writes)
+        writes = self._table.view().writers.in_flight
+        now = self._table.clock.now()
+        silences = [silent_for(write, now) for write in writes]
+        known = [silence for silence in silences if silence is not None]
+        roll_back = len(known) == len(silences) and any(silence > WRITER_DEAD_AFTER for silence in known)
         with translated(Step.PLAN):
-            self._client.set_failed_writes_policy("LAZY" if roll_back else "NEVER")
+            self._table.client.set_failed_writes_policy("LAZY" if roll_back else "NEVER")
 
 
 _EXECUTE_ONLY = False
-
-
-def _dead(write: Instant, now: datetime) -> bool:
-    """Whether the write's last heartbeat is older than any writer's."""
-    if write.guarded_until is None:
-        return False
-    return now - (write.guarded_until - heartbeats.WINDOW) > config.WRITER_DEAD_AFTER

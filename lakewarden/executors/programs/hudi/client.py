@@ -5,7 +5,8 @@ No catalog entry and no SQL extension is needed: the table's own `hoodie.propert
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -22,6 +23,7 @@ class HudiClient:
     def __init__(self, session: Any, location: str, options: HudiTableOptions, service: Mapping[str, str]) -> None:
         """Open the table at `location`; `service` are the service's own `hoodie.*` options. Raises Py4JJavaError."""
         self._jvm = session._jvm  # noqa: SLF001 - pyspark's own door to py4j
+        self.location = location
         context = session.sparkContext._jsc  # noqa: SLF001
         hudi = self._jvm.org.apache.hudi
         storage = hudi.hadoop.fs.HadoopFSUtils.getStorageConf(context.hadoopConfiguration())
@@ -83,6 +85,19 @@ class HudiClient:
         finally:
             transactions.endStateChange(self.none())
 
+    def partitions(self) -> list[str]:
+        """Return the paths of all partitions below the table, `""` alone for a table without."""
+        with self._listing() as listing:
+            return [str(path) for path in listing.getAllPartitionPaths()]
+
+    def count_data_files(self) -> int:
+        """Return how many base and log files the table has, as its metadata table knows them; without one, they are
+        listed.
+        """
+        with self._listing() as listing:
+            files = listing.getAllFilesInPartitions(listing.getAllPartitionPaths())
+            return sum(int(found.size()) for found in files.values())
+
     def stop_heartbeat(self, instant: str) -> None:
         """Stop the heartbeat of an instant that stays pending, so that its next executor need not wait for it."""
         self.java.getTableServiceClient().getHeartbeatClient().stop(instant)
@@ -90,6 +105,17 @@ class HudiClient:
     def close(self) -> None:
         """Stop everything the client started."""
         self.java.close()
+
+    @contextlib.contextmanager
+    def _listing(self) -> Iterator[Any]:
+        """Open Hudi's own listing of the table's files (`HoodieTableMetadata`)."""
+        config = self.java.getConfig().getMetadataConfig()
+        made = self._meta.getTableFormat().getMetadataFactory()
+        listing = made.create(self.java.getEngineContext(), self._meta.getStorage(), config, self.location)
+        try:
+            yield listing
+        finally:
+            listing.close()
 
     def _schema(self) -> str:
         """Return the table's schema as Avro JSON. Hudi 1.2 has it under another name than the versions before."""

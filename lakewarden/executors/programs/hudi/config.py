@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from lakewarden.planners.formats.hudi.locks import lock_keys, wait_keys
 from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions
-from lakewarden.planners.formats.hudi.service_options import CleanOptions, CleanPolicy, CompactionOptions
+from lakewarden.planners.formats.hudi.service_options import CompactionOptions
 
 _ONE_SERVICE_AND_NOTHING_ELSE = {
     "hoodie.compact.inline": "false",
@@ -66,10 +66,6 @@ EXECUTOR_DEAD_AFTER = _HEARTBEAT * (_TOLERABLE_MISSES + 1)
 """How long the instant of a compaction of ours stays barred after its executor was killed. With Hudi's own default
 interval it would be two minutes."""
 
-WRITER_DEAD_AFTER = timedelta(minutes=15)
-"""When a clean takes a write for failed, counted from its last heartbeat. Hudi judges by the interval of whoever
-cleans, by default two minutes: a writer that pauses for longer would be rolled back alive."""
-
 
 def client_settings(
     properties: Mapping[str, str], *, options: HudiTableOptions, service: Mapping[str, str]
@@ -97,27 +93,12 @@ def for_compaction(options: CompactionOptions) -> dict[str, str]:
         "hoodie.compact.inline.trigger.strategy": "NUM_COMMITS",
         "hoodie.compact.inline.max.delta.commits": "1",
         "hoodie.compaction.target.io": str(options.target_io_mb),
-        **_heartbeat(_HEARTBEAT, _TOLERABLE_MISSES),
+        **heartbeat(_HEARTBEAT, _TOLERABLE_MISSES),
     }
 
 
-def for_clean(options: CleanOptions) -> dict[str, str]:
-    """Return what a clean sets: which versions stay, and a trigger of one commit."""
-    retained = {
-        "hoodie.clean.commits.retained": options.commits_retained,
-        "hoodie.clean.fileversions.retained": options.file_versions_retained,
-        "hoodie.clean.hours.retained": options.hours_retained,
-    }
-    return {
-        "hoodie.clean.policy": CleanPolicy(options.policy).value,
-        **{key: str(value) for key, value in retained.items() if value is not None},
-        "hoodie.clean.trigger.strategy": "NUM_COMMITS",
-        "hoodie.clean.trigger.max.commits": "1",
-        **_heartbeat(WRITER_DEAD_AFTER / 15, 15),
-    }
-
-
-def _heartbeat(interval: timedelta, misses: int) -> dict[str, str]:
+def heartbeat(interval: timedelta, misses: int) -> dict[str, str]:
+    """Return how often a client beats, and after how many missed beats it takes another for dead."""
     return {
         "hoodie.client.heartbeat.interval_in_ms": str(round(interval.total_seconds() * 1000)),
         "hoodie.client.heartbeat.tolerable.misses": str(misses),

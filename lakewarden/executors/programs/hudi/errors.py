@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -18,12 +19,13 @@ log = structlog.get_logger(__name__)
 
 _LONGEST_MESSAGE = 400
 
+_LOCK_HELD = ("Unable to acquire lock", "Unable to acquire the lock")
+_LOCK_DELAY = timedelta(seconds=30)
 _NOT_COMMITTED = (
     # Hudi raises these before it completes an instant, so they are believed even in the commit step.
     ("due to heartbeat by concurrent writer/job", config.EXECUTOR_DEAD_AFTER),
     ("HoodieWriteConflictException", timedelta(seconds=30)),
-    ("Unable to acquire lock", timedelta(seconds=30)),
-    ("Unable to acquire the lock", timedelta(seconds=30)),
+    ("HoodieDeletePartitionPendingTableServiceException", timedelta(minutes=1)),
 )
 _BEFORE_COMMIT = (
     ("HoodieLockException", timedelta(seconds=30)),
@@ -39,6 +41,11 @@ _FOR_A_PERSON = (
     "java.lang.NoClassDefFoundError",
     "Config conflict",
 )
+_MISSING_DATA_FILE = re.compile(r"FileNotFoundException\b.*?([^\s/]+(?:\.parquet|\.orc|\.log\.\d\S*))")
+
+
+class LockHeldError(TemporaryError):
+    """The table's lock was not to be had in the time our client waits for it."""
 
 
 @contextlib.contextmanager
@@ -66,6 +73,11 @@ def meaning(causes: list[str], step: Step) -> LakewardenError:
     """Return the error that a chain of Java exceptions, outermost first, stands for."""
     everything = "\n".join(causes)
     message = _for_people(causes)
+    if any(text in everything for text in _LOCK_HELD):  # raised before an instant is completed
+        return LockHeldError(f"the table's lock was not released in time: {message}", delay=_LOCK_DELAY)
+    missing = _MISSING_DATA_FILE.search(everything)
+    if missing is not None and step is not Step.COMMIT:
+        return PermanentError(f"{missing[1]} is missing although a plan or the timeline names it: {message}")
     for text in _FOR_A_PERSON:
         if text in everything and step is not Step.COMMIT:
             return PermanentError(message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from lakewarden.planners.model.instant import Instant
 from lakewarden.planners.ports import FileEntry
 
 INTERVAL = timedelta(seconds=60)
@@ -35,3 +36,10 @@ def guarded_until(beat: datetime | None, *, ours: bool) -> datetime | None:
     if beat is None:
         return None
     return beat + (OUR_WINDOW if ours else WINDOW)
+
+
+def silent_for(write: Instant, now: datetime) -> timedelta | None:
+    """Return how long ago a writer last gave a sign of life for its write; None where it never has."""
+    if write.guarded_until is None:
+        return None
+    return now - (write.guarded_until - WINDOW)

@@ -1,0 +1,54 @@
+"""A table that is opened for one run: Hudi's client to act on it, and our own reader to see what is there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, Step
+from lakewarden.executors.programs.hudi.client import HudiClient
+from lakewarden.executors.programs.hudi.errors import LockHeldError, on_the_way_out, translated
+from lakewarden.executors.programs.hudi.look import look
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import Storage
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenTable:
+    """What every program of a service that deletes works with."""
+
+    client: HudiClient
+    assignment: Assignment
+    options: HudiTableOptions
+    storage: Storage
+    clock: Clock
+
+    def view(self) -> TableView:
+        """Return the table as it is now. Raises TemporaryError if it cannot be read whole."""
+        return look(self.assignment, self.options, self.storage, now=self.clock.now())
+
+
+@contextlib.contextmanager
+def open_table(
+    session: Any, assignment: Assignment, storage: Storage, *, service: Mapping[str, str], clock: Clock
+) -> Iterator[OpenTable]:
+    """Open the table of a run with the service's own `hoodie.*` settings, and close it whatever happens.
+
+    A lock that its holder does not release is named: Hudi's own message says only that there is one.
+    """
+    options = HudiTableOptions.model_validate(dict(assignment.table_options))
+    with translated(Step.PLAN):
+        client = HudiClient(session, assignment.location, options, service)
+    try:
+        yield OpenTable(client=client, assignment=assignment, options=options, storage=storage, clock=clock)
+    except LockHeldError as error:
+        lock = "the table's own lock file" if options.lock is None else str(options.lock)
+        raise TemporaryError(f"{error} ({lock})", delay=error.delay) from error
+    finally:
+        with on_the_way_out("let go"):
+            client.close()
