@@ -44,6 +44,7 @@ class FakePool:
 
     def __init__(self, *, slots: int = 1, clock: Clock | None = None) -> None:
         self._slots = slots
+        self._clock = clock
         self._programs: dict[Service, Program] = {
             Service.COMPACTION: FakeCompaction(clock=clock),
             Service.CLEAN: FakeClean(clock=clock),
@@ -64,7 +65,7 @@ class FakePool:
         """Take the run to its first question. Raises TemporaryError where there is no free slot."""
         if not self.room().free:
             raise TemporaryError("no free slot in the session pool")
-        ladder = climb(self._programs[assignment.service], None, assignment, LocalStorage())
+        ladder = climb(self._programs[assignment.service], None, assignment, LocalStorage(), self._clock)
         self._runs[assignment.run] = standing = _Standing(ladder=ladder, question=next(ladder))
         self._tell(Started(run=assignment.run))
         self._tell(_asked(assignment.run, standing))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import contextlib
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple, assert_never
 
 import structlog
@@ -21,7 +22,8 @@ from lakewarden.executors.contract import (
     Succeeded,
     Yielded,
 )
-from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError, YieldError
 from lakewarden.planners.ports import Storage
 
 log = structlog.get_logger(__name__)
@@ -43,9 +45,10 @@ def carry_out(
     assignment: Assignment,
     storage: Storage,
     ask: Callable[[Step, Plan | None], Granted | Refused],
+    clock: Clock | None = None,
 ) -> Outcome:
     """Carry out one run and return how it ended. `ask` blocks until its step is granted or refused."""
-    ladder = climb(program, session, assignment, storage)
+    ladder = climb(program, session, assignment, storage, clock)
     question = next(ladder)
     while True:
         try:
@@ -55,31 +58,56 @@ def carry_out(
             return outcome
 
 
-def climb(program: Program, session: Any, assignment: Assignment, storage: Storage) -> Climb:
+def climb(
+    program: Program, session: Any, assignment: Assignment, storage: Storage, clock: Clock | None = None
+) -> Climb:
     """Yield each question, take its permit, do the step; return the outcome, whatever is raised on the way.
 
     A refusal leaves the program's bracket by an exception, so that a program can tell an abort from an ending.
+    A success tells how long each step took (`plan_seconds`, ...): the table's lock is held within planning and
+    committing, so those bound from above how long writers may have had to wait for it.
     """
     step, committed = Step.PLAN, False
+    watch = _Stopwatch(clock or SystemClock())
     try:
         _require((yield Question(Step.PLAN, None)))
         with program.open(session, assignment, storage) as steps:
-            plan = steps.plan()
+            with watch.measures(Step.PLAN):
+                plan = steps.plan()
             if plan is None:
                 return NothingToDo(reason="the format found nothing to plan")
             _require((yield Question(Step.EXECUTE, plan)))
             step = Step.EXECUTE
-            steps.execute(plan)
+            with watch.measures(Step.EXECUTE):
+                steps.execute(plan)
             _require((yield Question(Step.COMMIT, plan)))
             step = Step.COMMIT
-            figures = steps.commit(plan)
+            with watch.measures(Step.COMMIT):
+                figures = steps.commit(plan)
             committed = True
-        return Succeeded(figures=figures)
+        return Succeeded(figures={**figures, **watch.figures})
     except _LeaveRefused as refused:
         return Yielded(reason=str(refused))
+    except YieldError as stepped_back:
+        return Yielded(reason=str(stepped_back), delay=stepped_back.delay)
     except Exception as error:  # the edge of a run: whatever it was, it has an outcome
         log.exception("a run failed", run=assignment.run, table=assignment.table, step=step)
         return _failure(error, step=step, committed=committed)
+
+
+class _Stopwatch:
+    """Measures steps, without the time they waited for their permits."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.figures: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def measures(self, step: Step) -> Iterator[None]:
+        """Keep how long the bracket took as the figure `<step>_seconds`."""
+        began = self._clock.monotonic()
+        yield
+        self.figures[f"{step}_seconds"] = round(self._clock.monotonic() - began, 3)
 
 
 class _LeaveRefused(Exception):  # noqa: N818 - not an error: the way down the ladder, through the program's bracket

@@ -37,7 +37,9 @@ def test_a_run_asks_leave_for_each_step_and_ends_once(harness: Harness) -> None:
     harness.pool.answer(run, Step.COMMIT, Granted())
     ended = harness.next(Ended, run)
 
-    assert ended.outcome == Succeeded(figures={"log_files_merged": 3})
+    assert isinstance(ended.outcome, Succeeded)
+    assert ended.outcome.figures["log_files_merged"] == 3
+    assert {"plan_seconds", "execute_seconds", "commit_seconds"} <= set(ended.outcome.figures)
     assert table.log_files == 0
     plan = asked.plan
     assert harness.of(run) == [

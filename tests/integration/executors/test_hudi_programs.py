@@ -51,7 +51,9 @@ def test_a_compaction_is_signed_sized_executed_and_only_then_committed(driver: D
     assert orders.found() == orders.expected
 
     driver.pool.answer(run, Step.COMMIT, Granted())
-    assert driver.next(run, Ended).outcome == Succeeded(figures={"file_groups": 3})
+    outcome = driver.next(run, Ended).outcome
+    assert isinstance(outcome, Succeeded)
+    assert outcome.figures["file_groups"] == 3
     assert len(orders.timeline(f"{plan.instant}_*.commit")) == 1
     assert {name for name in orders.data_files() if f"_{plan.instant}.parquet" in name} == written  # written once
     assert orders.found() == orders.expected

@@ -25,6 +25,7 @@ from lakewarden.executors.contract import (
     Yielded,
 )
 from lakewarden.executors.worker.steps import carry_out
+from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
@@ -87,7 +88,10 @@ def test_every_step_comes_after_its_permit() -> None:
         program.done.append(f"ask {step} {plan.instant if plan else None}")
         return Granted()
 
-    assert carry_out(program, None, ASSIGNMENT, LOCAL, ask) == Succeeded(figures={"files": 3})
+    outcome = carry_out(program, None, ASSIGNMENT, LOCAL, ask)
+
+    assert isinstance(outcome, Succeeded)
+    assert outcome.figures["files"] == 3
     assert program.done == [
         "ask plan None",
         "open",
@@ -98,6 +102,26 @@ def test_every_step_comes_after_its_permit() -> None:
         "commit",
         "close",
     ]
+
+
+def test_a_success_tells_how_long_each_step_took_without_its_waiting() -> None:
+    """Planning and committing bound how long the table's lock was held; the wait for a permit is no part of it."""
+    clock = ManualClock()
+    seconds = {"plan": 1.5, "execute": 60, "commit": 0.25}
+
+    class Slow(Written):
+        def _do(self, what: str) -> None:
+            clock.advance(timedelta(seconds=seconds.get(what, 7)))
+
+    def ask(step: Step, plan: Plan | None) -> Granted | Refused:
+        clock.advance(timedelta(seconds=100))
+        return Granted()
+
+    outcome = carry_out(Slow(), None, ASSIGNMENT, LOCAL, ask, clock)
+
+    assert outcome == Succeeded(
+        figures={"files": 3, "plan_seconds": 1.5, "execute_seconds": 60, "commit_seconds": 0.25}
+    )
 
 
 def test_without_a_plan_there_is_nothing_to_do() -> None:
