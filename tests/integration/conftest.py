@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import queue
 import shutil
@@ -111,15 +112,47 @@ class Orders:
         }
 
 
+class SharedPool(WorkerPool):
+    """A warm pool for one user after another: who starts it last is told, and nobody's close ends it."""
+
+    def __init__(self, profile: SparkProfile, *, directory: Path) -> None:
+        super().__init__(profile, directory=directory)
+        self._user: Callable[[PoolEvent], None] | None = None
+
+    def start(self, tell: Callable[[PoolEvent], None]) -> None:
+        begun, self._user = self._user is not None, tell
+        if begun:
+            tell(RoomChanged(reason="the pool has changed hands"))
+        else:
+            super().start(self._tell_the_user)
+
+    def close(self) -> None:
+        """Do nothing: the session ends it."""
+
+    def end(self) -> None:
+        """Kill the workers."""
+        super().close()
+
+    def _tell_the_user(self, event: PoolEvent) -> None:
+        assert self._user is not None
+        self._user(event)
+
+
 class Driver:
     """Submits runs to a pool and answers their questions, as the daemon would."""
 
-    def __init__(self, pool: WorkerPool) -> None:
+    def __init__(self, pool: SharedPool) -> None:
         self.pool = pool
         self._events: queue.Queue[PoolEvent] = queue.Queue()
         self._told: list[PoolEvent] = []
         self._names = iter(range(1, 10_000))
         pool.start(self._events.put)
+
+    @contextlib.contextmanager
+    def pool_lent(self) -> Iterator[SharedPool]:
+        """Lend the pool to a daemon, whose runs have ended when it is given back."""
+        yield self.pool
+        self.pool.start(self._events.put)
 
     def until_ready(self) -> None:
         """Wait until every slot is free."""
@@ -224,9 +257,9 @@ def spark() -> Iterator[Any]:
 def warm_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     """Start the one pool of the whole session. Tests use `driver`."""
     profile = SparkProfile(memory="768m", master="local[2]", slots=3, heartbeat="200ms", conf=_LIGHT_JVM)
-    pool = WorkerPool(profile, directory=tmp_path_factory.mktemp("pool"))
+    pool = SharedPool(profile, directory=tmp_path_factory.mktemp("pool"))
     yield Driver(pool)
-    pool.close()
+    pool.end()
 
 
 @pytest.fixture

@@ -1,0 +1,80 @@
+"""A daemon in the test's own process, over one Hudi table and behind a real API server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from queue import Queue
+
+from lakewarden.executors.contract import Pool
+from lakewarden.planners.model.clock import SystemClock
+from lakewarden.planners.model.decision import Decision
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table
+from lakewarden.service.events import Listener
+from lakewarden.service.http.api import build_api
+from lakewarden.service.http.server import HttpServer
+from lakewarden.service.store.memory import MemoryStore
+from lakewarden.service.store.port import Run
+from lakewarden.service.wiring import compose
+
+_PATIENCE = 60.0
+
+
+class HudiDaemon(Listener):
+    """Tells what it decides, how its runs end, and what became of each hook, to whoever waits for it."""
+
+    def __init__(self) -> None:
+        self.hook_url = ""
+        self._decisions: Queue[Decision] = Queue()
+        self._ended: Queue[Run] = Queue()
+        self._hooks: Queue[tuple[str, str]] = Queue()
+
+    def decided(self, table: Table, service: Service, decision: Decision) -> None:
+        self._decisions.put(decision)
+
+    def ended(self, run: Run) -> None:
+        self._ended.put(run)
+
+    def heard(self, sender: str, result: str) -> None:
+        """Note a hook, as the API tells of it."""
+        self._hooks.put((sender, result))
+
+    def decision(self) -> Decision:
+        """Wait for the next decision that is new."""
+        return self._decisions.get(timeout=_PATIENCE)
+
+    def hook(self) -> tuple[str, str]:
+        """Wait for the next hook, and return its sender and what became of it."""
+        return self._hooks.get(timeout=_PATIENCE)
+
+    def ending(self) -> Run:
+        """Wait for the next run that ends."""
+        return self._ended.get(timeout=_PATIENCE)
+
+
+@contextmanager
+def hudi_daemon(table: Table, pool: Pool) -> Iterator[HudiDaemon]:
+    """Serve a table for as long as the bracket is open."""
+    daemon = HudiDaemon()
+    clock = SystemClock()
+    room = compose(
+        tables=[table],
+        pools={table.spark: pool},
+        store=MemoryStore(),
+        clock=clock,
+        listener=daemon,
+        drain=timedelta(0),
+    )
+    api = build_api(room.status, clock=clock, hook_heard=daemon.heard)
+    with ExitStack() as life:
+        room.daemon.start()
+        thread = threading.Thread(target=room.daemon.run)
+        thread.start()
+        life.callback(thread.join, _PATIENCE)
+        life.callback(room.daemon.stop)
+        server = life.enter_context(HttpServer(api, name="api", host="127.0.0.1", port=0))
+        daemon.hook_url = f"http://127.0.0.1:{server.port}/v1/hooks/hudi"
+        yield daemon
