@@ -124,9 +124,12 @@ class NothingToDo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Yielded:
-    """The run stepped back (a permit was refused, or it was cancelled); what it planned may be pending."""
+    """The run stepped back (a permit was refused, it was cancelled, or it made way for a writer); what it planned may
+    be pending. After `delay` it is worth another try.
+    """
 
     reason: str
+    delay: timedelta = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

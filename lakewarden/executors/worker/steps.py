@@ -90,6 +90,8 @@ def climb(
         return Yielded(reason=str(refused))
     except YieldError as stepped_back:
         return Yielded(reason=str(stepped_back), delay=stepped_back.delay)
+    except YieldError as stepped_back:
+        return Yielded(reason=str(stepped_back), delay=stepped_back.delay)
     except Exception as error:  # the edge of a run: whatever it was, it has an outcome
         log.exception("a run failed", run=assignment.run, table=assignment.table, step=step)
         return _failure(error, step=step, committed=committed)

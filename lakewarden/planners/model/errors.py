@@ -2,6 +2,7 @@
 
 LakewardenError
  ├─ TemporaryError     try again after `delay`
+ │   └─ YieldError     we stepped back, before anything was committed: nothing failed
  ├─ PermanentError     trying again changes nothing: a person must act
  └─ UnknownError       it may have happened: ask the timeline, never guess
 """
@@ -21,6 +22,10 @@ class TemporaryError(LakewardenError):
     def __init__(self, message: str, *, delay: timedelta = timedelta(seconds=10)) -> None:
         super().__init__(message)
         self.delay = delay
+
+
+class YieldError(TemporaryError):
+    """We stepped back for somebody else, mostly a writer, and committed nothing: the run yields and has not failed."""
 
 
 class PermanentError(LakewardenError):

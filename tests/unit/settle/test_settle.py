@@ -75,8 +75,10 @@ def test_a_run_that_stepped_back_is_cancelled_and_nobody_is_to_blame(fate: Fate 
     if fate is Fate.COMPLETED:
         return
 
-    assert settle(Yielded(reason="a writer is busy"), fate) == Settlement(
-        state=RunState.CANCELLED, outcome="a writer is busy", aftermath=Aftermath.REST
+    delay = timedelta(minutes=3)
+
+    assert settle(Yielded(reason="a writer is busy", delay=delay), fate) == Settlement(
+        state=RunState.CANCELLED, outcome="a writer is busy", aftermath=Aftermath.REST, delay=delay
     )
 
 
