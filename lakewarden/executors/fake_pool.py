@@ -65,7 +65,7 @@ class FakePool:
         """Take the run to its first question. Raises TemporaryError where there is no free slot."""
         if not self.room().free:
             raise TemporaryError("no free slot in the session pool")
-        ladder = climb(self._programs[assignment.service], None, assignment, LocalStorage(), self._clock)
+        ladder = climb(self._programs[assignment.service], None, assignment, LocalStorage(), clock=self._clock)
         self._runs[assignment.run] = standing = _Standing(ladder=ladder, question=next(ladder))
         self._tell(Started(run=assignment.run))
         self._tell(_asked(assignment.run, standing))

@@ -45,10 +45,11 @@ def carry_out(
     assignment: Assignment,
     storage: Storage,
     ask: Callable[[Step, Plan | None], Granted | Refused],
+    *,
     clock: Clock | None = None,
 ) -> Outcome:
     """Carry out one run and return how it ended. `ask` blocks until its step is granted or refused."""
-    ladder = climb(program, session, assignment, storage, clock)
+    ladder = climb(program, session, assignment, storage, clock=clock)
     question = next(ladder)
     while True:
         try:
@@ -59,7 +60,7 @@ def carry_out(
 
 
 def climb(
-    program: Program, session: Any, assignment: Assignment, storage: Storage, clock: Clock | None = None
+    program: Program, session: Any, assignment: Assignment, storage: Storage, *, clock: Clock | None = None
 ) -> Climb:
     """Yield each question, take its permit, do the step; return the outcome, whatever is raised on the way.
 
@@ -76,6 +77,8 @@ def climb(
                 plan = steps.plan()
             if plan is None:
                 return NothingToDo(reason="the format found nothing to plan")
+            if isinstance(plan, NothingToDo):
+                return plan
             _require((yield Question(Step.EXECUTE, plan)))
             step = Step.EXECUTE
             with watch.measures(Step.EXECUTE):
@@ -88,8 +91,6 @@ def climb(
         return Succeeded(figures={**figures, **watch.figures})
     except _LeaveRefused as refused:
         return Yielded(reason=str(refused))
-    except YieldError as stepped_back:
-        return Yielded(reason=str(stepped_back), delay=stepped_back.delay)
     except YieldError as stepped_back:
         return Yielded(reason=str(stepped_back), delay=stepped_back.delay)
     except Exception as error:  # the edge of a run: whatever it was, it has an outcome

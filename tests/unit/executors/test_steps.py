@@ -26,7 +26,7 @@ from lakewarden.executors.contract import (
 )
 from lakewarden.executors.worker.steps import carry_out
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError, YieldError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.ports import Storage
@@ -117,7 +117,7 @@ def test_a_success_tells_how_long_each_step_took_without_its_waiting() -> None:
         clock.advance(timedelta(seconds=100))
         return Granted()
 
-    outcome = carry_out(Slow(), None, ASSIGNMENT, LOCAL, ask, clock)
+    outcome = carry_out(Slow(), None, ASSIGNMENT, LOCAL, ask, clock=clock)
 
     assert outcome == Succeeded(
         figures={"files": 3, "plan_seconds": 1.5, "execute_seconds": 60, "commit_seconds": 0.25}
@@ -143,6 +143,17 @@ def test_nothing_after_a_refusal_is_done(refused: Step, failing: str) -> None:
     assert taken == list(Step)[: len(taken)]
     assert refused not in taken
     assert program.done.count("close") == program.done.count("open") - (failing == "open" and "open" in program.done)
+
+
+@pytest.mark.parametrize("where", ["plan", "execute", "commit"])
+def test_who_steps_back_yields_for_as_long_as_it_says(where: str) -> None:
+    """A program that makes way for a writer is aborted, and the run has not failed."""
+    program = Written(fails={where: YieldError("a writer is at it", delay=timedelta(minutes=3))})
+
+    outcome = carry_out(program, None, ASSIGNMENT, LOCAL, _grant_all)
+
+    assert outcome == Yielded(reason="a writer is at it", delay=timedelta(minutes=3))
+    assert program.done[-2:] == ["abort", "close"]
 
 
 def test_a_refusal_aborts_and_yields_with_its_reason() -> None:
