@@ -8,7 +8,7 @@ import queue
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -67,9 +67,12 @@ class Orders:
         """Upsert the first `keys` orders with a value no earlier commit had."""
         self.versions += 1
         rows = [(f"o{n}", f"v{self.versions}-{n}", self.versions, f"p{n % 3}") for n in range(keys)]
+        self._save(rows)
+        self.expected.update({key: note for key, note, _, _ in rows})
+
+    def _save(self, rows: Sequence[tuple[str, str, int, str]]) -> None:
         frame = self.spark.createDataFrame(rows, "order_id string, note string, ts long, region string")
         frame.coalesce(1).write.format("hudi").options(**self._options()).mode("append").save(f"file://{self.path}")
-        self.expected.update({key: note for key, note, _, _ in rows})
 
     def found(self) -> dict[str, str]:
         """Return what hudi-rs finds: a reader that shares no code with what wrote or serviced the table."""

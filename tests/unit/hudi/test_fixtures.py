@@ -13,12 +13,12 @@ import pytest
 
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.guard import clean_overlaps
-from lakewarden.planners.formats.hudi.names import Action
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.model.instant import Deed, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import storage_for
+from tests.support.hudi_says import instants, pending_compactions
 from tests.support.hudi_table import CLEAN_PLAN, avro
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hudi"
@@ -55,16 +55,8 @@ def test_there_is_a_table_of_every_version_and_type() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_instants_are_hudis_own(name: str, tmp_path: Path) -> None:
     """Requested time, action, state and completion time of every instant, in the same order."""
-    ours = [
-        {
-            "time": i.time,
-            "action": i.action if i.pending else Action(i.action).completed_as.value,
-            "state": i.state.name,
-            "completed_at": i.completed_time,
-        }
-        for i in view_of(unpacked(name, tmp_path)).timeline.instants
-    ]
-    assert ours == says(name)["instants"]
+    timeline = view_of(unpacked(name, tmp_path)).timeline
+    assert instants(timeline) == says(name)["instants"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -78,13 +70,9 @@ def test_a_real_table_is_read_without_faults_and_its_zone_is_proved(name: str, t
 @pytest.mark.parametrize("name", MERGE_ON_READ)
 def test_pending_compactions_are_as_large_as_hudi_says(name: str, tmp_path: Path) -> None:
     """File groups and log bytes of every pending plan, and the run that made it."""
-    pending = view_of(unpacked(name, tmp_path)).timeline.pending(Service.COMPACTION)
-    ours = [
-        {"time": p.time, "file_groups": p.plan and p.plan.file_groups, "bytes": p.plan and p.plan.bytes}
-        for p in pending
-    ]
-    assert ours == says(name)["pending_compactions"]
-    assert [p.author for p in pending] == ["run-compaction-7"]
+    timeline = view_of(unpacked(name, tmp_path)).timeline
+    assert pending_compactions(timeline) == says(name)["pending_compactions"]
+    assert [p.author for p in timeline.pending(Service.COMPACTION)] == ["run-compaction-7"]
 
 
 @pytest.mark.parametrize("name", MERGE_ON_READ)
