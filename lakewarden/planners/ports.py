@@ -15,12 +15,17 @@ from lakewarden.planners.settings import Settings
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileEntry:
-    """One entry of a listing: its name within the folder, its size in bytes, when it was last written."""
+    """One entry of a listing: its name within the folder, its size in bytes, when it was last written.
+
+    `version` is what the store calls this content (an ETag); empty where it does not say. Folders have no time of
+    their own in object stores: theirs is the epoch.
+    """
 
     name: str
     size: int
     modified: datetime
     is_folder: bool = False
+    version: str = ""
 
 
 class Storage(Protocol):

@@ -11,7 +11,8 @@ from lakewarden.planners.model.errors import PermanentError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _LOCAL = ("file", "local")
-_ONE_STORE = {"s3a": "s3", "s3n": "s3"}
+_ONE_STORE = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
+_CONTAINER_AT_ACCOUNT = ("abfss",)
 _FORBIDDEN = {"*": "a wildcard", "?": "a query or wildcard", "[": "a wildcard", "#": "a fragment", "\0": "a NUL"}
 
 
@@ -30,10 +31,15 @@ def canonical_location(text: str) -> str:
     found = _SCHEME.fullmatch(text)
     if found is None:
         return _local(text)
-    scheme, rest = found[1].lower(), found[2]
+    scheme, rest = canonical_scheme(found[1]), found[2]
     if scheme in _LOCAL:
         return _local(unquote(_without_empty_host(rest, text)))
-    return _remote(_ONE_STORE.get(scheme, scheme), rest, text)
+    return _remote(scheme, rest, text)
+
+
+def canonical_scheme(scheme: str) -> str:
+    """Return the one name of a scheme that has several: `s3a` and `s3n` are `s3`."""
+    return _ONE_STORE.get(scheme.lower(), scheme.lower())
 
 
 def _without_empty_host(rest: str, text: str) -> str:
@@ -56,7 +62,7 @@ def _remote(scheme: str, rest: str, text: str) -> str:
     host, _, path = rest[2:].partition("/")
     if not host:
         raise PermanentError(f"{text!r} names no bucket or host")
-    if "@" in host:
+    if "@" in host and scheme not in _CONTAINER_AT_ACCOUNT:
         raise PermanentError(f"the address of a table on {host.rpartition('@')[2]!r} holds credentials")
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:

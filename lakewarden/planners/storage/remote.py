@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakewarden.planners.model.errors import TemporaryError
@@ -13,18 +14,24 @@ from lakewarden.planners.ports import FileEntry
 from lakewarden.planners.storage.content import EPOCH, moment, within
 
 _WRITTEN_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime", "created")
+_VERSION_KEYS = ("ETag", "etag")
 
 
 class FsspecStorage:
     """Object stores and network file systems, through fsspec's driver of their scheme.
 
-    Stores have no folder times, so a stamp is a digest of one listing: names, sizes and times. It misses nothing
-    that a listing shows. A store does not know empty folders: one without entries counts as missing.
+    Stores have no folder times, so a stamp is a digest of one listing: names, sizes, times and versions. It misses
+    nothing that a listing shows. A store does not know empty folders: one without entries counts as missing, also
+    where an empty object marks it.
     """
 
-    def __init__(self, open_driver: Callable[[], Any]) -> None:
-        """`open_driver` is called when the storage is first asked, again and again until it has not raised."""
+    def __init__(self, open_driver: Callable[[], Any], *, timeout: timedelta | None = None) -> None:
+        """`open_driver` is called when the storage is first asked, again and again until it has not raised.
+
+        A request is given up after `timeout`, whatever the driver tries meanwhile; drivers that block know none.
+        """
         self._open_driver = open_driver
+        self._timeout = timeout
         self._opening = threading.Lock()
         self._opened: Any = None
 
@@ -32,7 +39,7 @@ class FsspecStorage:
         """Return a digest of the folder's listing: one request."""
         digest = hashlib.blake2b(digest_size=12)
         for entry in sorted(self.listing(location), key=lambda e: e.name):
-            digest.update(f"{entry.name}\0{entry.size}\0{entry.modified.timestamp()}\n".encode())
+            digest.update(f"{entry.name}\0{entry.size}\0{entry.modified.timestamp()}\0{entry.version}\n".encode())
         return digest.hexdigest()
 
     def changed_at(self, location: str) -> datetime | None:
@@ -40,9 +47,9 @@ class FsspecStorage:
         return None
 
     def listing(self, location: str) -> Sequence[FileEntry]:
-        """Return the folder's entries."""
+        """Return the folder's entries: all pages of the listing, or an error."""
         driver = self._driver()
-        found = self._asked(location, lambda: driver.ls(location, detail=True))
+        found = self._asked(location, lambda: driver.ls(location, detail=True, **self._patience(driver)))
         folder = driver._strip_protocol(location).rstrip("/")  # noqa: SLF001 - fsspec offers it to callers
         entries = [self._entry(one) for one in found if one["name"].rstrip("/") != folder]
         if not entries:
@@ -52,8 +59,24 @@ class FsspecStorage:
     def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
         """Return the file's content."""
         driver = self._driver()
-        content: bytes = self._asked(location, lambda: driver.cat_file(location, start=0, end=limit + 1))
-        return within(limit, content, location)
+        patience = self._patience(driver)
+
+        def content() -> bytes:
+            try:
+                return bytes(driver.cat_file(location, start=0, end=limit + 1, **patience))
+            except OSError as error:
+                # Of an empty file S3 has no first byte to give: the range "is not satisfiable".
+                if error.errno == errno.EINVAL and driver.info(location, **patience)["size"] == 0:
+                    return b""
+                raise
+
+        return within(limit, self._asked(location, content), location)
+
+    def _patience(self, driver: Any) -> dict[str, float]:
+        """Return the argument that tells fsspec's asynchronous drivers how long a request may take, in seconds."""
+        if self._timeout is None or not getattr(driver, "async_impl", False):
+            return {}
+        return {"timeout": self._timeout.total_seconds()}
 
     def _driver(self) -> Any:
         with self._opening:
@@ -69,6 +92,7 @@ class FsspecStorage:
             size=int(one.get("size") or 0),
             modified=_written_at(written),
             is_folder=one["type"] == "directory",
+            version=str(next((one[key] for key in _VERSION_KEYS if one.get(key)), "")),
         )
 
     @staticmethod
@@ -78,6 +102,8 @@ class FsspecStorage:
             return ask()
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileNotFoundError(location) from error
+        except TimeoutError as error:
+            raise TemporaryError(f"{location} cannot be read: its store has not answered in time") from error
         except Exception as error:
             raise TemporaryError(f"{location} cannot be read: {type(error).__name__}: {error}") from error
 

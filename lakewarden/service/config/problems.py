@@ -73,7 +73,8 @@ def _sentence(found: dict[str, Any], model: type[BaseModel]) -> str:
             return f"{found['input']!r} does not have the form {found['ctx']['pattern']}"
         case _:
             message = str(found["msg"])
-            return f"{message[0].lower()}{message[1:]}, not {found['input']!r}"
+            said = f"{message[0].lower()}{message[1:]}"
+            return said if isinstance(found["input"], Mapping) else f"{said}, not {found['input']!r}"
 
 
 def _suggestion(path: Sequence[str | int], model: type[BaseModel]) -> str:

@@ -11,6 +11,7 @@ from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Scheduling
 from lakewarden.planners.settings import Duration, Settings
+from lakewarden.planners.storage.settings import StoreSetting, StoreSettings
 from lakewarden.service.config.trigger import TriggerSetting
 from lakewarden.service.config.window import WindowSettings
 
@@ -176,6 +177,9 @@ class Configuration(Settings):
     permits: PermitSettings = PermitSettings()
     """How long runs wait for leave to change a table."""
 
+    storage: tuple[StoreSetting, ...] = ()
+    """How stores are reached, each by its prefix; without an entry, by what the environment says."""
+
     spark: dict[str, SparkProfile] = Field(default_factory=lambda: {"default": SparkProfile()})
     """Pools of session workers, by name."""
 
@@ -184,3 +188,12 @@ class Configuration(Settings):
 
     tables: tuple[TableSettings, ...] = ()
     """The tables."""
+
+    @field_validator("storage")
+    @classmethod
+    def _each_prefix_once(cls, value: tuple[StoreSettings, ...]) -> tuple[StoreSettings, ...]:
+        prefixes = [store.prefix for store in value]
+        twice = next((prefix for prefix in prefixes if prefixes.count(prefix) > 1), None)
+        if twice is not None:
+            raise ValueError(f"the prefix {twice} stands here more than once")
+        return value

@@ -1,0 +1,266 @@
+"""The settings of one store, by the scheme of its prefix. Spark and the reader without Spark obey the same ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.settings import Duration, Settings
+from lakewarden.planners.storage.locations import canonical_location, canonical_scheme
+
+
+class Secret(Settings):
+    """Where a secret is: it never stands in the configuration itself. It is read anew with every new connection."""
+
+    env: str | None = None
+    """The environment variable that holds it."""
+
+    file: Path | None = None
+    """The file that holds it, as a mounted Kubernetes Secret does. White space around it does not count."""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Secret:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("a secret is {env: NAME} or {file: PATH}, one of the two")
+        return self
+
+    def value(self) -> str:
+        """Return the secret. Raises PermanentError, naming the place, where there is none."""
+        if self.env is not None:
+            found = os.environ.get(self.env, "")
+            where = f"the environment variable {self.env} is not set"
+        else:
+            where = f"the file {self.file} cannot be read"
+            try:
+                found = Path(self.file or "").read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError):
+                found = ""
+        if not found:
+            raise PermanentError(f"a secret is missing: {where}, or it is empty")
+        return found
+
+
+def _a_reference(value: Any) -> Any:
+    """Refuse a secret that was written down, without repeating it."""
+    if isinstance(value, Secret | Mapping):
+        return value
+    raise ValueError("a secret does not stand in the configuration: say {env: NAME} or {file: PATH} instead")
+
+
+SecretSetting = Annotated[Secret, BeforeValidator(_a_reference)]
+
+
+class StoreSettings(Settings):
+    """What holds for every kind of store."""
+
+    scheme: ClassVar[str]
+
+    prefix: str
+    """The locations it is for: `s3://bucket`, or `s3://` for every bucket that has no setting of its own."""
+
+    timeout: Duration = Field(default="20s", validate_default=True)
+    """A request without Spark (a listing with all its pages, a file) that is not answered by then has failed."""
+
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Further options of the fsspec driver (none by default)."""
+
+    hadoop: dict[str, str] = Field(default_factory=dict)
+    """Further Hadoop properties, with their whole names (none by default)."""
+
+    @field_validator("prefix")
+    @classmethod
+    def _a_whole_store(cls, value: str) -> str:
+        scheme, _, rest = value.partition("://")
+        if not rest.strip("/"):
+            return f"{canonical_scheme(scheme)}://"
+        try:
+            prefix = canonical_location(value)
+        except PermanentError as wrong:
+            raise ValueError(str(wrong)) from wrong
+        if "/" in prefix.partition("://")[2]:
+            raise ValueError("Hadoop knows settings of a whole bucket only: end the prefix after it")
+        return prefix
+
+    @property
+    def host(self) -> str:
+        """The bucket, container or name node; empty for all of them."""
+        return self.prefix.partition("://")[2]
+
+    def covers(self, location: str) -> bool:
+        """Whether a canonical location is below the prefix."""
+        return location == self.prefix or location.startswith(self.prefix if not self.host else f"{self.prefix}/")
+
+    def driver_options(self) -> dict[str, Any]:
+        """Return the options of the fsspec driver. Raises PermanentError where a secret is missing."""
+        return {}
+
+    def hadoop_properties(self) -> dict[str, str]:
+        """Return the Hadoop properties, secrets included. Raises PermanentError where a secret is missing."""
+        return {}
+
+
+class S3Store(StoreSettings):
+    """Amazon S3, and whatever speaks its language."""
+
+    scheme: ClassVar[str] = "s3"
+
+    endpoint: str | None = Field(default=None, pattern=r"^https?://[^/@\s]+/?$")
+    """Where an S3-compatible store listens, as in `http://minio:9000`; by default Amazon."""
+
+    region: str | None = None
+    """The region; by default what the environment says."""
+
+    path_style: bool = False
+    """Whether the bucket is named in the path and not in the host name, as most S3-compatible stores need it."""
+
+    anonymous: bool = False
+    """Whether requests are not signed: for public buckets, which can only be observed."""
+
+    access_key: SecretSetting | None = None
+    """The access key. Without one, the environment's own chain is asked: variables, web identity, instance profile."""
+
+    secret_key: SecretSetting | None = None
+    """The secret key that belongs to the access key."""
+
+    @model_validator(mode="after")
+    def _one_kind_of_credentials(self) -> S3Store:
+        if (self.access_key is None) != (self.secret_key is None):
+            raise ValueError("access_key and secret_key belong together: give both or none")
+        if self.anonymous and self.access_key is not None:
+            raise ValueError("anonymous and access_key contradict each other: remove one")
+        return self
+
+    def driver_options(self) -> dict[str, Any]:
+        """Return the options of s3fs."""
+        seconds = self.timeout.total_seconds()
+        config: dict[str, Any] = {"connect_timeout": seconds / 4, "read_timeout": seconds / 2}
+        config["retries"] = {"mode": "standard", "total_max_attempts": 3}
+        if self.path_style:
+            config["s3"] = {"addressing_style": "path"}
+        options: dict[str, Any] = {"anon": self.anonymous, "config_kwargs": config}
+        if self.endpoint is not None:
+            options["endpoint_url"] = self.endpoint
+        if self.region is not None:
+            options["client_kwargs"] = {"region_name": self.region}
+        if self.access_key is not None and self.secret_key is not None:
+            options |= {"key": self.access_key.value(), "secret": self.secret_key.value()}
+        return options
+
+    def hadoop_properties(self) -> dict[str, str]:
+        """Return the properties of S3A. Source: Hadoop 3.3.4, `org.apache.hadoop.fs.s3a.Constants`."""
+        found = {"path.style.access": str(self.path_style).lower(), "aws.credentials.provider": _AS_BOTO_DOES}
+        if self.endpoint is not None:
+            found["endpoint"] = self.endpoint.rstrip("/")
+            found["connection.ssl.enabled"] = str(urlsplit(self.endpoint).scheme == "https").lower()
+        if self.region is not None:
+            found["endpoint.region"] = self.region
+        if self.anonymous:
+            found["aws.credentials.provider"] = f"{_S3A}.AnonymousAWSCredentialsProvider"
+        if self.access_key is not None and self.secret_key is not None:
+            found["aws.credentials.provider"] = f"{_S3A}.SimpleAWSCredentialsProvider"
+            found |= {"access.key": self.access_key.value(), "secret.key": self.secret_key.value()}
+        start = f"fs.s3a.bucket.{self.host}" if self.host else "fs.s3a"
+        return {f"{start}.{key}": value for key, value in found.items()}
+
+
+_S3A = "org.apache.hadoop.fs.s3a"
+_AS_BOTO_DOES = "com.amazonaws.auth.DefaultAWSCredentialsProviderChain"
+"""Unlike S3A's own default it knows web identities, as pods on Kubernetes have them."""
+
+
+class GcsStore(StoreSettings):
+    """Google Cloud Storage. Hadoop has one account for all buckets."""
+
+    scheme: ClassVar[str] = "gs"
+
+    key_file: Path | None = None
+    """The key of a service account, as JSON. Without one, the environment's default credentials are used."""
+
+    def driver_options(self) -> dict[str, Any]:
+        """Return the options of gcsfs."""
+        return {} if self.key_file is None else {"token": str(self.key_file)}
+
+    def hadoop_properties(self) -> dict[str, str]:
+        """Return the properties of the GCS connector, version 2."""
+        implementation = {"fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem"}
+        if self.key_file is None:
+            return implementation
+        return implementation | {
+            "fs.gs.auth.type": "SERVICE_ACCOUNT_JSON_KEYFILE",
+            "fs.gs.auth.service.account.json.keyfile": str(self.key_file),
+        }
+
+
+class AzureStore(StoreSettings):
+    """Azure Data Lake Storage, as in `abfss://container@account.dfs.core.windows.net`."""
+
+    scheme: ClassVar[str] = "abfss"
+
+    account_key: SecretSetting | None = None
+    """The storage account's key. Without one, the environment's default credentials are used."""
+
+    @property
+    def account(self) -> str:
+        """The storage account, with its domain; empty for all of them."""
+        return self.host.rpartition("@")[2]
+
+    def driver_options(self) -> dict[str, Any]:
+        """Return the options of adlfs."""
+        options: dict[str, Any] = {"account_name": self.account.partition(".")[0]} if self.account else {}
+        return options | ({"anon": False} if self.account_key is None else {"account_key": self.account_key.value()})
+
+    def hadoop_properties(self) -> dict[str, str]:
+        """Return the properties of ABFS."""
+        if self.account_key is None:
+            return {}
+        end = f".{self.account}" if self.account else ""
+        return {f"fs.azure.account.key{end}": self.account_key.value()}
+
+
+class HdfsStore(StoreSettings):
+    """HDFS. Its name nodes and their security are told of by the Hadoop configuration of the machine."""
+
+    scheme: ClassVar[str] = "hdfs"
+
+
+_KINDS = (S3Store, GcsStore, AzureStore, HdfsStore)
+
+
+def _scheme_of(value: Any) -> str | None:
+    prefix = value.get("prefix") if isinstance(value, Mapping) else getattr(value, "prefix", None)
+    if not isinstance(prefix, str) or "://" not in prefix:
+        return None
+    scheme = canonical_scheme(prefix.partition("://")[0])
+    return scheme if any(kind.scheme == scheme for kind in _KINDS) else None
+
+
+StoreSetting = Annotated[
+    Annotated[S3Store, Tag("s3")]
+    | Annotated[GcsStore, Tag("gs")]
+    | Annotated[AzureStore, Tag("abfss")]
+    | Annotated[HdfsStore, Tag("hdfs")],
+    Discriminator(
+        _scheme_of,
+        custom_error_type="unknown_store",
+        custom_error_message="It needs a prefix that begins with s3://, gs://, abfss:// or hdfs://",
+    ),
+]
+
+
+def setting_of(location: str, stores: Iterable[StoreSettings]) -> StoreSettings | None:
+    """Return the setting with the longest prefix of a canonical location; where none is given, its scheme's default.
+
+    None for local locations, and for schemes that have no settings.
+    """
+    fitting = [store for store in stores if store.covers(location)]
+    if fitting:
+        return max(fitting, key=lambda store: len(store.prefix))
+    scheme = location.partition("://")[0]
+    kind = next((kind for kind in _KINDS if kind.scheme == scheme and "://" in location), None)
+    return None if kind is None else kind(prefix=f"{scheme}://")
