@@ -51,7 +51,7 @@ class Assignment:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What a run is going to do: sizes in file groups, bytes, files and partitions.
+    """What a run is going to do: sizes in file groups, bytes, files, partitions and (archived) instants.
 
     `instant` is its plan on the timeline; None for a service that puts none there (Hudi's archive), whose ending the
     timeline cannot tell: it is asked for again when it is due. What a deleting service would delete is held against
@@ -64,6 +64,7 @@ class Plan:
     files_to_delete: int | None = None
     partitions_to_delete: int | None = None
     files_in_table: int | None = None
+    instants: int | None = None
 
     @property
     def on_timeline(self) -> str:
@@ -151,8 +152,10 @@ Outcome = Succeeded | NothingToDo | Yielded | Failed
 class Steps(Protocol):
     """The three steps of one run, in this order, each after its permit."""
 
-    def plan(self) -> Plan | None:
-        """Put a plan on the timeline, or take up the assigned one. None: there is nothing to do."""
+    def plan(self) -> Plan | NothingToDo | None:
+        """Put a plan on the timeline, or take up the assigned one. None: there is nothing to do; a program that knows
+        more about why says so.
+        """
         ...
 
     def execute(self, plan: Plan) -> None:
