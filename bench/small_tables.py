@@ -75,17 +75,24 @@ def small_tables() -> Iterator[SmallTables]:
 def main() -> None:
     """Write the original table with the demo's writer."""
     from lakewarden.executors.demo import orders  # noqa: PLC0415 - imports pyspark
-    from lakewarden.executors.demo.hudi_writer import HudiWriter, start_spark, writer_options  # noqa: PLC0415
-    from lakewarden.executors.demo.record import RecordWriter  # noqa: PLC0415
+    from lakewarden.executors.demo.hudi_batches import BatchCommitter  # noqa: PLC0415
+    from lakewarden.executors.demo.hudi_options import (  # noqa: PLC0415
+        TableType,
+        Workload,
+        beside_lakewarden,
+        table_options,
+    )
+    from lakewarden.executors.demo.hudi_writer import start_spark  # noqa: PLC0415
 
     path, zookeeper = Path(sys.argv[1]), sys.argv[2]
-    options = dict(writer_options(table="small", zookeeper=zookeeper, hook_url="http://127.0.0.1:9/"))
-    options["hoodie.write.commit.callback.on"] = "false"
-    record = RecordWriter(path.with_suffix(".record"))
-    writer = HudiWriter(start_spark(), path=path, options=options, record=record)
+    options = {
+        **table_options("small", kind=TableType.MOR, workload=Workload.REGIONS),
+        **beside_lakewarden(table="small", zookeeper=zookeeper, hook_url="http://127.0.0.1:9/"),
+        "hoodie.write.commit.callback.on": "false",
+    }
+    writer = BatchCommitter(start_spark(), path=path, options=options)
     for number, rows in zip(range(1, COMMITS + 1), orders.batches(seed=0), strict=False):
-        if not writer.commit(number, rows):
-            sys.exit(f"commit {number} failed, see {record}")
+        writer.commit(number, rows)
 
 
 if __name__ == "__main__":

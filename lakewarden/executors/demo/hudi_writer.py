@@ -1,138 +1,61 @@
-"""A live Hudi writer: upserts and deletes into a merge-on-read table, with the options of a production writer.
+"""A live Hudi writer: upserts and deletes, with the options of a production writer.
 
-    python -m lakewarden.executors.demo.hudi_writer --path DIRECTORY --zookeeper HOST:PORT --hook-url URL --record FILE
+    python -m lakewarden.executors.demo.hudi_writer --path DIRECTORY --options FILE --record FILE
 
 It ends after `--seconds` from its first commit, on SIGTERM, or when whoever started it is gone: always between two
-commits. Failed commits are recorded, and the next batch is tried.
+commits. Failed commits are recorded, and the same rows are tried again. Started again on the same record, it goes on
+where it was.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from types import FrameType
+from typing import assert_never
 
 from pyspark import SparkConf, SparkContext
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import BooleanType, IntegerType, StringType, StructField, StructType
+from pyspark.sql import SparkSession
 
 from lakewarden.executors.demo import orders
-from lakewarden.executors.demo.record import RecordWriter, Row
+from lakewarden.executors.demo.hudi_batches import BatchCommitter, Committer, StreamingCommitter
+from lakewarden.executors.demo.hudi_options import TableType, Workload, table_options
+from lakewarden.executors.demo.patience import Patience
+from lakewarden.executors.demo.record import RecordWriter, Row, read_record
 from lakewarden.executors.worker import bundles, java
 
-_SCHEMA = StructType(
-    [
-        StructField("order_id", StringType(), nullable=False),
-        StructField("region", StringType(), nullable=False),
-        StructField("version", IntegerType(), nullable=False),
-        StructField("_hoodie_is_deleted", BooleanType(), nullable=False),
-    ]
-)
 
-
-def writer_options(*, table: str, zookeeper: str, hook_url: str) -> Mapping[str, str]:
-    """Return what a production writer sets beside Lakewarden: a lock, LAZY, the callback, and no services of its own.
-
-    Both sides of a table name the same lock with the same keys; the callback is a hint that may fail but must not
-    hold the writer up. https://hudi.apache.org/docs/concurrency_control and /docs/configurations
-    """
-    lock = "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"
-    return {
-        "hoodie.table.name": table,
-        "hoodie.table.ordering.fields": "version",
-        "hoodie.table.timeline.timezone": "UTC",
-        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-        "hoodie.datasource.write.recordkey.field": "order_id",
-        "hoodie.datasource.write.partitionpath.field": "region",
-        "hoodie.datasource.write.operation": "upsert",
-        # batches are small: no statistics of columns, no server for markers and listings
-        "hoodie.metadata.enable": "true",
-        "hoodie.metadata.index.column.stats.enable": "false",
-        "hoodie.metadata.index.partition.stats.enable": "false",
-        "hoodie.embed.timeline.server": "false",
-        "hoodie.write.markers.type": "DIRECT",
-        # a bucket index: upserts find their file group without reading, and small ones go to log files
-        "hoodie.index.type": "BUCKET",
-        "hoodie.index.bucket.engine": "SIMPLE",
-        "hoodie.bucket.index.num.buckets": "1",
-        # the lock that Lakewarden names, too
-        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
-        "hoodie.clean.failed.writes.policy": "LAZY",
-        "hoodie.write.lock.provider": lock,
-        "hoodie.write.lock.zookeeper.url": zookeeper,
-        "hoodie.write.lock.zookeeper.base_path": "/hudi",
-        "hoodie.write.lock.zookeeper.lock_key": table,
-        # Lakewarden hears of every commit
-        "hoodie.write.commit.callback.on": "true",
-        "hoodie.write.commit.callback.http.url": hook_url,
-        "hoodie.write.commit.callback.http.timeout.seconds": "2",
-        # table services are Lakewarden's
-        "hoodie.compact.inline": "false",
-        "hoodie.compact.schedule.inline": "false",
-        "hoodie.clustering.inline": "false",
-        "hoodie.clean.automatic": "false",
-        "hoodie.archive.automatic": "false",
-    }
-
-
-class HudiWriter:
-    """Commits one batch after another and records what became of each."""
-
-    def __init__(self, spark: SparkSession, *, path: Path, options: Mapping[str, str], record: RecordWriter) -> None:
-        self._spark = spark
-        self._path = path
-        self._options = options
-        self._record = record
-
-    def commit(self, number: int, rows: tuple[Row, ...]) -> bool:
-        """Commit one batch; returns whether it was acknowledged."""
-        frame = self._frame(rows)
-        self._record.begun(number, rows)
-        try:
-            frame.write.format("hudi").options(**self._options).mode("append").save(f"file://{self._path}")
-        except Exception as error:  # noqa: BLE001 - the edge of the writer's loop: recorded, and counted as its failure
-            self._record.failed(number, str(error)[:2000])
-            return False
-        self._record.acknowledged(number)
-        return True
-
-    def _frame(self, rows: tuple[Row, ...]) -> DataFrame:
-        values = [(row.key, row.partition, row.value, row.deleted) for row in rows]
-        return self._spark.createDataFrame(values, _SCHEMA).coalesce(1)
-
-
-class Patience:
-    """Whether to go on: until the time is up, SIGTERM, or the death of the parent process."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._deadline: float | None = None
-        self._asked = False
-        self._parent = os.getppid()
-        signal.signal(signal.SIGTERM, self._ask)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for whoever started us
-
-    def start_counting(self) -> None:
-        """Count the seconds from now, unless they are being counted already."""
-        self._deadline = self._deadline or time.monotonic() + self._seconds
-
-    def goes_on(self) -> bool:
-        """Whether another batch may begin."""
-        in_time = self._deadline is None or time.monotonic() < self._deadline
-        return in_time and not self._asked and os.getppid() == self._parent
-
-    def sleep_until(self, moment: float) -> None:
-        """Sleep until the monotonic `moment`, or until there is a reason to end."""
-        while self.goes_on() and (left := moment - time.monotonic()) > 0:
-            time.sleep(min(left, 0.1))
-
-    def _ask(self, _signal: int, _frame: FrameType | None) -> None:
-        self._asked = True
+def write_on(
+    committer: Committer, stream: Iterator[tuple[Row, ...]], record: Path, patience: Patience, *, every: float
+) -> None:
+    """Commit one batch of the stream after another, at most one every `every` seconds, and record every attempt."""
+    before = read_record(record)
+    done = len(before.acknowledged())
+    attempt = len(before.batches)
+    writer = RecordWriter(record)
+    for batch, rows in enumerate(islice(stream, done, None), start=done + 1):
+        acknowledged = False
+        while not acknowledged:
+            if not patience.goes_on():
+                return
+            attempt += 1
+            earliest_next = time.monotonic() + every
+            writer.begun(attempt, rows)
+            try:
+                committer.commit(batch, rows)
+            except Exception as error:  # noqa: BLE001 - the edge of the writer's loop: recorded, counted, tried again
+                writer.failed(attempt, str(error)[:2000])
+            else:
+                writer.acknowledged(attempt)
+                patience.start_counting()
+                acknowledged = True
+            patience.sleep_until(earliest_next)
 
 
 def start_spark() -> SparkSession:
@@ -161,30 +84,47 @@ def start_spark() -> SparkSession:
     return SparkSession(context)
 
 
-def main() -> int:
-    """Write until told to stop; returns 0 however many commits failed: the record says."""
+def _stream(workload: Workload, seed: int) -> Iterator[tuple[Row, ...]]:
+    match workload:
+        case Workload.REGIONS:
+            return orders.batches(seed)
+        case Workload.DAYS:
+            return orders.days(seed)
+        case _:
+            assert_never(workload)
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--path", type=Path, required=True, help="where the table is, or is to be made")
     parser.add_argument("--table", default="orders", help="its name")
-    parser.add_argument("--zookeeper", required=True, metavar="HOST:PORT", help="the lock's address")
-    parser.add_argument("--hook-url", required=True, help="where commits are announced")
+    parser.add_argument("--table-type", type=TableType, default=TableType.MOR, help="its type, mor or cow")
+    parser.add_argument("--workload", type=Workload, default=Workload.REGIONS, help="what is written, regions or days")
+    parser.add_argument(
+        "--options", type=Path, required=True, help="what a writer beside Lakewarden must set: a JSON object"
+    )
     parser.add_argument("--record", type=Path, required=True, help="where every batch and its ending is recorded")
-    parser.add_argument("--seconds", type=float, default=90, help="how long, from the first commit")
+    parser.add_argument("--seconds", type=float, help="how long, from the first commit; for ever by default")
     parser.add_argument("--every", type=float, default=2, metavar="SECONDS", help="the least time between two commits")
     parser.add_argument("--seed", type=int, default=0, help="which stream of batches")
-    asked = parser.parse_args()
+    parser.add_argument("--streaming", type=Path, metavar="DIRECTORY", help="write by a streaming query, kept there")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Write until told to stop; returns 0 however many commits failed: the record says."""
+    asked = _arguments()
     patience = Patience(asked.seconds)
     spark = start_spark()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # pyspark has put its own handler there
-    options = writer_options(table=asked.table, zookeeper=asked.zookeeper, hook_url=asked.hook_url)
-    writer = HudiWriter(spark, path=asked.path, options=options, record=RecordWriter(asked.record))
-    for number, rows in enumerate(orders.batches(asked.seed), start=1):
-        if not patience.goes_on():
-            break
-        earliest_next = time.monotonic() + asked.every
-        if writer.commit(number, rows):
-            patience.start_counting()
-        patience.sleep_until(earliest_next)
+    options = {
+        **table_options(asked.table, kind=asked.table_type, workload=asked.workload),
+        **json.loads(asked.options.read_text(encoding="utf-8")),
+    }
+    committer: Committer = BatchCommitter(spark, path=asked.path, options=options)
+    if asked.streaming is not None:
+        committer = StreamingCommitter(spark, path=asked.path, options=options, directory=asked.streaming)
+    write_on(committer, _stream(asked.workload, asked.seed), asked.record, patience, every=asked.every)
     spark.stop()
     return 0
 

@@ -6,6 +6,7 @@ import http
 import http.client
 import json
 import sys
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,12 @@ _GRACE = timedelta(seconds=20)
 _ANSWER_SECONDS = 10
 _MOST_RUNS = 1000
 
+SERVICES: Mapping[str, Any] = {
+    "compaction": {"trigger": {"num_commits": 3}},
+    "clean": {"trigger": {"num_commits": 3}, "options": {"commits_retained": 4}},
+}
+"""What the demo shows."""
+
 
 class RefusedError(Exception):
     """The daemon answered, and said no."""
@@ -31,11 +38,13 @@ class RefusedError(Exception):
 class Daemon:
     """`lakewarden serve` with one table and one worker; its configuration and its data are in `directory`."""
 
-    def __init__(self, directory: Path, *, table: Path, zookeeper: str) -> None:
+    def __init__(self, directory: Path, *, table: Path, zookeeper: str, services: Mapping[str, Any]) -> None:
+        """Start it. `services` are the policies of the table, as the configuration writes them."""
         directory.mkdir(parents=True, exist_ok=True)
         self._api, self._management = free_port(), free_port()
-        config = directory / "demo.yaml"
-        config.write_text(yaml.safe_dump(self._settings(table, zookeeper), sort_keys=False), encoding="utf-8")
+        config = directory / "lakewarden.yaml"
+        settings = self._settings(table, zookeeper, services)
+        config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
         command = [sys.executable, "-m", "lakewarden.service.cli", "serve", "--config", str(config)]
         self.process = Child("daemon", command, log=directory / "daemon.log")
 
@@ -80,7 +89,7 @@ class Daemon:
         """End it with its worker and the worker's JVM, and return when they are gone."""
         self.process.end(grace=_GRACE)
 
-    def _settings(self, table: Path, zookeeper: str) -> dict[str, Any]:
+    def _settings(self, table: Path, zookeeper: str, services: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a user would write for this table; the hooks drive it, the cadence is the safety net."""
         light_jvm = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
         lock = {"provider": "zookeeper", "url": zookeeper, "base_path": "/hudi", "lock_key": TABLE}
@@ -97,10 +106,7 @@ class Daemon:
                     "mode": "act",
                     "poll": "10s",
                     "options": {"lock": lock},
-                    "services": {
-                        "compaction": {"trigger": {"num_commits": 3}},
-                        "clean": {"trigger": {"num_commits": 3}, "options": {"commits_retained": 4}},
-                    },
+                    "services": dict(services),
                 }
             ],
         }

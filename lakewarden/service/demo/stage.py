@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+from lakewarden.executors.demo.hudi_options import beside_lakewarden
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.service.demo.daemon import TABLE, Daemon
 from lakewarden.service.demo.process import Child
@@ -40,29 +44,34 @@ class Stage:
         self._playing.append(zookeeper.process)
         return zookeeper
 
-    def start_daemon(self, zookeeper: ZooKeeper) -> Daemon:
-        """Start the daemon, before there is a table."""
-        daemon = Daemon(self._directory / "daemon", table=self.table, zookeeper=zookeeper.address)
+    def start_daemon(self, zookeeper: ZooKeeper, *, services: Mapping[str, Any]) -> Daemon:
+        """Start the daemon, before there is a table. `services` are the policies that the table will have."""
+        directory = self._directory / "daemon"
+        daemon = Daemon(directory, table=self.table, zookeeper=zookeeper.address, services=services)
         self._ends.callback(daemon.stop)
         self._playing.append(daemon.process)
         return daemon
 
-    def start_writer(self, *, zookeeper: ZooKeeper, daemon: Daemon, seconds: int) -> Child:
-        """Start the writer, which makes the table and ends by itself."""
+    def start_writer(self, *, zookeeper: ZooKeeper, daemon: Daemon, arguments: Sequence[str] = ()) -> Child:
+        """Start the writer, which makes the table, with arguments of its own."""
+        options = self._directory / "writer-options.json"
+        asked = beside_lakewarden(table=TABLE, zookeeper=zookeeper.address, hook_url=daemon.hook_url)
+        options.write_text(json.dumps(dict(asked), indent=2), encoding="utf-8")
         return self._start(
             "writer",
             "lakewarden.executors.demo.hudi_writer",
             *("--path", str(self.table), "--table", TABLE, "--record", str(self.record)),
-            *("--zookeeper", zookeeper.address, "--hook-url", daemon.hook_url, "--seconds", str(seconds)),
+            *("--options", str(options), *arguments),
             grace=_WRITER_GRACE,
         )
 
-    def start_reader(self) -> Child:
-        """Start the reader; there must be a table."""
+    def start_reader(self, *, pause_seconds: float = 0.2) -> Child:
+        """Start the reader, which breathes between two queries; there must be a table."""
         return self._start(
             "reader",
             "lakewarden.service.demo.reader",
             *("--path", str(self.table), "--record", str(self.record), "--queries", str(self.queries)),
+            *("--pause", str(pause_seconds)),
             grace=_READER_GRACE,
         )
 

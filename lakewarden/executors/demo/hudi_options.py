@@ -1,0 +1,83 @@
+"""The `hoodie.*` options of the demo's writers: those about their table, and those that Lakewarden asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import assert_never
+
+
+class TableType(StrEnum):
+    """`hoodie.datasource.write.table.type`, as the command line calls it."""
+
+    MOR = "mor"
+    COW = "cow"
+
+
+class Workload(StrEnum):
+    """What is written: three regions for ever, or days that pass."""
+
+    REGIONS = "regions"
+    DAYS = "days"
+
+
+def table_options(name: str, *, kind: TableType, workload: Workload) -> Mapping[str, str]:
+    """Return what a writer sets about the table itself. Batches are small: no statistics of columns, no server for
+    markers and listings.
+    """
+    kinds = {TableType.MOR: "MERGE_ON_READ", TableType.COW: "COPY_ON_WRITE"}
+    return {
+        "hoodie.table.name": name,
+        "hoodie.table.ordering.fields": "version",
+        "hoodie.table.timeline.timezone": "UTC",
+        "hoodie.datasource.write.table.type": kinds[kind],
+        "hoodie.datasource.write.recordkey.field": "order_id",
+        "hoodie.datasource.write.partitionpath.field": "region",
+        "hoodie.datasource.write.operation": "upsert",
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.column.stats.enable": "false",
+        "hoodie.metadata.index.partition.stats.enable": "false",
+        "hoodie.embed.timeline.server": "false",
+        "hoodie.write.markers.type": "DIRECT",
+        **_index(workload),
+    }
+
+
+def beside_lakewarden(*, table: str, zookeeper: str, hook_url: str) -> Mapping[str, str]:
+    """Return what a production writer sets beside Lakewarden: a lock, LAZY, the callback, and no services of its own.
+
+    Both sides of a table name the same lock with the same keys; the callback is a hint that may fail but must not
+    hold the writer up. https://hudi.apache.org/docs/concurrency_control and /docs/configurations
+    """
+    return {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.clean.failed.writes.policy": "LAZY",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
+        "hoodie.write.lock.zookeeper.url": zookeeper,
+        "hoodie.write.lock.zookeeper.base_path": "/hudi",
+        "hoodie.write.lock.zookeeper.lock_key": table,
+        "hoodie.write.commit.callback.on": "true",
+        "hoodie.write.commit.callback.http.url": hook_url,
+        "hoodie.write.commit.callback.http.timeout.seconds": "2",
+        "hoodie.compact.inline": "false",
+        "hoodie.compact.schedule.inline": "false",
+        "hoodie.clustering.inline": "false",
+        "hoodie.clean.automatic": "false",
+        "hoodie.archive.automatic": "false",
+    }
+
+
+def _index(workload: Workload) -> Mapping[str, str]:
+    match workload:
+        case Workload.REGIONS:
+            # upserts find their file group without reading, and small ones go to log files
+            return {
+                "hoodie.index.type": "BUCKET",
+                "hoodie.index.bucket.engine": "SIMPLE",
+                "hoodie.bucket.index.num.buckets": "1",
+            }
+        case Workload.DAYS:
+            # every batch leaves small files of its own, which is what clustering is there for
+            return {"hoodie.index.type": "SIMPLE", "hoodie.parquet.small.file.limit": "0"}
+        case _:
+            assert_never(workload)
