@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.service.hooks.hudi import MalformedHookError, location_of
+
+CALLBACKS = Path(__file__).parents[2] / "fixtures" / "hudi" / "callbacks"
 
 
 @pytest.mark.parametrize(
@@ -24,6 +27,12 @@ from lakewarden.service.hooks.hudi import MalformedHookError, location_of
 def test_a_table_is_known_by_its_one_spelling(base_path: str, location: str) -> None:
     """Writers spell addresses as their file system does; tables are registered under one spelling."""
     assert location_of(json.dumps({"basePath": base_path}).encode()) == location
+
+
+@pytest.mark.parametrize("release", ["0.15.0", "1.1.1", "1.2.0"])
+def test_what_real_writers_have_sent_names_their_table(release: str) -> None:
+    """Bodies as they came from a writer of each release; only the folder's name was changed."""
+    assert location_of((CALLBACKS / f"{release}.json").read_bytes()) == "/data/lake/orders"
 
 
 def test_fields_of_later_versions_are_passed_over() -> None:
