@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, Protocol
 
 from lakewarden.planners.model.instant import Instant, Service
@@ -75,6 +76,34 @@ class Observation:
         return token == self.token and (self.keep_until is None or now < self.keep_until)
 
 
+class WriterEngine(StrEnum):
+    """What writes to a table; `streamer` is Hudi Streamer."""
+
+    SPARK = "spark"
+    FLINK = "flink"
+    STREAMER = "streamer"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriterOption:
+    """An option that a table's writer must set beside Lakewarden, and why, in a few words.
+
+    Neighbours with the same reason belong together. A key with leading dashes is a flag of the command line.
+    """
+
+    key: str
+    value: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contradiction:
+    """Settings of a table that cannot hold together: the key to change, below the table, and why."""
+
+    key: str
+    reason: str
+
+
 class TableFormat(Protocol):
     """One lakehouse format: metadata in, TableView out. No JVM, no commits, no deletes.
 
@@ -95,6 +124,20 @@ class TableFormat(Protocol):
     @property
     def services(self) -> Mapping[Service, type[Settings]]:
         """Return the supported services, each with the type of its policy's options."""
+        ...
+
+    def contradictions(self, table: Table) -> Sequence[Contradiction]:
+        """Return what cannot be right of a table's settings, taken together. Pure."""
+        ...
+
+    def writer_options(
+        self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None
+    ) -> Sequence[WriterOption]:
+        """Return exactly what a writer of the table must set beside Lakewarden.
+
+        Pure. Commits are announced at `hook_url`; `worst_hold` is the longest time for which we were seen to hold
+        the table's lock. Raises PermanentError where the table's settings leave open how writers are kept apart.
+        """
         ...
 
     def token(self, table: Table, storage: Storage) -> str:

@@ -23,7 +23,7 @@ from lakewarden.planners.model.instant import Deed, Instant, PlanSize, RunId, Se
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Backlog, Hindrance, TableIdentity, TableView, WriterActivity
-from lakewarden.planners.ports import FileEntry, Observation, Storage
+from lakewarden.planners.ports import Contradiction, FileEntry, Observation, Storage, WriterEngine, WriterOption
 from lakewarden.planners.settings import Settings
 
 _TICK = timedelta(seconds=2)
@@ -84,6 +84,22 @@ class FakeFormat:
     def services(self) -> Mapping[Service, type[Settings]]:
         """Return compaction and clean, with the types of their options."""
         return {Service.COMPACTION: FakeCompactionOptions, Service.CLEAN: FakeCleanOptions}
+
+    def contradictions(self, table: Table) -> Sequence[Contradiction]:
+        """Return nothing: any options of a fake table go together."""
+        return ()
+
+    def writer_options(
+        self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None
+    ) -> Sequence[WriterOption]:
+        """Return where a fake writer would announce its commits, and the services it leaves to Lakewarden."""
+        if isinstance(table.options, FakeTableOptions) and not table.options.locked:
+            raise PermanentError(f"table {table.id} names no lock: set options: {{locked: true}}")
+        services = [
+            WriterOption(key=f"fake.{service}", value="false", why=f"{service} is Lakewarden's")
+            for service in table.policies
+        ]
+        return (WriterOption(key="fake.hook", value=hook_url, why="Lakewarden hears of each commit"), *services)
 
     def token(self, table: Table, storage: Storage) -> str:
         """Return the stamps of the table's folder and of its timeline."""

@@ -11,12 +11,14 @@ from lakewarden.planners.formats.hudi.endangered import endangered_writes
 from lakewarden.planners.formats.hudi.heartbeats import last_beats
 from lakewarden.planners.formats.hudi.hindrances import hindrances, warnings
 from lakewarden.planners.formats.hudi.identity import table_identity
+from lakewarden.planners.formats.hudi.locks import misplaced
 from lakewarden.planners.formats.hudi.memo import Reading
 from lakewarden.planners.formats.hudi.names import collapse
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.service_options import CleanOptions, CompactionOptions
 from lakewarden.planners.formats.hudi.table_properties import HOME, TIMELINE, TableProperties, read_table_properties
 from lakewarden.planners.formats.hudi.timeline import Known, cleaned_up_to, know, timeline_of
+from lakewarden.planners.formats.hudi.writer_options import writer_options
 from lakewarden.planners.formats.hudi.writers import writer_activity
 from lakewarden.planners.formats.hudi.zone import ZoneFinding, find_zone, witnesses
 from lakewarden.planners.model.errors import PermanentError
@@ -24,7 +26,7 @@ from lakewarden.planners.model.instant import Deed, Instant, Service, State
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import FileEntry, Observation, Storage
+from lakewarden.planners.ports import Contradiction, FileEntry, Observation, Storage, WriterEngine, WriterOption
 from lakewarden.planners.settings import Settings
 
 _TICK = timedelta(seconds=2)
@@ -49,6 +51,18 @@ class HudiFormat:
     def services(self) -> Mapping[Service, type[Settings]]:
         """Return compaction and clean, with the types of their options."""
         return {Service.COMPACTION: CompactionOptions, Service.CLEAN: CleanOptions}
+
+    def contradictions(self, table: Table) -> Sequence[Contradiction]:
+        """Return a lock provider that cannot work where the table is."""
+        lock = table.options.lock if isinstance(table.options, HudiTableOptions) else None
+        reason = None if lock is None else misplaced(lock, table.location)
+        return () if reason is None else (Contradiction(key="options.lock.provider", reason=reason),)
+
+    def writer_options(
+        self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None
+    ) -> Sequence[WriterOption]:
+        """Return the lock, multi-writer mode, the commit callback, and the services that are Lakewarden's."""
+        return writer_options(table, engine=engine, hook_url=hook_url, worst_hold=worst_hold)
 
     def token(self, table: Table, storage: Storage) -> str:
         """Return the stamps of `.hoodie` (layout 1's timeline, and the properties) and of layout 2's timeline."""

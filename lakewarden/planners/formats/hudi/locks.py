@@ -70,27 +70,30 @@ def lock_keys(lock: Lock) -> dict[str, str]:
             assert_never(lock)
 
 
+def patience(lock: Lock, *, worst_hold: timedelta | None = None) -> timedelta:
+    """Return how long a client tries for the lock: at least five times the longest it was seen to be held."""
+    least = LEAST_FILESYSTEM_PATIENCE if isinstance(lock, FilesystemLock) else LEAST_PATIENCE
+    return max(least, 5 * (worst_hold or timedelta(0)))
+
+
 def wait_keys(lock: Lock, *, worst_hold: timedelta | None = None) -> dict[str, str]:
-    """Return how long a client tries for the lock: at least five times the longest it was seen to be held.
+    """Return the keys that make a client try for as long as `patience` says.
 
     `LockManager` tries `client.num_retries` times more, half a second apart. A try of ZooKeeper, storage or DynamoDB
     waits for `wait_time_ms` itself; one of Hive or of the filesystem lock answers at once.
     """
-    patience = max(LEAST_PATIENCE, 5 * (worst_hold or timedelta(0)))
     match lock:
         case ZookeeperLock() | StorageLock() | DynamoDbLock():
-            retries = math.ceil(patience / _TRY)
-        case HiveLock():
-            retries = math.ceil(patience / _BETWEEN_TRIES)
-        case FilesystemLock():
-            retries = math.ceil(max(patience, LEAST_FILESYSTEM_PATIENCE) / _BETWEEN_TRIES)
+            a_try = _TRY
+        case HiveLock() | FilesystemLock():
+            a_try = _BETWEEN_TRIES
         case _:
             assert_never(lock)
     return {
         "hoodie.write.lock.wait_time_ms": _milliseconds(_TRY),
         "hoodie.write.lock.wait_time_ms_between_retry": _milliseconds(_BETWEEN_TRIES),
         "hoodie.write.lock.client.wait_time_ms_between_retry": _milliseconds(_BETWEEN_TRIES),
-        "hoodie.write.lock.client.num_retries": str(retries),
+        "hoodie.write.lock.client.num_retries": str(math.ceil(patience(lock, worst_hold=worst_hold) / a_try)),
     }
 
 

@@ -1,0 +1,132 @@
+"""What a writer of a Hudi table is told to set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import pytest
+
+from lakewarden.executors.programs.hudi.config import client_settings
+from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Policy, Scheduling, Table, TableId
+from lakewarden.planners.ports import WriterEngine
+from lakewarden.planners.triggers import NumCommits
+
+HOOK = "http://lakewarden:8080/v1/hooks/hudi"
+LOCKED = HudiTableOptions.model_validate(
+    {"lock": {"provider": "zookeeper", "url": "zk:2181", "base_path": "/hudi", "lock_key": "orders"}}
+)
+EVERY = tuple(Service)
+
+
+def _table(*services: Service, schedule: Scheduling = Scheduling.DAEMON, options: HudiTableOptions = LOCKED) -> Table:
+    policies = {service: Policy(trigger=NumCommits(at_least=5), schedule=schedule) for service in services}
+    return Table(id=TableId("orders"), format="hudi", location="/data/orders", options=options, policies=policies)
+
+
+def _set(
+    table: Table, engine: WriterEngine = WriterEngine.SPARK, worst_hold: timedelta | None = None
+) -> Mapping[str, str]:
+    found = HUDI.writer_options(table, engine=engine, hook_url=HOOK, worst_hold=worst_hold)
+    assert len({option.key for option in found}) == len(found)
+    assert all(option.why for option in found)
+    return {option.key: option.value for option in found}
+
+
+@pytest.mark.parametrize("engine", WriterEngine)
+def test_writers_and_our_own_client_name_the_same_lock(engine: WriterEngine) -> None:
+    """Two sides that spell a lock differently hold two locks: every key of the lock is equal on both."""
+    ours = client_settings({"hoodie.table.version": "9"}, options=LOCKED, service={})
+    theirs = _set(_table(*EVERY), engine)
+
+    lock = {key: value for key, value in ours.items() if key.startswith("hoodie.write.lock.")}
+    assert lock
+    assert {key: value for key, value in theirs.items() if key.startswith("hoodie.write.lock.")} == lock
+    assert theirs["hoodie.write.concurrency.mode"] == ours["hoodie.write.concurrency.mode"]
+
+
+@pytest.mark.parametrize("engine", WriterEngine)
+def test_failed_writes_are_left_to_heartbeats_under_the_names_of_old_and_new_releases(engine: WriterEngine) -> None:
+    """An EAGER writer would roll back whoever else is writing; before Hudi 1.0 the policy had another name."""
+    found = _set(_table(), engine)
+
+    assert found["hoodie.clean.failed.writes.policy"] == found["hoodie.cleaner.policy.failed.writes"] == "LAZY"
+
+
+def test_the_callback_never_holds_a_writer_up_for_long() -> None:
+    """Hudi's own timeout is thirty seconds, and the writer waits for it with every commit."""
+    found = _set(_table())
+
+    assert found["hoodie.write.commit.callback.on"] == "true"
+    assert found["hoodie.write.commit.callback.http.url"] == HOOK
+    assert found["hoodie.write.commit.callback.http.timeout.seconds"] == "2"
+
+
+@pytest.mark.parametrize("engine", WriterEngine)
+def test_services_with_a_policy_are_off_in_the_writer(engine: WriterEngine) -> None:
+    """Nothing that Lakewarden does is done, or planned, by the writer as well."""
+    bare, full = _set(_table(), engine), _set(_table(*EVERY), engine)
+
+    switches = {key: value for key, value in full.items() if key not in bare}
+    no_switch = {"--disable-compaction": "", "hoodie.datasource.write.streaming.disable.compaction": "true"}
+    assert {key for key, value in switches.items() if value != "false"} <= set(no_switch)
+    assert {"hoodie.compact.inline", "hoodie.clean.automatic", "hoodie.archive.automatic"} <= set(switches)
+
+
+def test_each_engine_is_told_its_own_switches() -> None:
+    """Flink, Structured Streaming and Hudi Streamer compact in the background by switches of their own."""
+    spark, flink, streamer = (_set(_table(*EVERY), engine) for engine in WriterEngine)
+
+    assert spark["hoodie.datasource.compaction.async.enable"] == "false"
+    assert spark["hoodie.datasource.write.streaming.disable.compaction"] == "true"
+    assert {key: value for key, value in flink.items() if not key.startswith("hoodie.")} == {
+        "compaction.async.enabled": "false",
+        "compaction.schedule.enabled": "false",
+        "clustering.async.enabled": "false",
+        "clustering.schedule.enabled": "false",
+        "clean.async.enabled": "false",
+    }
+    assert streamer["--disable-compaction"] == ""
+
+
+@pytest.mark.parametrize("schedule", [Scheduling.WRITER, Scheduling.BOTH])
+def test_where_writers_plan_they_plan_and_do_not_execute(schedule: Scheduling) -> None:
+    """Planning is inline, or the coordinator's in Flink; execution stays off everywhere."""
+    table = _table(Service.COMPACTION, Service.CLUSTERING, schedule=schedule)
+    spark, flink = _set(table), _set(table, WriterEngine.FLINK)
+
+    for service in ("compact", "clustering"):
+        assert (spark[f"hoodie.{service}.inline"], spark[f"hoodie.{service}.schedule.inline"]) == ("false", "true")
+        assert (flink[f"hoodie.{service}.inline"], flink[f"hoodie.{service}.schedule.inline"]) == ("false", "false")
+    for service in ("compaction", "clustering"):
+        assert (flink[f"{service}.async.enabled"], flink[f"{service}.schedule.enabled"]) == ("false", "true")
+
+
+def test_services_without_a_policy_are_left_to_the_writer() -> None:
+    """A service that is off in the writer and not Lakewarden's would be nobody's."""
+    assert not any(key.startswith(("hoodie.archive", "hoodie.compact")) for key in _set(_table(Service.CLEAN)))
+
+
+def test_the_lock_is_tried_for_longer_where_it_was_held_for_long() -> None:
+    """Five times ten minutes, in tries of one minute."""
+    found = _set(_table(), worst_hold=timedelta(minutes=10))
+
+    assert found["hoodie.write.lock.client.num_retries"] == "50"
+
+
+def test_without_a_lock_there_is_nothing_safe_to_print() -> None:
+    """Half of the options would look like all of them."""
+    with pytest.raises(PermanentError, match=r"options\.lock"):
+        _set(_table(options=HudiTableOptions()))
+
+
+def test_a_writer_that_never_runs_beside_us_needs_no_lock() -> None:
+    """It still announces its commits and leaves the services off."""
+    found = _set(_table(Service.CLEAN, options=HudiTableOptions(writers="none")))
+
+    assert not any("lock" in key for key in found)
+    assert found["hoodie.clean.automatic"] == "false"
