@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -32,6 +32,7 @@ from lakewarden.executors.supervision import Backoff, Watch
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId
+from lakewarden.planners.storage.settings import StoreSettings
 
 log = structlog.get_logger(__name__)
 
@@ -66,9 +67,20 @@ class WorkerPool:
     the rest follows from the closed channel.
     """
 
-    def __init__(self, profile: SparkProfile, *, directory: Path, clock: Clock | None = None) -> None:
-        """Keep the workers' working directory and logs in `directory`, which is made when it does not exist."""
+    def __init__(
+        self,
+        profile: SparkProfile,
+        *,
+        directory: Path,
+        storage: Sequence[StoreSettings] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        """Keep the workers' working directory and logs in `directory`, which is made when it does not exist.
+
+        `storage` are the settings of every store that a table of the pool may be on.
+        """
         self._profile = profile
+        self._storage = storage
         self._directory = directory
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
@@ -171,7 +183,8 @@ class WorkerPool:
             self._workers.append(worker)
         if self._closing.is_set():  # closed between the last look and now
             self._end(worker, "the pool was closed")
-        self._send(worker, Begin(profile=self._profile.model_dump(mode="json")))
+        storage = [store.model_dump(mode="json") for store in self._storage]
+        self._send(worker, Begin(profile=self._profile.model_dump(mode="json"), storage=storage))
         return worker
 
     def _listen(self, worker: _Worker) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,9 +38,13 @@ from lakewarden.planners.model.instant import RunId
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Begin:
-    """The first frame: the profile the worker is to obey, as JSON."""
+    """The first frame, as JSON: the profile the worker is to obey, and how it reaches the stores of its tables.
+
+    Secrets are no part of it: the worker looks for them where the settings say.
+    """
 
     profile: Mapping[str, Any]
+    storage: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,7 +28,8 @@ from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
-from lakewarden.planners.storage import storage_for
+from lakewarden.planners.storage import Storages
+from lakewarden.planners.storage.settings import StoreSettings, setting_of
 from lakewarden.service.config.loading import load
 from lakewarden.service.config.settings import PermitSettings
 from lakewarden.service.daemon import Daemon
@@ -70,6 +71,7 @@ def compose(
     listener: Listener,
     drain: timedelta,
     formats: Mapping[str, TableFormat] = FORMATS,
+    storages: Storages | None = None,
     limits: Limits | None = None,
     dice: random.Random | None = None,
 ) -> ControlRoom:
@@ -80,7 +82,7 @@ def compose(
     registered = {table.id: table for table in tables}
     dice = dice or random.Random()  # noqa: S311 - jitter, not secrets
     inbox = Inbox()
-    watch = Watch(formats=formats, storage_for=storage_for, clock=clock)
+    watch = Watch(formats=formats, storage_for=(storages or Storages()).of, clock=clock)
     standings = Standings(store=store, clock=clock, dice=dice)
     requests = Requests(
         store=store, standings=standings, clock=clock, listener=listener, new_id=lambda: RunId(uuid.uuid4().hex[:16])
@@ -143,7 +145,8 @@ def serve(config_file: Path) -> int:
         metrics = Metrics({service for table in config.tables for service in table.policies})
         room = compose(
             tables=config.tables,
-            pools=_pools(settings.spark, config.tables, folder.path),
+            pools=_pools(settings.spark, config.tables, settings.storage, folder.path),
+            storages=Storages(settings.storage),
             store=store,
             clock=clock,
             listener=Listeners([metrics, Journal()]),
@@ -168,12 +171,19 @@ def serve(config_file: Path) -> int:
     return 0
 
 
-def _pools(profiles: Mapping[str, SparkProfile], tables: Sequence[Table], folder: Path) -> Mapping[str, Pool]:
+def _pools(
+    profiles: Mapping[str, SparkProfile], tables: Sequence[Table], stores: Sequence[StoreSettings], folder: Path
+) -> Mapping[str, Pool]:
     """Return a pool for each profile that a table acts through; the others would only hold memory."""
-    used = {table.spark for table in tables if table.mode is Mode.ACT and table.policies}
-    for name in used:
-        bundles.fetch(profiles[name].formats, say=lambda what: log.info("bundle", what=what))
-    return {name: WorkerPool(profiles[name], directory=folder / "workers" / name) for name in sorted(used)}
+    served = [table for table in tables if table.mode is Mode.ACT and table.policies]
+    pools = {}
+    for name in sorted({table.spark for table in served}):
+        found = [setting_of(table.location, stores) for table in served if table.spark == name]
+        storage = [store for number, store in enumerate(found) if store is not None and store not in found[:number]]
+        schemes = {store.scheme for store in storage}
+        bundles.fetch(profiles[name].formats, say=lambda what: log.info("bundle", what=what), stores=schemes)
+        pools[name] = WorkerPool(profiles[name], directory=folder / "workers" / name, storage=storage)
+    return pools
 
 
 def _limits(permits: PermitSettings) -> Limits:

@@ -1,4 +1,4 @@
-"""How the format jars of the Spark line come onto this machine: once, from Maven, into a cache."""
+"""How the jars that the Spark line needs besides its own come onto this machine: once, from Maven, into a cache."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ from lakewarden.executors.worker.trust import trust_options
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 
 
-def jars(formats: Iterable[str]) -> tuple[Path, ...]:
-    """Return the cached jars of `formats`, for the class path of a session.
+def jars(formats: Iterable[str], stores: Iterable[str] = ()) -> tuple[Path, ...]:
+    """Return the cached jars of formats and of stores (by their scheme), for the class path of a session.
 
     Raises PermanentError for a format without a bundle, and for a jar that was not fetched yet.
     """
-    found = tuple(_cache() / bundle.file_name for bundle in _bundles(formats))
+    found = tuple(_cache() / bundle.file_name for bundle in _bundles(formats, stores))
     for jar in found:
         if not jar.exists():
             raise PermanentError(f"{jar} is not there: `./dev setup` and `lakewarden serve` fetch it")
     return found
 
 
-def fetch(formats: Iterable[str], say: Callable[[str], None] = print) -> tuple[Path, ...]:
-    """Bring the jars of `formats` into the cache where they are missing, and return them all.
+def fetch(
+    formats: Iterable[str], say: Callable[[str], None] = print, *, stores: Iterable[str] = ()
+) -> tuple[Path, ...]:
+    """Bring the jars of formats and stores into the cache where they are missing, and return them all.
 
     Safe beside other processes doing the same. `say` hears a line for each jar that is fetched. Raises
     TemporaryError where no repository answers, PermanentError where what came is not what was asked for.
     """
-    return tuple(bring(bundle, say) for bundle in _bundles(formats))
+    return tuple(bring(bundle, say) for bundle in _bundles(formats, stores))
 
 
 def bring(bundle: Bundle, say: Callable[[str], None] = print) -> Path:
@@ -64,12 +66,15 @@ def _cache() -> Path:
     return Path(root) / "jars"
 
 
-def _bundles(formats: Iterable[str]) -> Iterator[Bundle]:
+def _bundles(formats: Iterable[str], stores: Iterable[str]) -> Iterator[Bundle]:
+    """Yield what is needed. A store that the line knows nothing of may be one that Spark's own jars can reach."""
     for name in formats:
         if name not in LINE.bundles:
             known = ", ".join(sorted(LINE.bundles))
             raise PermanentError(f"there is no bundle of the format {name!r} for Spark {LINE.spark}, only of: {known}")
         yield LINE.bundles[name]
+    for scheme in stores:
+        yield from LINE.stores.get(scheme, ())
 
 
 def _complete(jar: Path, bundle: Bundle) -> bool:
@@ -120,6 +125,7 @@ def _complaint(told: str) -> str:
 
 if __name__ == "__main__":
     try:
-        fetch(sys.argv[1:] or LINE.bundles)
+        named = sys.argv[1:] or list(LINE.bundles)
+        fetch([name for name in named if name not in LINE.stores], stores=LINE.stores.keys() & named)
     except (TemporaryError, PermanentError) as trouble:
         sys.exit(str(trouble))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,12 +24,15 @@ class Bundle:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SparkLine:
-    """One Spark version with its Scala, Java's major version, and the bundle of each format."""
+    """One Spark version with its Scala, Java's major version, the bundle of each format, and what Spark's own jars
+    lack for a kind of store, by the scheme of its locations.
+    """
 
     spark: str
     scala: str
     java: int
     bundles: Mapping[str, Bundle]
+    stores: Mapping[str, tuple[Bundle, ...]] = field(default_factory=dict)
 
 
 SPARK_LINES: Mapping[str, SparkLine] = {
@@ -44,6 +47,24 @@ SPARK_LINES: Mapping[str, SparkLine] = {
                 version="1.2.0",
                 sha256="cc79fba00822f3a6c3a860df99375c2e3d4a034d037dbf4213a4966a706a7676",
                 size=80_667_825,
+            ),
+        },
+        stores={
+            "s3": (  # of the Hadoop that PySpark brings, with the SDK it was built with
+                Bundle(
+                    group="org.apache.hadoop",
+                    artifact="hadoop-aws",
+                    version="3.3.4",
+                    sha256="53f9ae03c681a30a50aa17524bd9790ab596b28481858e54efd989a826ed3a4a",
+                    size=962_685,
+                ),
+                Bundle(
+                    group="com.amazonaws",
+                    artifact="aws-java-sdk-bundle",
+                    version="1.12.262",
+                    sha256="873fe7cf495126619997bec21c44de5d992544aea7e632fdc77adb1a0915bae5",
+                    size=280_645_251,
+                ),
             ),
         },
     ),

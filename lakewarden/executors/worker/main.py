@@ -14,10 +14,12 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from typing import NoReturn, assert_never
 
 import psutil
 import structlog
+from pydantic import TypeAdapter
 
 from lakewarden.executors.contract import Asked, Assignment, Ended, Started
 from lakewarden.executors.profile import SparkProfile
@@ -27,17 +29,21 @@ from lakewarden.executors.worker.runs import Run
 from lakewarden.executors.worker.session import Session
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.storage import Storages
+from lakewarden.planners.storage.settings import StoreSetting, StoreSettings
 
 log = structlog.get_logger(__name__)
+
+_STORAGE: TypeAdapter[tuple[StoreSetting, ...]] = TypeAdapter(tuple[StoreSetting, ...])
 
 
 class Worker:
     """One worker, from its first frame to its end."""
 
-    def __init__(self, channel: Channel, profile: SparkProfile) -> None:
+    def __init__(self, channel: Channel, profile: SparkProfile, storage: Sequence[StoreSettings]) -> None:
         self._channel = channel
         self._profile = profile
-        self._storages = Storages()
+        self._storage = storage
+        self._storages = Storages(storage)
         self._session: Session | None = None
         self._waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
         self._runs: dict[RunId, Run] = {}
@@ -69,7 +75,7 @@ class Worker:
     def _live(self) -> None:
         """Bring the session up, then prove again and again that the JVM answers. Without it there is no worker."""
         try:
-            self._session = session = Session(self._profile)
+            self._session = session = Session(self._profile, self._storage)
             for slot in range(1, self._profile.slots + 1):
                 threading.Thread(target=self._serve, args=(session,), name=f"slot-{slot}", daemon=True).start()
             jvm = psutil.Process(session.jvm_pid)
@@ -132,7 +138,8 @@ def main(descriptor: int) -> NoReturn:
     begin = next(frames, None)
     if not isinstance(begin, Begin):
         end("the daemon did not begin with a profile")
-    worker = Worker(channel, SparkProfile.model_validate(begin.profile))
+    storage = _STORAGE.validate_python(begin.storage)
+    worker = Worker(channel, SparkProfile.model_validate(begin.profile), storage)
     worker.start()
     for frame in frames:
         worker.hear(frame)

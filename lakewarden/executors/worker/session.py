@@ -6,29 +6,38 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import structlog
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker import bundles, java
+from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId
+from lakewarden.planners.storage.settings import StoreSettings
+
+log = structlog.get_logger(__name__)
 
 
 class Session:
     """One JVM, one SparkContext, and a SparkSession of its own for every run."""
 
-    def __init__(self, profile: SparkProfile) -> None:
-        """Start the JVM and the session. In the main thread pyspark would take SIGINT over: call it in another."""
-        jars = bundles.jars(profile.formats)
+    def __init__(self, profile: SparkProfile, storage: Sequence[StoreSettings] = ()) -> None:
+        """Start the JVM and the session, which reaches the stores of `storage`.
+
+        In the main thread pyspark would take SIGINT over: call it in another.
+        """
+        jars = bundles.jars(profile.formats, {store.scheme for store in storage})
         os.environ["JAVA_HOME"] = str(java.java_home())
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         self._bundles = ", ".join(jar.stem for jar in jars)
         context = SparkContext(conf=_conf(profile, jars))
         context.setLogLevel("WARN")
+        _tell_hadoop(context, storage)
         self._root = SparkSession(context)
 
     @property
@@ -69,6 +78,22 @@ class Session:
     @property
     def _jvm(self) -> Any:
         return self._root.sparkContext._jvm  # noqa: SLF001 - pyspark's own door to py4j
+
+
+def _tell_hadoop(context: SparkContext, storage: Sequence[StoreSettings]) -> None:
+    """Give Hadoop the properties of the stores: in the JVM, since Spark's own configuration is on its command line.
+
+    A store whose secret is missing is left out: its tables are in trouble already, where the daemon looks at them.
+    """
+    hadoop = context._jsc.hadoopConfiguration()  # noqa: SLF001 - pyspark's own door to py4j
+    for store in storage:
+        try:
+            properties = store.hadoop_properties()
+        except PermanentError as missing:
+            log.warning("a store cannot be reached", prefix=store.prefix, reason=str(missing))
+            continue
+        for key, value in (properties | store.hadoop).items():
+            hadoop.set(key, value)
 
 
 def _conf(profile: SparkProfile, jars: tuple[Path, ...]) -> SparkConf:

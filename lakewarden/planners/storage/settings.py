@@ -166,7 +166,7 @@ class S3Store(StoreSettings):
             found["aws.credentials.provider"] = f"{_S3A}.SimpleAWSCredentialsProvider"
             found |= {"access.key": self.access_key.value(), "secret.key": self.secret_key.value()}
         start = f"fs.s3a.bucket.{self.host}" if self.host else "fs.s3a"
-        return {f"{start}.{key}": value for key, value in found.items()}
+        return {"fs.s3.impl": f"{_S3A}.S3AFileSystem"} | {f"{start}.{key}": value for key, value in found.items()}
 
 
 _S3A = "org.apache.hadoop.fs.s3a"
