@@ -183,7 +183,7 @@ class WorkerPool:
             self._workers.append(worker)
         if self._closing.is_set():  # closed between the last look and now
             self._end(worker, "the pool was closed")
-        storage = [store.model_dump(mode="json") for store in self._storage]
+        storage = tuple(store.model_dump(mode="json") for store in self._storage)
         self._send(worker, Begin(profile=self._profile.model_dump(mode="json"), storage=storage))
         return worker
 
