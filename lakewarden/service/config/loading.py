@@ -116,7 +116,7 @@ class _Assembly:
         if location is None or profile is None:
             return None
         defaults = self._settings.defaults
-        return Table(
+        made = Table(
             id=TableId(table.id),
             format=table.format,
             location=location,
@@ -128,6 +128,9 @@ class _Assembly:
             policies=policies,
             budget=_budget(table.budget or defaults.budget),
         )
+        for wrong in table_format.contradictions(made):
+            self._problem((*at, *wrong.key.split(".")), wrong.reason)
+        return made
 
     def _location(self, table: TableSettings, at: problems.Path) -> str | None:
         try:

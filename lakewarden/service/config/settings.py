@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from lakewarden.planners.settings import Duration, Settings
 from lakewarden.planners.storage.settings import StoreSetting, StoreSettings
 from lakewarden.service.config.trigger import TriggerSetting
 from lakewarden.service.config.window import WindowSettings
+
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what users may write, not what we listen on
 
 
 class DaemonSettings(Settings):
@@ -47,6 +50,16 @@ class ApiSettings(ListenSettings):
 
     port: int = Field(default=8080, ge=1, le=65535)
     """The TCP port of the REST API and of the commit hooks."""
+
+    public_url: str | None = Field(default=None, pattern=r"^https?://[^\s]+$")
+    """Where writers and people reach the API, as in `http://lakewarden.data.svc:8080`; by default the host and port.
+    `lakewarden writer-options` tells writers to announce their commits there."""
+
+    @property
+    def url(self) -> str:
+        """Return the API's address for others: a server that listens everywhere is known by its machine's name."""
+        host = socket.gethostname() if self.host in _EVERYWHERE else self.host
+        return (self.public_url or f"http://{f'[{host}]' if ':' in host else host}:{self.port}").rstrip("/")
 
 
 class ManagementSettings(ListenSettings):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from datetime import timedelta
 from pathlib import Path
 
@@ -45,6 +46,21 @@ def test_five_lines_connect_a_table(loaded: Config) -> None:
     assert table.options == HudiTableOptions(
         lock=ZookeeperLock(provider="zookeeper", url="zk1:2181", base_path="/hudi/locks", lock_key="orders")
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "url"),
+    [
+        ("", "http://127.0.0.1:8080"),
+        ("host: 10.0.0.7, port: 9000", "http://10.0.0.7:9000"),
+        ('host: "::1"', "http://[::1]:8080"),
+        ("host: 0.0.0.0", f"http://{socket.gethostname()}:8080"),
+        ("public_url: https://lakewarden.example/", "https://lakewarden.example"),
+    ],
+)
+def test_the_api_has_an_address_for_others(tmp_path: Path, written: str, url: str) -> None:
+    """Writers are told where to announce their commits: nobody can call an address that listens everywhere."""
+    assert _load(tmp_path, f"api: {{{written}}}").settings.api.url == url
 
 
 def test_services_without_a_trigger_have_hudis_own(loaded: Config) -> None:

@@ -93,6 +93,22 @@ def test_wrong_options_are_named_without_the_inner_names_of_unions(tmp_path: Pat
     assert found.startswith(f"tables[0].{problem}")
 
 
+@pytest.mark.parametrize(
+    ("path", "provider", "reason"),
+    [("/x", "storage", "conditional writes"), ("s3://lake/x", "filesystem", "creates files atomically")],
+)
+def test_a_lock_that_cannot_work_where_the_table_is_is_refused(
+    tmp_path: Path, path: str, provider: str, reason: str
+) -> None:
+    """The first commit would find it out, in the middle of the night."""
+    table = f"{{id: a, format: hudi, path: '{path}', options: {{lock: {{provider: {provider}}}}}}}"
+
+    (found,) = _problems(tmp_path, f"tables: [{table}]")
+
+    assert found.startswith(f"tables[0].options.lock.provider: {provider} needs")
+    assert reason in found
+
+
 def test_problems_of_every_kind_come_at_once(tmp_path: Path) -> None:
     """A typing error hides neither a contradiction nor a wrong option: one start shows all that is to be mended."""
     found = _problems(
