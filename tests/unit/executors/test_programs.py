@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from lakewarden.executors.contract import Step
 from lakewarden.executors.programs import PROGRAMS
-from lakewarden.executors.programs.hudi import config
+from lakewarden.executors.programs.hudi import compaction, config
 from lakewarden.executors.programs.hudi.clean import settings as clean_settings
 from lakewarden.executors.programs.hudi.errors import LockHeldError, meaning
 from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions, ZookeeperLock
 from lakewarden.planners.formats.hudi.service_options import CleanOptions, CleanPolicy, CompactionOptions
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
 from lakewarden.planners.registry import FORMATS
 
 PROPERTIES = {
@@ -101,7 +101,7 @@ def test_there_is_always_a_lock_that_holds_between_processes(options: HudiTableO
 
 def test_service_options_become_hudis_keys() -> None:
     """Each option reaches Hudi under its key; what is not set stays Hudi's default."""
-    assert config.for_compaction(CompactionOptions(target_io_mb=7))["hoodie.compaction.target.io"] == "7"
+    assert compaction.settings(CompactionOptions(target_io_mb=7))["hoodie.compaction.target.io"] == "7"
     clean = clean_settings(CleanOptions(policy=CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=2))
     assert clean["hoodie.clean.policy"] == "KEEP_LATEST_FILE_VERSIONS"
     assert clean["hoodie.clean.fileversions.retained"] == "2"
@@ -116,7 +116,7 @@ def test_service_options_become_hudis_keys() -> None:
             Step.EXECUTE,
             TemporaryError,
         ),
-        (["x.HoodieException: commit", "x.HoodieWriteConflictException: overlap"], Step.COMMIT, TemporaryError),
+        (["x.HoodieException: commit", "x.HoodieWriteConflictException: overlap"], Step.COMMIT, YieldError),
         (["x.HoodieLockException: Unable to acquire the lock. Current lock owner"], Step.COMMIT, LockHeldError),
         (["x.HoodieLockException: Unable to release the lock"], Step.COMMIT, UnknownError),
         (["x.TableNotFoundException: Hoodie table not found in path"], Step.PLAN, PermanentError),

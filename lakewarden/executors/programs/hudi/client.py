@@ -6,7 +6,7 @@ No catalog entry and no SQL extension is needed: the table's own `hoodie.propert
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -24,7 +24,8 @@ class HudiClient:
         """Open the table at `location`; `service` are the service's own `hoodie.*` options. Raises Py4JJavaError."""
         self._jvm = session._jvm  # noqa: SLF001 - pyspark's own door to py4j
         self.location = location
-        context = session.sparkContext._jsc  # noqa: SLF001
+        self._spark = session.sparkContext
+        context = self._spark._jsc  # noqa: SLF001
         hudi = self._jvm.org.apache.hudi
         storage = hudi.hadoop.fs.HadoopFSUtils.getStorageConf(context.hadoopConfiguration())
         self._meta = (
@@ -85,6 +86,32 @@ class HudiClient:
         finally:
             transactions.endStateChange(self.none())
 
+    def choose_partitions(self, partitions: Sequence[str]) -> None:
+        """Let a clustering be planned in these partitions and no others. A table without partitions (`""`) cannot be
+        named: there Hudi is kept from leaving it out because nothing has changed in it.
+        """
+        settings = self.java.getConfig()
+        settings.setValue("hoodie.table.services.incremental.enabled", "false")
+        settings.setValue("hoodie.clustering.plan.strategy.partition.selected", ",".join(partitions))
+
+    def take_back_clustering(self, instant: str) -> None:
+        """Roll back what was written for a clustering, if it was begun, and remove its plan. Nothing is done to one
+        that is completed, or gone.
+        """
+        self._bear_no_runs_name()
+        self.java.purgePendingClustering(instant)
+        self.withdraw(instant)
+
+    def take_back_log_compaction(self, instant: str) -> None:
+        """Roll back what was written for a log compaction, if it was begun, and remove its plan. Nothing is done to
+        one that is completed, or gone.
+        """
+        self._bear_no_runs_name()
+        inflight = self._meta.getInstantGenerator().getLogCompactionInflightInstant(instant)
+        if self._meta.reloadActiveTimeline().filterPendingLogCompactionTimeline().containsInstant(inflight):
+            self._table().rollbackInflightLogCompaction(inflight, self.java.getTransactionManager())
+        self.withdraw(instant)
+
     def partitions(self) -> list[str]:
         """Return the paths of all partitions below the table, `""` alone for a table without."""
         with self._listing() as listing:
@@ -116,6 +143,15 @@ class HudiClient:
             yield listing
         finally:
             listing.close()
+
+    def _bear_no_runs_name(self) -> None:
+        """Let the Spark jobs from here on not be cancelled with the run: they are its way back."""
+        self._spark.setLocalProperty("spark.jobGroup.id", None)
+
+    def _table(self) -> Any:
+        """Return Hudi's own view of the table, as it is now."""
+        spark_table = self._jvm.org.apache.hudi.table.HoodieSparkTable
+        return spark_table.create(self.java.getConfig(), self.java.getEngineContext())
 
     def _schema(self) -> str:
         """Return the table's schema as Avro JSON. Hudi 1.2 has it under another name than the versions before."""

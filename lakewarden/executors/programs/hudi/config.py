@@ -11,7 +11,6 @@ from datetime import timedelta
 
 from lakewarden.planners.formats.hudi.locks import lock_keys, wait_keys
 from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions
-from lakewarden.planners.formats.hudi.service_options import CompactionOptions
 
 _ONE_SERVICE_AND_NOTHING_ELSE = {
     "hoodie.compact.inline": "false",
@@ -60,9 +59,9 @@ _INDEXES = {
 # file lock beside the table (an in-process lock is void between workers).
 _OURS_ALONE = FilesystemLock(provider="filesystem")
 
-_HEARTBEAT = timedelta(seconds=5)
-_TOLERABLE_MISSES = 2
-EXECUTOR_DEAD_AFTER = _HEARTBEAT * (_TOLERABLE_MISSES + 1)
+EXECUTOR_BEATS_EVERY = timedelta(seconds=5)
+EXECUTOR_MAY_MISS = 2
+EXECUTOR_DEAD_AFTER = EXECUTOR_BEATS_EVERY * (EXECUTOR_MAY_MISS + 1)
 """How long the instant of a compaction of ours stays barred after its executor was killed. With Hudi's own default
 interval it would be two minutes."""
 
@@ -84,16 +83,6 @@ def client_settings(
         **_metadata_table(properties),
         "hoodie.write.table.version": properties["hoodie.table.version"],
         **service,
-    }
-
-
-def for_compaction(options: CompactionOptions) -> dict[str, str]:
-    """Return what a compaction sets: when to plan was decided before, so one delta commit is enough."""
-    return {
-        "hoodie.compact.inline.trigger.strategy": "NUM_COMMITS",
-        "hoodie.compact.inline.max.delta.commits": "1",
-        "hoodie.compaction.target.io": str(options.target_io_mb),
-        **heartbeat(_HEARTBEAT, _TOLERABLE_MISSES),
     }
 
 

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from lakewarden.executors.contract import Step
 from lakewarden.executors.programs.hudi import config
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
 
 log = structlog.get_logger(__name__)
 
@@ -24,9 +24,9 @@ _LOCK_DELAY = timedelta(seconds=30)
 _NOT_COMMITTED = (
     # Hudi raises these before it completes an instant, so they are believed even in the commit step.
     ("due to heartbeat by concurrent writer/job", config.EXECUTOR_DEAD_AFTER),
-    ("HoodieWriteConflictException", timedelta(seconds=30)),
     ("HoodieDeletePartitionPendingTableServiceException", timedelta(minutes=1)),
 )
+_MADE_WAY = ("HoodieWriteConflictException", timedelta(seconds=30))  # of us and a writer, it is us who give way
 _BEFORE_COMMIT = (
     ("HoodieLockException", timedelta(seconds=30)),
     ("No Compaction request available", timedelta(seconds=10)),  # somebody else completed it: look again
@@ -78,6 +78,8 @@ def meaning(causes: list[str], step: Step) -> LakewardenError:
     missing = _MISSING_DATA_FILE.search(everything)
     if missing is not None and step is not Step.COMMIT:
         return PermanentError(f"{missing[1]} is missing although a plan or the timeline names it: {message}")
+    if _MADE_WAY[0] in everything:
+        return YieldError(message, delay=_MADE_WAY[1])
     for text in _FOR_A_PERSON:
         if text in everything and step is not Step.COMMIT:
             return PermanentError(message)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Any, TypeVar
 
 from lakewarden.executors.contract import Assignment, Plan
 from lakewarden.planners.formats.hudi import HUDI, plans
 from lakewarden.planners.formats.hudi.names import Action, InstantFile, file_name
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
+from lakewarden.planners.formats.hudi.plans import DataFile
 from lakewarden.planners.formats.hudi.table_properties import read_table_properties
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Instant, State
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
+
+_P = TypeVar("_P")
+
+_T = TypeVar("_T")
 
 
 def look(assignment: Assignment, options: HudiTableOptions, storage: Storage, *, now: datetime) -> TableView:
@@ -26,8 +33,8 @@ def look(assignment: Assignment, options: HudiTableOptions, storage: Storage, *,
     return view
 
 
-def compaction_plan(instant: Instant) -> Plan:
-    """Return a pending compaction's plan as the daemon is told it."""
+def plan_of(instant: Instant) -> Plan:
+    """Return a pending rewrite's plan as the daemon is told it."""
     size = instant.plan
     return Plan(
         instant=instant.time,
@@ -36,12 +43,30 @@ def compaction_plan(instant: Instant) -> Plan:
     )
 
 
+def clustered_files(assignment: Assignment, instant: Instant, storage: Storage) -> frozenset[DataFile]:
+    """Return the files that a pending clustering rewrites. Raises TemporaryError if its plan is unreadable."""
+    plan = _requested(assignment, instant.time, Action(instant.action), storage, plans.clustering_plan)
+    return frozenset() if plan is None else plan.files
+
+
 def clean_plan(assignment: Assignment, instant: str, storage: Storage) -> Plan:
-    """Return a pending clean's plan with the number of files it deletes. Raises TemporaryError if it is unreadable."""
+    """Return a pending clean's plan with what it deletes. Raises TemporaryError if it is unreadable."""
+    plan = _requested(assignment, instant, Action.CLEAN, storage, plans.clean_plan)
+    return Plan(
+        instant=instant,
+        file_groups=plan.size.file_groups,
+        files_to_delete=len(plan.files),
+        partitions_to_delete=len(plan.partitions),
+    )
+
+
+def _requested(
+    assignment: Assignment, instant: str, action: Action, storage: Storage, what: Callable[[Mapping[str, Any]], _T]
+) -> _T:
+    """Return what `what` finds in the plan of an instant."""
     folder = read_table_properties(assignment.location, storage).timeline_folder
-    name = file_name(InstantFile(time=instant, action=Action.CLEAN, state=State.REQUESTED))
+    name = file_name(InstantFile(time=instant, action=action, state=State.REQUESTED))
     try:
-        plan = plans.clean_plan(decode(storage.read(f"{folder}/{name}")) or {})
+        return what(decode(storage.read(f"{folder}/{name}")) or {})
     except (FileNotFoundError, UnreadableError, *MALFORMED) as error:
         raise TemporaryError(f"{name} cannot be read: {error}") from error
-    return Plan(instant=instant, file_groups=plan.size.file_groups, files_to_delete=len(plan.files))

@@ -1,0 +1,97 @@
+"""Log compaction of a merge-on-read table: the log blocks of a file group become one, and its base file stays.
+
+Its plans are not durable. Hudi refuses to execute one that was begun before, or that a later compaction has made
+void, and until it is gone its file groups are not compacted. No heartbeat guards one either. So a plan that is not
+carried out at once is taken back at once, and what a killed run left behind is taken back by the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, Plan, Steps
+from lakewarden.executors.programs.hudi.errors import on_the_way_out
+from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.rewriting import Calls, RewriteSteps
+from lakewarden.planners.formats.hudi.service_options import LogCompactionOptions
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import PermanentError, YieldError
+from lakewarden.planners.model.instant import Instant, Service, State
+from lakewarden.planners.ports import Storage
+
+_CALLS = Calls(
+    service=Service.LOG_COMPACTION, schedule="LOG_COMPACT", execute="logCompact", commit="commitLogCompaction"
+)
+_SOON = timedelta(seconds=1)
+
+
+def settings(options: LogCompactionOptions) -> dict[str, str]:
+    """Return what a log compaction sets. Hudi plans none unless it is enabled."""
+    return {
+        "hoodie.log.compaction.enable": "true",
+        "hoodie.log.compaction.blocks.threshold": str(options.log_blocks_threshold),
+    }
+
+
+class LogCompaction:
+    """The log compaction program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the write client for one run. An abort takes the plan back, with what Hudi wrote for it."""
+        service = settings(LogCompactionOptions.model_validate(dict(assignment.service_options)))
+        with open_table(session, assignment, storage, service=service, clock=self._clock) as table:
+            steps = LogCompactionSteps(table)
+            try:
+                yield steps
+            except Exception:
+                steps.abort()
+                raise
+            finally:
+                steps.release()
+
+
+class LogCompactionSteps(RewriteSteps):
+    """The three steps, and the way back."""
+
+    def __init__(self, table: OpenTable) -> None:
+        super().__init__(table, _CALLS)
+        self._ours: str | None = None
+
+    def execute(self, plan: Plan) -> None:
+        """Write the new log files without committing them."""
+        self._ours = plan.on_timeline
+        super().execute(plan)
+
+    def abort(self) -> None:
+        """Take the plan back if it is ours, or was begun by us, and has not been completed."""
+        if self._ours is not None:
+            with on_the_way_out("take the plan back"):
+                self._table.client.take_back_log_compaction(self._ours)
+
+    def _pending(self, instant: str) -> Instant:
+        """Return the plan, if it can still be executed; what cannot is ours to take back, or a person's to see to."""
+        pending = super()._pending(instant)
+        if pending.author is not None:
+            self._ours = instant
+        if pending.state is State.INFLIGHT:
+            if pending.author is None:
+                raise PermanentError(
+                    f"log compaction {instant} was begun by somebody else, and nobody can tell whether it is still "
+                    "being executed: let it end, or roll it back"
+                )
+            raise YieldError(f"log compaction {instant} was begun by a run that is gone: taken back", delay=_SOON)
+        later = [i for i in self._table.view().timeline.instants if _voids(i, pending)]
+        if later and self._ours is not None:
+            raise YieldError(f"compaction {later[0].time} has made log compaction {instant} void", delay=_SOON)
+        return pending
+
+
+def _voids(other: Instant, plan: Instant) -> bool:
+    return other.stands_for is Service.COMPACTION and other.time > plan.time

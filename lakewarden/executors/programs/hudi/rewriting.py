@@ -1,0 +1,78 @@
+"""What compaction and log compaction share: Hudi schedules, executes and commits them in three calls of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakewarden.executors.contract import Plan, Step
+from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
+from lakewarden.executors.programs.hudi.look import plan_of
+from lakewarden.executors.programs.hudi.opened import OpenTable
+from lakewarden.planners.formats.hudi.plans import RUN_KEY
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import Instant, Service
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calls:
+    """The names of the three calls: the `TableServiceType`, and two methods of `SparkRDDWriteClient`."""
+
+    service: Service
+    schedule: str
+    execute: str
+    commit: str
+
+
+class RewriteSteps:
+    """The three steps: plan, write the new files without committing them, commit them."""
+
+    def __init__(self, table: OpenTable, calls: Calls) -> None:
+        self._table = table
+        self._calls = calls
+        self._written: Any = None
+        self._statuses: Any = None
+        self._file_groups = 0
+
+    def plan(self) -> Plan | None:
+        """Schedule a rewrite, or take up the pending one that was assigned."""
+        instant = self._table.assignment.instant or self._schedule()
+        return None if instant is None else plan_of(self._pending(instant))
+
+    def execute(self, plan: Plan) -> None:
+        """Write the new files without committing them.
+
+        From Hudi 1.1 on the call only prepares an RDD: counting it is what writes the files, and keeping it is what
+        makes the commit not write them again.
+        """
+        with translated(Step.EXECUTE):
+            self._written = getattr(self._table.client.java, self._calls.execute)(plan.on_timeline)
+            self._statuses = self._written.getWriteStatuses()
+            self._table.client.keep(self._statuses)
+            self._file_groups = int(self._statuses.count())
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Complete the instant."""
+        client = self._table.client
+        with translated(Step.COMMIT):
+            getattr(client.java, self._calls.commit)(plan.on_timeline, self._written, client.none())
+        return {"file_groups": self._file_groups}
+
+    def release(self) -> None:
+        """Free what the run holds in the JVM."""
+        if self._statuses is not None:
+            with on_the_way_out("free what was written"):
+                self._statuses.unpersist()
+
+    def _schedule(self) -> str | None:
+        with translated(Step.PLAN):
+            signature = {RUN_KEY: self._table.assignment.run}
+            return self._table.client.schedule(self._calls.schedule, extra_metadata=signature)
+
+    def _pending(self, instant: str) -> Instant:
+        """Return the plan as the timeline shows it. Raises TemporaryError if it is not pending there."""
+        for found in self._table.view().timeline.pending(self._calls.service):
+            if found.time == instant:
+                return found
+        raise TemporaryError(f"{self._calls.service} {instant} is not pending on the timeline")
