@@ -17,11 +17,12 @@ from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError
 from lakewarden.planners.formats.hudi.plans import DataFile, Plan
 from lakewarden.planners.formats.hudi.table_properties import read_table_properties
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
-from lakewarden.planners.model.instant import State
+from lakewarden.planners.model.instant import PlanSize, State
 from lakewarden.planners.ports import FileEntry, Storage
 
 _T = TypeVar("_T")
 _LARGEST_PLAN = 2**30
+_NO_SIZE = PlanSize(file_groups=None, bytes=None)
 _COMPACTIONS = (Action.COMPACTION, Action.LOGCOMPACTION)
 
 
@@ -77,6 +78,21 @@ def clean_overlaps(location: str, storage: Storage, *, instant: str) -> tuple[Ov
     timeline = _Timeline(folder=properties.timeline_folder, layout=properties.layout, storage=storage)
     instants = timeline.instants()
     return overlaps(timeline.clean(instants, instant), tuple(timeline.needs(instants)))
+
+
+def partitions_in_need(location: str, storage: Storage, partitions: Iterable[str]) -> Mapping[str, str]:
+    """Return those of the partitions that must not be deleted, each with the reason: a pending plan reads their
+    files, or a savepoint holds them. Raises as `clean_overlaps` does.
+    """
+    properties = read_table_properties(location, storage)
+    timeline = _Timeline(folder=properties.timeline_folder, layout=properties.layout, storage=storage)
+    needs = tuple(timeline.needs(timeline.instants()))
+    held = {}
+    for partition in partitions:
+        doomed = Plan(files=frozenset(), partitions=frozenset({partition}), size=_NO_SIZE)
+        for overlap in overlaps(doomed, needs)[:1]:
+            held[partition] = overlap.reason
+    return held
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

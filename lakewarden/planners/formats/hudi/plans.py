@@ -1,7 +1,7 @@
 """Pending plans, decoded: how much work they ask for, who made them, and which files they read or delete.
 
 Field names are those of Hudi's Avro records `HoodieCompactionPlan`, `HoodieRequestedReplaceMetadata`,
-`HoodieCleanerPlan` and `HoodieSavepointMetadata` (hudi-common/src/main/avro).
+`HoodieCleanerPlan`, `HoodieRollbackPlan` and `HoodieSavepointMetadata` (hudi-common/src/main/avro).
 """
 
 from __future__ import annotations
@@ -89,6 +89,19 @@ def clean_plan(record: Mapping[str, Any]) -> Plan:
         size=PlanSize(file_groups=len(groups), bytes=None),
         author=_author(record),
     )
+
+
+class RollbackTarget(NamedTuple):
+    """What a rollback undoes: the instant's requested time, and Hudi's word for its action."""
+
+    time: str
+    action: str
+
+
+def rollback_target(record: Mapping[str, Any]) -> RollbackTarget:
+    """Return what a plan of rollback (`HoodieRollbackPlan`) undoes."""
+    target = record["instantToRollback"]
+    return RollbackTarget(time=target["commitTime"], action=target["action"])
 
 
 def savepointed_files(record: Mapping[str, Any]) -> frozenset[DataFile]:

@@ -115,10 +115,11 @@ class ClusteringOptions(Settings):
 class ArchiveOptions(Settings):
     """Which instants leave the active timeline for the archived one."""
 
-    keep_min_commits: int = Field(default=20, ge=1)
-    """Commits that stay after archiving (`hoodie.keep.min.commits`)."""
+    keep_min_commits: int = Field(default=20, ge=2)
+    """Commits that stay after archiving (`hoodie.keep.min.commits`). More than any trigger of the table counts, and
+    more than its clean retains."""
 
-    keep_max_commits: int = Field(default=30, ge=2)
+    keep_max_commits: int = Field(default=30, ge=3)
     """From more commits than this on, there is something to archive (`hoodie.keep.max.commits`)."""
 
     @model_validator(mode="after")

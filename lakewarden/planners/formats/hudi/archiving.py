@@ -1,0 +1,190 @@
+"""Which commits may leave the active timeline, and what holds the others there.
+
+Hudi's own archiver (`TimelineArchiverV1`, `TimelineArchiverV2`) keeps what lies behind a pending instant, a savepoint,
+the last compaction of the metadata table and files that were replaced and not yet cleaned. It does not keep what
+writers remember: Structured Streaming's last batch and Hudi Streamer's checkpoint are looked for in active commits
+only, so a query whose last commit is archived writes its last batch twice (docs/hudi.md).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakewarden.planners.formats.hudi.names import Action, InstantFiles, collapse
+from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
+from lakewarden.planners.formats.hudi.table_properties import HOME, TableProperties, read_table_properties
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.instant import State
+from lakewarden.planners.ports import Storage
+
+_COMMITS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+_LARGEST_COMMIT = 2**30
+
+_STREAMING = "_hudi_streaming_sink_checkpoint"
+"""`HoodieStreamingSink.SINK_CHECKPOINT_KEY`: a JSON object of batch numbers by the writer's identifier."""
+
+_STREAMER = ("deltastreamer.checkpoint.key", "streamer.checkpoint.key.v2")
+"""`StreamerCheckpointV1.STREAMER_CHECKPOINT_KEY_V1` and that of V2: the checkpoint itself."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Commit:
+    """A completed commit, and whose progress it holds."""
+
+    time: str
+    checkpoints: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pin:
+    """From the instant `at` on everything stays, because of `reason`."""
+
+    at: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Archiving:
+    """How many of the oldest `commits` may go, how many instants that is with the cleans and rollbacks between them,
+    and why it is not more.
+    """
+
+    commits: int
+    going: int
+    instants: int
+    reason: str
+
+
+def checkpoints(extra_metadata: Mapping[str, str]) -> frozenset[str]:
+    """Return the identifiers of the writers whose progress a commit's `extraMetadata` holds."""
+    found = {key for key in _STREAMER if extra_metadata.get(key)}
+    streaming = extra_metadata.get(_STREAMING)
+    if streaming:
+        try:
+            found |= {f"query {identifier}" for identifier in json.loads(streaming)}
+        except ValueError:
+            found.add(_STREAMING)  # not what Hudi writes: kept as it is
+    return frozenset(found)
+
+
+def checkpoint_pins(commits: Iterable[Commit]) -> Iterator[Pin]:
+    """Yield what the newest commit of each identifier holds. Pure."""
+    newest = {identifier: commit.time for commit in commits for identifier in commit.checkpoints}
+    for identifier, time in newest.items():
+        yield Pin(at=time, reason=f"commit {time} holds the last checkpoint of {identifier}")
+
+
+def archivable(
+    commits: Sequence[Commit], pins: Iterable[Pin], *, keep_min: int, keep_max: int
+) -> tuple[Sequence[Commit], str]:
+    """Return the commits that may go, the oldest first, and why it is not more. Pure."""
+    if len(commits) <= keep_max:
+        return (), f"the timeline has {len(commits)} commits, and archiving begins above {keep_max}"
+    first = min((*checkpoint_pins(commits), *pins), key=lambda pin: pin.at, default=None)
+    going = commits[: len(commits) - keep_min]
+    if first is None or going[-1].time < first.at:
+        return going, f"the newest {keep_min} commits stay"
+    return [commit for commit in going if commit.time < first.at], f"held from {first.at} on: {first.reason}"
+
+
+def read_archiving(location: str, storage: Storage, *, keep_min: int, keep_max: int) -> Archiving:
+    """Read the table's timeline and return what may be archived of it.
+
+    Raises TemporaryError if anything that matters cannot be read whole: then nobody knows.
+    """
+    properties = read_table_properties(location, storage)
+    timeline = _Timeline(properties=properties, storage=storage, instants=_instants(properties, storage))
+    commits = list(timeline.commits())
+    pins = [*timeline.pins(), *_metadata_pins(location, storage, timeline)]
+    going, reason = archivable(commits, pins, keep_min=keep_min, keep_max=keep_max)
+    return Archiving(
+        commits=len(commits),
+        going=len(going),
+        instants=len(going) + (timeline.services_before(going[-1].time) if going else 0),
+        reason=reason,
+    )
+
+
+def _instants(properties: TableProperties, storage: Storage) -> Sequence[InstantFiles]:
+    try:
+        return collapse(storage.listing(properties.timeline_folder), properties.layout)
+    except FileNotFoundError as error:
+        raise TemporaryError(f"{properties.timeline_folder} cannot be listed") from error
+
+
+def _metadata_pins(location: str, storage: Storage, timeline: _Timeline) -> Iterator[Pin]:
+    """Yield what Hudi's metadata table holds: everything since its own last compaction."""
+    try:
+        properties = read_table_properties(f"{location}/{HOME}/metadata", storage)
+    except PermanentError:
+        return  # the table has none
+    done = [one for one in _instants(properties, storage) if one.state is State.COMPLETED]
+    compactions = [one.time for one in done if one.action.completed_as in (Action.COMMIT, Action.REPLACECOMMIT)]
+    if not compactions:
+        yield Pin(at="", reason="the metadata table has not been compacted yet")
+        return
+    last = compactions[-1]
+    since = [one for one in timeline.done(_COMMITS) if (one.completed_time or one.time) > last]
+    if since:
+        yield Pin(at=since[0].time, reason=f"the metadata table was last compacted at {last}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Timeline:
+    """A timeline that is read whole or not at all."""
+
+    properties: TableProperties
+    storage: Storage
+    instants: Sequence[InstantFiles]
+
+    def done(self, actions: Iterable[Action]) -> Sequence[InstantFiles]:
+        return [one for one in self.instants if one.state is State.COMPLETED and one.action.completed_as in actions]
+
+    def commits(self) -> Iterator[Commit]:
+        for one in self.done(_COMMITS):
+            found = self._read(one, lambda record: checkpoints(record.get("extraMetadata") or {}))
+            yield Commit(time=one.time, checkpoints=found or frozenset())
+
+    def services_before(self, time: str) -> int:
+        """Return how many cleans and rollbacks are archived with the commits up to `time`."""
+        return sum(one.time < time for one in self.done((Action.CLEAN, Action.ROLLBACK)))
+
+    def pins(self) -> Iterator[Pin]:
+        pending = [one for one in self.instants if one.state is not State.COMPLETED]
+        writing = [one for one in pending if one.action.completed_as in _COMMITS]
+        if writing:
+            before = [one.time for one in self.done(_COMMITS) if one.time < writing[0].time]
+            at = before[-1] if before else writing[0].time
+            yield Pin(at=at, reason=f"{writing[0].action} {writing[0].time} is pending")
+        for savepoint in self.done((Action.SAVEPOINT,))[:1]:
+            yield Pin(at=savepoint.time, reason=f"savepoint {savepoint.time}")
+        yield from self._cleaning()
+
+    def _cleaning(self) -> Iterator[Pin]:
+        """Yield what the last clean retained, and the oldest replacement whose files no clean has removed yet.
+
+        Without the commits that it retained, the next clean would have to look through the whole table; without a
+        replacecommit, readers would see the files that it replaced again.
+        """
+        cleans = self.done((Action.CLEAN,))
+        retained = self._read(cleans[-1], lambda record: record.get("earliestCommitToRetain")) if cleans else None
+        if retained:
+            yield Pin(at=retained, reason=f"clean {cleans[-1].time} retained everything since {retained}")
+        bound = retained or (cleans[-1].time if cleans else "")
+        replaced = [one for one in self.instants if one.action.completed_as is Action.REPLACECOMMIT]
+        for one in [one for one in replaced if one.time >= bound][:1]:
+            yield Pin(at=one.time, reason=f"no clean has removed yet what {one.action} {one.time} replaced")
+
+    def _read(self, one: InstantFiles, what: Callable[[Mapping[str, Any]], Any]) -> Any:
+        """Return what `what` finds in the payload of a completed instant; None for an empty one."""
+        if one.completed is None:
+            raise TemporaryError(f"{one.action} {one.time} went away while it was read")
+        path = f"{self.properties.timeline_folder}/{one.completed.name}"
+        try:
+            record = decode(self.storage.read(path, limit=_LARGEST_COMMIT))
+            return None if record is None else what(record)
+        except (FileNotFoundError, UnreadableError, *MALFORMED) as error:
+            raise TemporaryError(f"{one.completed.name} cannot be read: {error}") from error
