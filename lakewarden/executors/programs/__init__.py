@@ -6,13 +6,19 @@ from collections.abc import Callable, Mapping
 
 from lakewarden.executors.contract import Program
 from lakewarden.executors.programs.fake import FakeClean, FakeCompaction
+from lakewarden.executors.programs.hudi.archive import Archive
 from lakewarden.executors.programs.hudi.clean import Clean
 from lakewarden.executors.programs.hudi.compaction import Compaction
+from lakewarden.executors.programs.hudi.rollback import Rollback
+from lakewarden.executors.programs.hudi.ttl import Ttl
 from lakewarden.planners.model.instant import Service
 
 PROGRAMS: Mapping[tuple[str, Service], Callable[[], Program]] = {
     ("fake", Service.CLEAN): FakeClean,
     ("fake", Service.COMPACTION): FakeCompaction,
+    ("hudi", Service.ARCHIVE): Archive,
     ("hudi", Service.CLEAN): Clean,
     ("hudi", Service.COMPACTION): Compaction,
+    ("hudi", Service.ROLLBACK): Rollback,
+    ("hudi", Service.TTL): Ttl,
 }

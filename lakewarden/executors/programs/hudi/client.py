@@ -15,6 +15,9 @@ from lakewarden.executors.programs.hudi import config
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 
 _NO_META_FIELDS = False
+_LOCK_IS_HELD = False  # the parameter asks whether to take it
+_OF_WRITES = True  # the rollbacks of compactions and clusterings left out
+_NO_RESTORE = False
 
 
 class HudiClient:
@@ -72,9 +75,7 @@ class HudiClient:
         """Remove the plan of `instant` under the table's lock. False, and nothing done, where it is not there any
         more or somebody has begun to execute it.
         """
-        transactions = self.java.getTransactionManager()
-        transactions.beginStateChange(self.none(), self.none())
-        try:
+        with self.locked():
             timeline = self._meta.reloadActiveTimeline()
             pending = timeline.filterInflightsAndRequested().getInstants()
             for index in range(pending.size()):
@@ -83,8 +84,28 @@ class HudiClient:
                     timeline.deletePending(found)
                     return True
             return False
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the table's lock. Hudi's own calls that take it must not be made within."""
+        transactions = self.java.getTransactionManager()
+        transactions.beginStateChange(self.none(), self.none())
+        try:
+            yield
         finally:
             transactions.endStateChange(self.none())
+
+    def archive(self, *, keep: int) -> int:
+        """Archive until `keep` commits are left, and return how many instants went. To be called under the lock."""
+        config = self.java.getConfig()
+        config.setValue("hoodie.keep.min.commits", str(keep))
+        config.setValue("hoodie.keep.max.commits", str(keep))
+        hudi = self._jvm.org.apache.hudi
+        context = self.java.getEngineContext()
+        table = hudi.table.HoodieSparkTable.create(config, context)
+        layout = table.getMetaClient().getTimelineLayoutVersion()
+        archiver = hudi.client.timeline.TimelineArchivers.getInstance(layout, config, table)
+        return int(archiver.archiveIfRequired(context, _LOCK_IS_HELD))
 
     def choose_partitions(self, partitions: Sequence[str]) -> None:
         """Let a clustering be planned in these partitions and no others. A table without partitions (`""`) cannot be
@@ -111,6 +132,61 @@ class HudiClient:
         if self._meta.reloadActiveTimeline().filterPendingLogCompactionTimeline().containsInstant(inflight):
             self._table().rollbackInflightLogCompaction(inflight, self.java.getTransactionManager())
         self.withdraw(instant)
+
+    def roll_back(self, write: str) -> bool:
+        """Undo a write that is still pending, and forget its heartbeat. False, and nothing done, where it is not.
+
+        That it is pending is asked under the lock in which the rollback is planned: a plan makes the commit of a
+        writer that was dead only seemingly fail, and Hudi would undo a commit that was just completed.
+        """
+        with self.locked():
+            timeline = self._meta.reloadActiveTimeline().getCommitsTimeline().filterInflightsAndRequested()
+            found = timeline.getInstants()
+            pending = [found.get(index) for index in range(found.size())]
+            target = next((one for one in pending if str(one.requestedTime()) == write), None)
+            if target is None:
+                return False
+            self._plan_rollback(target)
+        return self.finish_rollback(write)
+
+    def finish_rollback(self, write: str) -> bool:
+        """Carry out the rollback of `write` that is on the timeline. False where somebody else is at it."""
+        undone = bool(self.java.rollback(write))
+        if undone:
+            heartbeats = self._jvm.org.apache.hudi.client.heartbeat.HeartbeatUtils
+            heartbeats.deleteHeartbeatFile(self._meta.getStorage(), self.location, write)
+        return undone
+
+    def _plan_rollback(self, target: Any) -> None:
+        """Plan to undo a pending instant, unless somebody has."""
+        service = self.java.getTableServiceClient()
+        if service.getPendingRollbackInfo(self._meta, target.requestedTime(), _OF_WRITES).isPresent():
+            return
+        config, context = self.java.getConfig(), self.java.getEngineContext()
+        table = self._jvm.org.apache.hudi.table.HoodieSparkTable.create(config, context)
+        instant = self.java.createNewInstantTime(_LOCK_IS_HELD)
+        markers = config.shouldRollbackUsingMarkers()
+        table.scheduleRollback(context, instant, target, _NO_RESTORE, markers, _NO_RESTORE)
+
+    def delete_partitions(self, partitions: Sequence[str], instant: str, *, extra_metadata: Mapping[str, str]) -> None:
+        """Commit, as the `replacecommit` that was begun at `instant`, that these partitions hold nothing any more.
+        Their files stay until a clean.
+        """
+        paths = self._jvm.java.util.ArrayList()
+        for partition in partitions:
+            paths.add(partition)
+        result = self.java.deletePartitions(paths, instant)
+        extra = self._jvm.org.apache.hudi.common.util.Option.of(self._java_map(extra_metadata))
+        replaced = result.getPartitionToReplaceFileIds()
+        self.java.commit(instant, result.getWriteStatuses(), extra, "replacecommit", replaced)
+
+    def shows_files_of(self, partitions: Sequence[str]) -> list[str]:
+        """Return those of the partitions of which the table shows any file: the others were deleted before, and wait
+        for a clean.
+        """
+        config, context = self.java.getConfig(), self.java.getEngineContext()
+        view = self._jvm.org.apache.hudi.table.HoodieSparkTable.create(config, context).getSliceView()
+        return [one for one in partitions if view.getLatestFileSlices(one).findAny().isPresent()]
 
     def partitions(self) -> list[str]:
         """Return the paths of all partitions below the table, `""` alone for a table without."""

@@ -60,6 +60,11 @@ def clean_plan(assignment: Assignment, instant: str, storage: Storage) -> Plan:
     )
 
 
+def rollback_target(assignment: Assignment, instant: str, storage: Storage) -> plans.RollbackTarget:
+    """Return what a pending rollback undoes. Raises TemporaryError if its plan is unreadable."""
+    return _requested(assignment, instant, Action.ROLLBACK, storage, plans.rollback_target)
+
+
 def _requested(
     assignment: Assignment, instant: str, action: Action, storage: Storage, what: Callable[[Mapping[str, Any]], _T]
 ) -> _T:

@@ -1,0 +1,82 @@
+"""Archive: old instants leave the active timeline for the archived one. It deletes no data file.
+
+It leaves no instant of its own, so its plan is only a count, and what was said of it is asked again under the table's
+lock before anything is moved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.programs.hudi.errors import translated
+from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
+from lakewarden.planners.formats.hudi.archiving import Archiving, read_archiving
+from lakewarden.planners.formats.hudi.service_options import ArchiveOptions
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.ports import Storage
+
+SETTINGS = {
+    # Hudi raises keep.min above what it believes that cleans and compactions need, from this client's own settings,
+    # which are not those of the table's services. What they need is among our pins; so here they ask for the least.
+    "hoodie.clean.policy": "KEEP_LATEST_COMMITS",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.compact.inline.trigger.strategy": "NUM_COMMITS",
+    "hoodie.compact.inline.max.delta.commits": "1",
+    "hoodie.archive.beyond.savepoint": "false",
+}
+
+
+class Archive:
+    """The archive program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the write client for one run. An abort leaves the timeline as it is."""
+        options = ArchiveOptions.model_validate(dict(assignment.service_options))
+        with open_table(session, assignment, storage, service=SETTINGS, clock=self._clock) as table:
+            yield ArchiveSteps(table, options)
+
+
+class ArchiveSteps:
+    """The three steps, of which the second does nothing."""
+
+    def __init__(self, table: OpenTable, options: ArchiveOptions) -> None:
+        self._table = table
+        self._options = options
+
+    def plan(self) -> Plan | NothingToDo:
+        """Count the instants that may go, or say what holds them."""
+        archiving = self._read()
+        if not archiving.going:
+            return NothingToDo(reason=archiving.reason)
+        return Plan(instant=None, instants=archiving.instants)
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: instants are archived in one step."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Archive what may go now, under the table's lock: no commit can be completed meanwhile.
+
+        Hudi archives down to a number of commits, not up to one of them. Only while that number stands still do both
+        mean the same.
+        """
+        with translated(Step.COMMIT), self._table.client.locked():
+            archiving = self._read()
+            archived = 0
+            if archiving.going:
+                archived = self._table.client.archive(keep=archiving.commits - archiving.going)
+        return {"instants_archived": archived}
+
+    def _read(self) -> Archiving:
+        return read_archiving(
+            self._table.assignment.location,
+            self._table.storage,
+            keep_min=self._options.keep_min_commits,
+            keep_max=self._options.keep_max_commits,
+        )

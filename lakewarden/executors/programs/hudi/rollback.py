@@ -1,0 +1,96 @@
+"""Rollback: what dead writers left half-done is undone, and rollbacks that nobody finished are finished.
+
+A clean would roll writes back, too, but all at once and by a window of its own. Here each write is one that we have
+proved dead, and nothing else is touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.programs.hudi.errors import translated
+from lakewarden.executors.programs.hudi.look import rollback_target
+from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
+from lakewarden.planners.formats.hudi.heartbeats import silent_for
+from lakewarden.planners.formats.hudi.service_options import RollbackOptions
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.ports import Storage
+from lakewarden.planners.settings import format_duration
+
+_SETTINGS = {"hoodie.rollback.avoid.duplicate.plan": "true"}
+_OF_SERVICES = frozenset({"compaction", "logcompaction", "clustering"})
+
+
+class Rollback:
+    """The rollback program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the write client for one run. An abort leaves everything as it is."""
+        options = RollbackOptions.model_validate(dict(assignment.service_options))
+        with open_table(session, assignment, storage, service=_SETTINGS, clock=self._clock) as table:
+            yield RollbackSteps(table, options)
+
+
+class RollbackSteps:
+    """The three steps, of which the second does nothing."""
+
+    def __init__(self, table: OpenTable, options: RollbackOptions) -> None:
+        self._table = table
+        self._options = options
+
+    def plan(self) -> Plan | NothingToDo:
+        """Take up the pending rollback that was assigned, or look for writes of dead writers."""
+        instant = self._table.assignment.instant
+        if instant is not None:
+            self._target(instant)
+            return Plan(instant=instant)
+        if not self._dead_writes():
+            silence = format_duration(self._options.dead_after)
+            return NothingToDo(reason=f"no write in flight has a heartbeat that was silent for {silence}")
+        return Plan(instant=None)
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: a rollback cannot be prepared."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Finish the assigned rollback, or undo every write that is dead now, the newest first, as Hudi does."""
+        client = self._table.client
+        if plan.instant is not None:
+            target = self._target(plan.instant)
+            with translated(Step.COMMIT):
+                return {"writes_rolled_back": int(client.finish_rollback(target))}
+        undone = 0
+        for write in reversed(self._dead_writes()):
+            with translated(Step.COMMIT):
+                undone += client.roll_back(write)
+        return {"writes_rolled_back": undone}
+
+    def _dead_writes(self) -> Sequence[str]:
+        """Return the writes whose heartbeat has been silent for too long. One without a heartbeat is none of them:
+        it may be the live write of a writer that is not LAZY.
+        """
+        view, now = self._table.view(), self._table.clock.now()
+        silences = ((write.time, silent_for(write, now)) for write in view.writers.in_flight)
+        return [time for time, silence in silences if silence is not None and silence > self._options.dead_after]
+
+    def _target(self, instant: str) -> str:
+        """Return the write that the pending rollback `instant` undoes."""
+        pending = self._table.view().timeline.pending(Service.ROLLBACK)
+        if not any(rollback.time == instant for rollback in pending):
+            raise TemporaryError(f"rollback {instant} is not pending on the timeline")
+        target = rollback_target(self._table.assignment, instant, self._table.storage)
+        if target.action in _OF_SERVICES:
+            raise TemporaryError(
+                f"rollback {instant} undoes {target.action} {target.time}: the next {target.action} finishes it",
+                delay=self._options.dead_after,
+            )
+        return target.time

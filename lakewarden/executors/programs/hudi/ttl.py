@@ -1,0 +1,116 @@
+"""TTL: partitions to which nothing was written for a time are deleted. Execution and commit are one step.
+
+The deletion is a `replacecommit`: readers see the rows no more, and the files go with a later clean. Hudi's
+`managePartitionTTL` would choose the partitions once more, by rules of its own (docs/hudi.md); so they are deleted by
+name, exactly those that were planned, approved, and looked at again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
+from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
+from lakewarden.planners.formats.hudi import guard
+from lakewarden.planners.formats.hudi.expiry import Partition, read_partition
+from lakewarden.planners.formats.hudi.plans import RUN_KEY
+from lakewarden.planners.formats.hudi.service_options import TtlOptions
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import LakewardenError, YieldError
+from lakewarden.planners.ports import Storage
+
+
+class Ttl:
+    """The TTL program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the write client for one run. An abort leaves everything as it is."""
+        options = TtlOptions.model_validate(dict(assignment.service_options))
+        with open_table(session, assignment, storage, service={}, clock=self._clock) as table:
+            yield TtlSteps(table, options)
+
+
+class TtlSteps:
+    """The three steps, of which the second does nothing."""
+
+    def __init__(self, table: OpenTable, options: TtlOptions) -> None:
+        self._table = table
+        self._options = options
+        self._planned: Sequence[str] = ()
+
+    def plan(self) -> Plan | NothingToDo:
+        """Find the expired partitions, and delete nothing."""
+        expired = self._expired(self._candidates())[: self._options.max_delete_partitions]
+        if not expired:
+            return NothingToDo(
+                reason=f"every partition was written to within {self._options.days_retain} days, or stays"
+            )
+        self._planned = [partition.path for partition in expired]
+        return Plan(
+            instant=None,
+            partitions_to_delete=len(expired),
+            files_to_delete=sum(partition.files for partition in expired),
+            files_in_table=self._files_in_table(),
+        )
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: a deletion cannot be prepared."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Delete what was planned and is expired still, between two commits of the writers.
+
+        A write that begins after the second look can only fail by us if it changes rows of a partition that nothing
+        was written to for days.
+        """
+        expired = [partition.path for partition in self._expired(self._planned)]
+        if not expired:
+            return {"partitions_deleted": 0}
+        self._make_way()
+        with translated(Step.COMMIT):
+            instant = str(self._table.client.java.startDeletePartitionCommit())
+        try:
+            self._make_way(ours=instant)
+            with translated(Step.COMMIT):
+                signed = {RUN_KEY: self._table.assignment.run}
+                self._table.client.delete_partitions(expired, instant, extra_metadata=signed)
+        except LakewardenError:
+            with on_the_way_out("take the deletion back"):
+                self._table.client.roll_back(instant)
+            raise
+        return {"partitions_deleted": len(expired)}
+
+    def _candidates(self) -> Iterable[str]:
+        if self._options.partition_selected:
+            return self._options.partition_selected
+        with translated(Step.PLAN):
+            return [path for path in self._table.client.partitions() if path]
+
+    def _expired(self, paths: Iterable[str]) -> list[Partition]:
+        """Return those of the partitions that are expired, show files still, and are needed by nobody."""
+        location, storage, now = self._table.assignment.location, self._table.storage, self._table.clock.now()
+        partitions = {path: read_partition(location, path, storage) for path in paths}
+        days = self._options.days_retain
+        expired = [path for path, one in sorted(partitions.items()) if one.expired(days=days, now=now)]
+        held = guard.partitions_in_need(location, storage, expired)
+        with translated(Step.PLAN):
+            shown = self._table.client.shows_files_of([path for path in expired if path not in held])
+        return [partitions[path] for path in shown]
+
+    def _files_in_table(self) -> int | None:
+        if not self._table.assignment.counts_files:
+            return None
+        with translated(Step.PLAN):
+            return self._table.client.count_data_files()
+
+    def _make_way(self, *, ours: str | None = None) -> None:
+        """Raise YieldError if a writer is writing."""
+        writes = [write.time for write in self._table.view().writers.in_flight if write.time != ours]
+        if writes:
+            raise YieldError(f"write {writes[0]} is in flight, and could fail by a deletion")
