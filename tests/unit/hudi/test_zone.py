@@ -99,7 +99,7 @@ def test_instants_round_trip_through_their_zone(moment: datetime, zone: str) -> 
 @pytest.mark.parametrize("text", ["00000000000001", "99999999999999999", "123456789012345"])
 def test_instants_that_are_no_times_come_before_all(text: str) -> None:
     """Bootstrap's instants and hand-made ones do not raise."""
-    assert to_utc(text, ZoneInfo("Asia/Tokyo")).year == 1
+    assert to_utc(text, ZoneInfo("Asia/Tokyo")).year == 1970
 
 
 def test_an_instant_to_the_second_stands_for_its_last_millisecond() -> None:

@@ -1,5 +1,5 @@
 """Apache Hudi, observed without a JVM."""
 
-from lakewarden.planners.formats.hudi.format import HUDI, HudiFormat
+from lakewarden.planners.formats.hudi.format import HUDI, THOROUGH, HudiFormat
 
-__all__ = ["HUDI", "HudiFormat"]
+__all__ = ["HUDI", "THOROUGH", "HudiFormat"]

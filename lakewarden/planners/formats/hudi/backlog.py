@@ -3,38 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
+from lakewarden.planners.formats.hudi.file_groups import FileGroups
+from lakewarden.planners.formats.hudi.heartbeats import WINDOW, silent_for
 from lakewarden.planners.formats.hudi.names import Action, Layout
+from lakewarden.planners.formats.hudi.service_options import ClusteringOptions, RollbackOptions
 from lakewarden.planners.formats.hudi.table_properties import TableProperties
+from lakewarden.planners.formats.hudi.timeline import COMMITS
 from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Backlog
 
-_COMMITS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+_REWRITES = (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING)
+_SMALL_FILE = 100 * 2**20
+"""`hoodie.parquet.small.file.limit` as Hudi sets it; a writer's own setting is not written anywhere."""
 
 
 def backlogs(
-    timeline: Timeline, properties: TableProperties, *, cleaned_up_to: str | None
+    table: Table,
+    timeline: Timeline,
+    properties: TableProperties,
+    *,
+    cleaned_up_to: str | None,
+    groups: FileGroups | None,
+    now: datetime,
 ) -> Mapping[Service, Backlog]:
     """Return the backlog of every service that has a meaning for the table.
 
-    `cleaned_up_to` is the `lastCompletedCommitTimestamp` of the last completed clean.
+    `cleaned_up_to` is the `lastCompletedCommitTimestamp` of the last completed clean. `groups` are the table's file
+    groups as its active timeline tells them, None where nobody asked for them.
     """
     done = [i for i in timeline.instants if not i.pending]
-    commits = [i for i in done if Action(i.action).completed_as in _COMMITS]
+    commits = [i for i in done if Action(i.action).completed_as in COMMITS]
     found = {
-        Service.CLUSTERING: _since(timeline, (Service.CLUSTERING,), commits, _requested),
+        Service.CLUSTERING: replace(
+            _since(timeline, (Service.CLUSTERING,), commits, _requested),
+            small_files=None if groups is None else groups.smaller_than(_small_file(table)),
+        ),
         Service.CLEAN: _since(timeline, (Service.CLEAN,), commits, _requested, up_to=cleaned_up_to),
-        Service.ARCHIVE: Backlog(commits=len(commits), commits_since_request=len(commits)),
+        Service.ARCHIVE: Backlog(
+            commits=len(commits),
+            commits_since_request=len(commits),
+            since=_ended(commits[0]) if commits else None,
+        ),
+        Service.ROLLBACK: _dead_writes(table, timeline, now),
     }
+    if properties.partitioned:
+        found[Service.TTL] = _since(timeline, (Service.TTL,), commits, _requested)
     if properties.merge_on_read:
-        deltas = [i for i in commits if Action(i.action).completed_as is Action.DELTACOMMIT]
-        ended = _completed if properties.layout is Layout.V2 else _requested
-        both = (Service.COMPACTION, Service.LOG_COMPACTION)  # a compaction leaves nothing to log-compact
-        found[Service.COMPACTION] = _since(timeline, (Service.COMPACTION,), deltas, ended)
-        found[Service.LOG_COMPACTION] = _since(timeline, both, deltas, ended)
+        found |= _of_logs(timeline, commits, properties.layout, groups)
     return found
+
+
+def _of_logs(
+    timeline: Timeline, commits: Sequence[Instant], layout: Layout, groups: FileGroups | None
+) -> Mapping[Service, Backlog]:
+    """Return what has piled up in log files. A compaction leaves nothing to log-compact, and a log compaction is a
+    delta commit for compaction alone.
+    """
+    deltas = [i for i in commits if Action(i.action).completed_as is Action.DELTACOMMIT]
+    ended = _completed if layout is Layout.V2 else _requested
+    compaction = _since(timeline, (Service.COMPACTION,), deltas, ended)
+    writes = [i for i in deltas if i.stands_for is not Service.LOG_COMPACTION]
+    log_compaction = _since(timeline, (Service.COMPACTION, Service.LOG_COMPACTION), writes, ended)
+    if groups is not None:
+        full, unmerged = groups.fullest, groups.fullest_unmerged
+        compaction = replace(compaction, log_files=full.log_files, log_bytes=full.log_bytes)
+        log_compaction = replace(log_compaction, log_files=unmerged.log_files, log_bytes=unmerged.log_bytes)
+    return {Service.COMPACTION: compaction, Service.LOG_COMPACTION: log_compaction}
+
+
+def _small_file(table: Table) -> int:
+    policy = table.policies.get(Service.CLUSTERING)
+    options = None if policy is None else policy.options
+    return options.small_file_limit if isinstance(options, ClusteringOptions) else _SMALL_FILE
+
+
+def _dead_writes(table: Table, timeline: Timeline, now: datetime) -> Backlog:
+    """Count the writes whose heartbeat has been silent for as long as the policy of rollback says (as long as any
+    heartbeat is waited for, where there is none), since the first of them fell silent. One that never showed a
+    heartbeat may be alive.
+    """
+    policy = table.policies.get(Service.ROLLBACK)
+    options = None if policy is None else policy.options
+    dead_after = options.dead_after if isinstance(options, RollbackOptions) else WINDOW
+    silences = [silent_for(write, now) for write in timeline.writes_in_flight()]
+    dead = [now - silence for silence in silences if silence is not None and silence >= dead_after]
+    return Backlog(commits=len(dead), commits_since_request=len(dead), since=min(dead, default=None))
 
 
 def _requested(instant: Instant) -> str:
@@ -54,7 +112,8 @@ def _since(
     up_to: str | None = None,
 ) -> Backlog:
     """Count the commits that `order` puts after the services were last completed, and after they were last asked
-    for. `up_to` is what the last completed one has seen, where it says so.
+    for, and the rewrites that ended after the last completed one was requested. `up_to` is what that one has seen,
+    where it says so.
     """
     plans = [i for i in timeline.instants if i.stands_for in services]
     done = [i for i in plans if not i.pending]
@@ -66,7 +125,12 @@ def _since(
         commits_since_request=sum(order(i) > asked for i in commits),
         since=_ended(done[-1]) if done else first,
         since_request=plans[-1].requested_at if plans else first,
+        rewrites=sum(_completed(i) > done[-1].time if done else True for i in _rewrites(timeline)),
     )
+
+
+def _rewrites(timeline: Timeline) -> Sequence[Instant]:
+    return [i for i in timeline.instants if not i.pending and i.stands_for in _REWRITES]
 
 
 def _ended(instant: Instant) -> datetime:

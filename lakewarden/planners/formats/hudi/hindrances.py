@@ -58,11 +58,24 @@ def hindrances(
                 "on the table's writers, as their lock asks for anyway",
             )
             break
-    if not properties.merge_on_read and Service.COMPACTION in table.policies:
+    yield from _meaningless(table, properties)
+
+
+def _meaningless(table: Table, properties: TableProperties) -> Iterator[Hindrance]:
+    """Yield the policies that have nothing to do on a table of this kind."""
+    if not properties.merge_on_read:
+        for service in (Service.COMPACTION, Service.LOG_COMPACTION):
+            if service in table.policies:
+                yield Hindrance(
+                    services=frozenset({service}),
+                    reason="the table is copy-on-write: it has no log files to compact",
+                    remedy=f"remove its {service} policy",
+                )
+    if not properties.partitioned and Service.TTL in table.policies:
         yield Hindrance(
-            services=frozenset({Service.COMPACTION}),
-            reason="the table is copy-on-write: it has no log files to compact",
-            remedy="remove its compaction policy",
+            services=frozenset({Service.TTL}),
+            reason="the table has no partitions that could expire",
+            remedy="remove its ttl policy",
         )
 
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import PlanSize, RunId
 from lakewarden.planners.ports import FileEntry, Storage
+from lakewarden.planners.settings import format_size
 
-
-class Fact(NamedTuple):
-    """What was read in one file: a plan's size and author, or how far a clean has looked."""
-
-    plan: PlanSize | None = None
-    author: RunId | None = None
-    cleaned_up_to: str | None = None
+_T = TypeVar("_T")
+Decoder = Callable[[Mapping[str, Any] | None], _T]
+"""Makes a fact of a file's record (None: the file is empty)."""
 
 
 class Remembered(NamedTuple):
@@ -26,40 +22,59 @@ class Remembered(NamedTuple):
 
     size: int
     modified: datetime
-    fact: Fact
+    fact: Any
 
 
-Memo = Mapping[str, Remembered]
+Memo = Mapping[tuple[str, Decoder[Any]], Remembered]
+"""By the name of the file and what made the fact of it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """One pass over a timeline's payloads: what it had to know is kept, what could not be read is a fault."""
+    """One pass over a timeline's payloads: what it had to know is kept, what could not be read is a fault, and what
+    was not read because it is too large is a remark.
+    """
 
     storage: Storage
     folder: str
     remembered: Memo
-    kept: dict[str, Remembered] = field(default_factory=dict)
+    kept: dict[tuple[str, Decoder[Any]], Remembered] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
-    def fact(self, entry: FileEntry, make: Callable[[Mapping[str, Any] | None], Fact]) -> Fact | None:
+    def fact(self, entry: FileEntry, make: Decoder[_T]) -> _T | None:
         """Return what `make` says of a file's record, from memory if the file has not changed since.
 
         None, and a fault, if the file cannot be read.
         """
-        known = self.remembered.get(entry.name)
-        if known is not None and (known.size, known.modified) == (entry.size, entry.modified):
-            self.kept[entry.name] = known
-            return known.fact
         try:
-            fact = make(decode(self.storage.read(f"{self.folder}/{entry.name}")))
+            return self._known(entry, make)
         except FileNotFoundError:
             self.faults.append(f"{entry.name} went away while it was read")
         except (UnreadableError, PermanentError) as error:
             self.faults.append(f"{entry.name} cannot be read: {error}")
         except MALFORMED as error:
             self.faults.append(f"{entry.name} is not what Hudi writes: {type(error).__name__} {error}")
-        else:
-            self.kept[entry.name] = Remembered(size=entry.size, modified=entry.modified, fact=fact)
-            return fact
         return None
+
+    def fact_of_at_most(self, limit: int, entry: FileEntry, make: Decoder[_T]) -> _T | None:
+        """Return the same of a file of at most `limit` bytes; None, and a remark, for a larger one."""
+        if entry.size <= limit:
+            return self.fact(entry, make)
+        self.remarks.append(f"{entry.name} is larger than {format_size(limit)}: what it says is not read")
+        return None
+
+    def fact_if_whole(self, entry: FileEntry, make: Decoder[_T]) -> _T | None:
+        """Return the same of a file that may be half-written or gone, without a fault if it is."""
+        try:
+            return self._known(entry, make)
+        except (FileNotFoundError, UnreadableError, PermanentError, *MALFORMED):
+            return None
+
+    def _known(self, entry: FileEntry, make: Decoder[_T]) -> _T:
+        known = self.remembered.get((entry.name, make))
+        if known is None or (known.size, known.modified) != (entry.size, entry.modified):
+            fact = make(decode(self.storage.read(f"{self.folder}/{entry.name}")))
+            known = Remembered(size=entry.size, modified=entry.modified, fact=fact)
+        self.kept[entry.name, make] = known
+        return cast(_T, known.fact)

@@ -4,6 +4,7 @@
     layout 2 (table versions 8 and 9)    <T>.<action>.requested  <T>.<action>.inflight  <T>_<C>.<completed action>
 
 T is when the instant was requested, C when it was completed. A copy-on-write commit in flight is `<T>.inflight`.
+Services of the metadata table have, in layout 1, the T of the commit they follow with up to six more digits.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _COMPLETED_AS = {
     Action.CLUSTERING: Action.REPLACECOMMIT,
 }
 _ACTIONS = {action.value: action for action in Action}
-_NAME = re.compile(r"(\d{14,17})(?:_(\d{14,17}))?(?:\.([a-z]+))?(?:\.(requested|inflight))?", re.ASCII)
+_NAME = re.compile(r"(\d{14,23})(?:_(\d{14,17}))?(?:\.([a-z]+))?(?:\.(requested|inflight))?", re.ASCII)
 _PENDING = {"requested": State.REQUESTED, "inflight": State.INFLIGHT}
 _WORDS = {state: word for word, state in _PENDING.items()}
 
@@ -107,6 +108,7 @@ class InstantFiles:
     state: State
     completed_time: str | None
     requested: FileEntry | None
+    inflight: FileEntry | None
     completed: FileEntry | None
 
 
@@ -133,5 +135,6 @@ def _one(files: list[tuple[InstantFile, FileEntry]]) -> InstantFiles:
         state=highest.state,
         completed_time=highest.completed_time,
         requested=entries.get(State.REQUESTED),
+        inflight=entries.get(State.INFLIGHT),
         completed=entries.get(State.COMPLETED),
     )

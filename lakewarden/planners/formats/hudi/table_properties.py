@@ -14,13 +14,16 @@ TIMELINE = "timeline"
 _FILE = "hoodie.properties"
 _BACKUP = "hoodie.properties.backup"
 _FIRST_VERSION_OF_LAYOUT_2 = 8
+MERGE_ON_READ = "MERGE_ON_READ"
+_KINDS = frozenset({MERGE_ON_READ, "COPY_ON_WRITE"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableProperties:
     """A table's name, type (`MERGE_ON_READ`), version, and how and where it keeps its timeline.
 
-    `zone` is `hoodie.table.timeline.timezone`: UTC or LOCAL, and not what every client obeys.
+    `zone` is `hoodie.table.timeline.timezone`: UTC or LOCAL, and not what every client obeys. `has_metadata_table`:
+    Hudi keeps a metadata table for it (`hoodie.table.metadata.partitions`).
     """
 
     name: str
@@ -29,11 +32,13 @@ class TableProperties:
     layout: Layout
     timeline_folder: str
     zone: str | None
+    partitioned: bool
+    has_metadata_table: bool
 
     @property
     def merge_on_read(self) -> bool:
         """Whether the table has log files."""
-        return self.kind == "MERGE_ON_READ"
+        return self.kind == MERGE_ON_READ
 
 
 def read_table_properties(location: str, storage: Storage) -> TableProperties:
@@ -47,9 +52,9 @@ def read_table_properties(location: str, storage: Storage) -> TableProperties:
         raise PermanentError(f"{location} holds no Hudi table: {HOME} has no {_FILE}")
     for content in contents:
         values = parse_properties(content)
-        if "hoodie.table.name" in values and "hoodie.table.type" in values:
+        if "hoodie.table.name" in values and values.get("hoodie.table.type") in _KINDS:
             return _table_properties(values, f"{location}/{HOME}")
-    raise TemporaryError(f"{_FILE} of {location} is half-written: it names no table")
+    raise TemporaryError(f"{_FILE} of {location} is half-written or damaged: it names no table and its type")
 
 
 def _content(path: str, storage: Storage) -> bytes | None:
@@ -71,4 +76,6 @@ def _table_properties(values: dict[str, str], home: str) -> TableProperties:
         layout=layout,
         timeline_folder=home if layout is Layout.V1 else f"{home}/{folder}",
         zone=values.get("hoodie.table.timeline.timezone"),
+        partitioned=bool(values.get("hoodie.table.partition.fields")),
+        has_metadata_table=bool(values.get("hoodie.table.metadata.partitions")),
     )

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from typing import Any
+from typing import Any, NamedTuple
 
 from lakewarden.planners.formats.hudi import plans
+from lakewarden.planners.formats.hudi.commits import Written, written
 from lakewarden.planners.formats.hudi.heartbeats import guarded_until
-from lakewarden.planners.formats.hudi.memo import Fact, Reading
+from lakewarden.planners.formats.hudi.memo import Reading
 from lakewarden.planners.formats.hudi.names import Action, InstantFiles, Layout
 from lakewarden.planners.formats.hudi.payloads import UnreadableError
 from lakewarden.planners.formats.hudi.times import to_utc
-from lakewarden.planners.model.instant import Deed, Instant, PlanSize, Service, State
+from lakewarden.planners.model.instant import Deed, Instant, PlanSize, RunId, Service, State
 from lakewarden.planners.model.timeline import Timeline
+
+COMMITS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+"""What completed writes and rewrites are called on the timeline."""
+
+_LARGEST_COMMIT = 16 * 2**20
+"""A larger commit's metadata (some 30,000 files) takes the control thread away from all other tables for too long."""
+
+
+class Fact(NamedTuple):
+    """What was read of a plan: its size and its author."""
+
+    plan: PlanSize | None = None
+    author: RunId | None = None
+
 
 _NOTHING = Fact()
 _UNKNOWN_SIZE = PlanSize(file_groups=None, bytes=None)
@@ -22,11 +37,19 @@ _UNKNOWN_SIZE = PlanSize(file_groups=None, bytes=None)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Known:
-    """An instant's files with what is known of its purpose."""
+    """An instant's files with what is known of its purpose, and what it wrote: of completed commits, where that was
+    asked for and could be read.
+    """
 
     files: InstantFiles
     stands_for: Service | Deed
     fact: Fact = _NOTHING
+    written: Written | None = None
+
+    @property
+    def is_commit(self) -> bool:
+        """Whether it is, or will be, a commit of a write or a rewrite."""
+        return self.files.action.completed_as in COMMITS
 
 
 _STANDS_FOR: Mapping[Action, Service | Deed] = {
@@ -45,8 +68,25 @@ _STANDS_FOR: Mapping[Action, Service | Deed] = {
 }
 
 
-def know(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_read: bool) -> Known:
-    """Say what an instant stands for, reading its plan where it is pending or its name is ambiguous.
+def know(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_read: bool, commits: bool) -> Known:
+    """Say what an instant stands for, reading its plan where it is pending or its name is ambiguous; with `commits`
+    also what it wrote, if it is a completed one.
+    """
+    known = _purpose(files, reading, layout=layout, merge_on_read=merge_on_read)
+    if not commits or files.completed is None or not known.is_commit:
+        return known
+    wrote = reading.fact_of_at_most(_LARGEST_COMMIT, files.completed, written)
+    expired = known.stands_for is Deed.WRITE and wrote is not None and _expires_partitions(wrote)
+    return replace(known, stands_for=Service.TTL if expired else known.stands_for, written=wrote)
+
+
+def _expires_partitions(wrote: Written) -> bool:
+    """Whether a replacecommit is a ttl of ours: to the timeline it is a deletion of partitions, as a writer's is."""
+    return wrote.operation == "DELETE_PARTITION" and wrote.author is not None
+
+
+def _purpose(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_read: bool) -> Known:
+    """Say what an instant stands for.
 
     On a merge-on-read table every completed `commit` is a compaction, even if the file of its request is gone.
     """
@@ -112,8 +152,8 @@ def _clean(record: Mapping[str, Any] | None) -> Fact:
     return Fact(plan=plan.size, author=plan.author)
 
 
-def _completed_clean(record: Mapping[str, Any] | None) -> Fact:
-    return Fact(cleaned_up_to=_present(record).get("lastCompletedCommitTimestamp") or None)
+def _completed_clean(record: Mapping[str, Any] | None) -> str | None:
+    return _present(record).get("lastCompletedCommitTimestamp") or None
 
 
 def _present(record: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -136,8 +176,7 @@ def cleaned_up_to(known: Sequence[Known], reading: Reading) -> str | None:
     """
     for one in reversed(known):
         if one.stands_for is Service.CLEAN and one.files.completed is not None:
-            fact = reading.fact(one.files.completed, _completed_clean)
-            return None if fact is None else fact.cleaned_up_to
+            return reading.fact(one.files.completed, _completed_clean)
     return None
 
 

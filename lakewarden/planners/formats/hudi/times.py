@@ -6,32 +6,35 @@ from datetime import UTC, datetime, tzinfo
 
 _DIGITS_TO_THE_SECOND = 14
 _DIGITS_TO_THE_MILLISECOND = 17
-_BEFORE_ALL = datetime.min  # noqa: DTZ901 - wall clocks have no zone here
+_BEFORE_ALL = datetime(1970, 1, 1)  # noqa: DTZ001 - wall clocks have no zone here
+_AFTER_ALL = 9000
 
 
 def wall_time(text: str) -> datetime:
     """Return what the wall clock showed, without a zone.
 
-    Times to the second stand for their last millisecond, as Hudi 1.x reads them. Instants that are no times
-    (`00000000000001`, the bootstrap) come before all.
+    Times to the second stand for their last millisecond, as Hudi 1.x reads them; digits beyond the millisecond are
+    the metadata table's own. Instants that are no times (`00000000000001`, the bootstrap) come before all: they are of
+    1970, so that any zone and any difference can be reckoned with.
     """
-    if len(text) not in (_DIGITS_TO_THE_SECOND, _DIGITS_TO_THE_MILLISECOND):
+    if _DIGITS_TO_THE_SECOND < len(text) < _DIGITS_TO_THE_MILLISECOND:
         return _BEFORE_ALL
-    milliseconds = int(text[14:]) if len(text) > _DIGITS_TO_THE_SECOND else 999
+    milliseconds = int(text[14:17]) if len(text) > _DIGITS_TO_THE_SECOND else 999
     try:
-        return datetime(  # noqa: DTZ001 - the zone is what we do not know
+        shown = datetime(  # noqa: DTZ001 - the zone is what we do not know
             int(text[:4]), int(text[4:6]), int(text[6:8]), int(text[8:10]), int(text[10:12]), int(text[12:14]),
             milliseconds * 1000,
         )  # fmt: skip
     except ValueError:
         return _BEFORE_ALL
+    return shown if _BEFORE_ALL.year < shown.year < _AFTER_ALL else _BEFORE_ALL
 
 
 def to_utc(text: str, zone: tzinfo) -> datetime:
     """Return the moment an instant names, read in `zone`, in UTC."""
     shown = wall_time(text)
     if shown == _BEFORE_ALL:
-        return datetime.min.replace(tzinfo=UTC)
+        return _BEFORE_ALL.replace(tzinfo=UTC)
     return shown.replace(tzinfo=zone).astimezone(UTC)
 
 

@@ -1,0 +1,86 @@
+"""Writes that did not become a commit: rolled back, or without a sign of life."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, tzinfo
+from typing import Any, NamedTuple
+
+from lakewarden.planners.formats.hudi.memo import Reading
+from lakewarden.planners.formats.hudi.names import Action
+from lakewarden.planners.formats.hudi.timeline import Known
+from lakewarden.planners.formats.hudi.times import to_utc
+from lakewarden.planners.model.instant import Deed, Instant, Service
+from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.view import WriteFailure
+
+_WRITES = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+
+
+class RolledBack(NamedTuple):
+    """What a rollback takes back: an instant, and under which action that was requested."""
+
+    time: str
+    action: str
+
+
+def write_failures(
+    known: Sequence[Known], timeline: Timeline, reading: Reading, *, merge_on_read: bool, zone: tzinfo, now: datetime
+) -> tuple[WriteFailure, ...]:
+    """Return the writes that failed, as far as the active timeline tells, in the order in which they can have failed.
+
+    A compaction or clustering that is rolled back is executed again under its own instant, or given up: no writer
+    lost anything. In layout 1 a clustering that was given up cannot be told from a write: both are replacecommits.
+    """
+    services = {i.time for i in timeline.instants if isinstance(i.stands_for, Service) and i.action != Action.ROLLBACK}
+    found = {write.time: _silent(write) for write in timeline.writes_in_flight() if _has_run_out(write, now)}
+    for one, instant in zip(known, timeline.instants, strict=True):
+        for undone in _rolled_back(one, reading):
+            if _was_a_write(undone, services, merge_on_read=merge_on_read):
+                found[undone.time] = WriteFailure(
+                    instant=undone.time,
+                    begun_at=to_utc(undone.time, zone),
+                    at=instant.requested_at,
+                    reason=f"rolled back by {instant.time}",
+                )
+    return tuple(sorted(found.values(), key=lambda failure: failure.at))
+
+
+def _has_run_out(write: Instant, now: datetime) -> bool:
+    return write.stands_for is Deed.WRITE and write.guarded_until is not None and write.guarded_until <= now
+
+
+def _silent(write: Instant) -> WriteFailure:
+    """Return the failure of a write that is still in flight. It can come back to life, if its writer only paused."""
+    if write.guarded_until is None:
+        raise ValueError(f"write {write.time} has no heartbeat to run out")
+    return WriteFailure(
+        instant=write.time, begun_at=write.requested_at, at=write.guarded_until, reason="its heartbeat ran out"
+    )
+
+
+def _was_a_write(undone: RolledBack, services: set[str], *, merge_on_read: bool) -> bool:
+    """On a merge-on-read table every commit is a compaction."""
+    is_commit = undone.action in _WRITES and not (merge_on_read and undone.action == Action.COMMIT)
+    return is_commit and undone.time not in services
+
+
+def _rolled_back(one: Known, reading: Reading) -> Iterator[RolledBack]:
+    """Yield what a rollback takes back: its plan says so, or its metadata where the plan is gone."""
+    if one.files.action is not Action.ROLLBACK:
+        return
+    if one.files.requested is not None:
+        yield from reading.fact(one.files.requested, _planned) or ()
+    elif one.files.completed is not None:
+        yield from reading.fact(one.files.completed, _done) or ()
+
+
+def _planned(record: Mapping[str, Any] | None) -> tuple[RolledBack, ...]:
+    """Decode a `HoodieRollbackPlan`."""
+    undone = (record or {}).get("instantToRollback")
+    return () if undone is None else (RolledBack(undone["commitTime"], undone["action"]),)
+
+
+def _done(record: Mapping[str, Any] | None) -> tuple[RolledBack, ...]:
+    """Decode a `HoodieRollbackMetadata`."""
+    return tuple(RolledBack(one["commitTime"], one["action"]) for one in (record or {}).get("instantsRollback") or ())

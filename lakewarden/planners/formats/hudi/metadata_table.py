@@ -1,0 +1,67 @@
+"""The metadata table: a merge-on-read table below `.hoodie/metadata` that Hudi keeps and compacts by itself.
+
+Writers compact it as a part of their commits. It grows when they cannot, and every reader pays for it: so its backlog
+is shown, and what keeps it from shrinking (docs/hudi.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from lakewarden.planners.formats.hudi.names import Action, InstantFiles, Layout, collapse
+from lakewarden.planners.formats.hudi.table_properties import HOME, TIMELINE, TableProperties
+from lakewarden.planners.formats.hudi.times import to_utc
+from lakewarden.planners.model.instant import Instant, State
+from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.view import MetadataBacklog
+from lakewarden.planners.ports import Storage
+
+
+def metadata_backlog(
+    location: str, properties: TableProperties, timeline: Timeline, storage: Storage, *, zone: tzinfo
+) -> MetadataBacklog | None:
+    """Return the delta commits of the metadata table since its last compaction; None where there is none.
+
+    It always has the layout of its table: they are upgraded together.
+    """
+    if not properties.has_metadata_table:
+        return None
+    home = f"{location}/{HOME}/metadata/{HOME}"
+    folder = home if properties.layout is Layout.V1 else f"{home}/{TIMELINE}"
+    try:
+        instants = collapse(storage.listing(folder), properties.layout)
+    except FileNotFoundError:
+        return None
+    done = [one for one in instants if one.state is State.COMPLETED]
+    compactions = [one for one in done if one.action.completed_as is Action.COMMIT]
+    deltas = [one for one in done if one.action.completed_as is Action.DELTACOMMIT]
+    last = compactions[-1] if compactions else None
+    pinned_by = _pinned_by(timeline, deltas, done, properties.layout)
+    return MetadataBacklog(
+        commits=len(deltas) if last is None else sum(_ended(one) > last.time for one in deltas),
+        since=None if last is None else to_utc(_ended(last), zone),
+        pinned_by=None if pinned_by is None else f"{pinned_by.action} {pinned_by.time}",
+    )
+
+
+def _ended(one: InstantFiles) -> str:
+    return one.completed_time or one.time
+
+
+def _pinned_by(
+    timeline: Timeline, deltas: Sequence[InstantFiles], done: Sequence[InstantFiles], layout: Layout
+) -> Instant | None:
+    """Return the oldest pending instant of the table that keeps Hudi from compacting its metadata table.
+
+    Before table version 8 any that is not newer than the newest delta commit does (`validateCompactionScheduling` of
+    `HoodieBackedTableMetadataWriterTableVersionSix`). Since then only one that the metadata table already has as
+    completed: it is compacted up to the moment before that one, and no further (`compactIfNecessary` of
+    `HoodieBackedTableMetadataWriter`).
+    """
+    pending = (i for i in timeline.instants if i.pending)
+    if layout is Layout.V1:
+        newest = deltas[-1].time if deltas else ""
+        return next((i for i in pending if i.time <= newest), None)
+    completed = {one.time for one in done}
+    return next((i for i in pending if i.time in completed), None)

@@ -1,0 +1,170 @@
+"""One look at a Hudi table: its properties, a listing of its timeline, and the payloads that were not read before."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from lakewarden.planners.formats.hudi.backlog import backlogs
+from lakewarden.planners.formats.hudi.failures import write_failures
+from lakewarden.planners.formats.hudi.file_groups import file_groups
+from lakewarden.planners.formats.hudi.heartbeats import last_beats
+from lakewarden.planners.formats.hudi.hindrances import hindrances, warnings
+from lakewarden.planners.formats.hudi.identity import table_identity
+from lakewarden.planners.formats.hudi.memo import Reading
+from lakewarden.planners.formats.hudi.metadata_table import metadata_backlog
+from lakewarden.planners.formats.hudi.names import collapse
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.table_properties import HOME, TIMELINE, TableProperties, read_table_properties
+from lakewarden.planners.formats.hudi.timeline import Known, cleaned_up_to, know, timeline_of
+from lakewarden.planners.formats.hudi.touches import touches, touching
+from lakewarden.planners.formats.hudi.writers import writer_activity
+from lakewarden.planners.formats.hudi.zone import ZoneFinding, find_zone, witnesses
+from lakewarden.planners.model.instant import Deed, State
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.view import TableView, WriterActivity
+from lakewarden.planners.ports import FileEntry, Observation, Storage
+
+_TICK = timedelta(seconds=2)
+
+
+def observed(
+    table: Table, storage: Storage, previous: Observation | None, *, token: str, commits: bool, now: datetime
+) -> Observation:
+    """Return the table as it is now, under the token that was read before; with `commits` also what each completed
+    commit wrote.
+
+    Raises PermanentError or TemporaryError where the table's properties cannot be read.
+    """
+    properties = read_table_properties(table.location, storage)
+    reading = Reading(
+        storage=storage,
+        folder=properties.timeline_folder,
+        remembered={} if previous is None else previous.memo,
+    )
+    view = _view(table, properties, reading, commits=commits, now=now)
+    keep_until = _keep_until(view, table, storage, properties, now)
+    return Observation(token=token, view=view, memo=reading.kept, keep_until=keep_until)
+
+
+def _view(table: Table, properties: TableProperties, reading: Reading, *, commits: bool, now: datetime) -> TableView:
+    storage, layout = reading.storage, properties.layout
+    known = [
+        know(files, reading, layout=layout, merge_on_read=properties.merge_on_read, commits=commits)
+        for files in collapse(_timeline_files(reading), layout)
+    ]
+    options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
+    finding = _zone(table, options, properties, known)
+    timeline = _timeline(table.location, storage, known, finding.zone)
+    groups = file_groups(known, layout) if commits else None
+    found = hindrances(table, options, timeline, properties, now=now)
+    return TableView(
+        identity=table_identity(table.location, storage),
+        name=properties.name,
+        kind=sys.intern(properties.kind),
+        version=sys.intern(properties.version),
+        observed_at=now,
+        timeline=timeline,
+        writers=_writers(known, timeline, reading, properties, zone=finding.zone, commits=commits, now=now),
+        backlogs=backlogs(
+            table, timeline, properties, cleaned_up_to=cleaned_up_to(known, reading), groups=groups, now=now
+        ),
+        hindrances=(*found, finding.hindrance) if finding.hindrance else tuple(found),
+        faults=tuple(reading.faults),
+        warnings=(*warnings(options), *reading.remarks),
+        metadata=metadata_backlog(table.location, properties, timeline, storage, zone=finding.zone),
+    )
+
+
+def _writers(
+    known: Sequence[Known],
+    timeline: Timeline,
+    reading: Reading,
+    properties: TableProperties,
+    *,
+    zone: tzinfo,
+    commits: bool,
+    now: datetime,
+) -> WriterActivity:
+    return writer_activity(
+        timeline,
+        failures=write_failures(known, timeline, reading, merge_on_read=properties.merge_on_read, zone=zone, now=now),
+        touches=touches(known, timeline.instants) if commits else None,
+        touching=touching(known, timeline.instants, reading) if commits else None,
+    )
+
+
+def _zone(table: Table, options: HudiTableOptions, properties: TableProperties, known: Sequence[Known]) -> ZoneFinding:
+    """Find the timeline's zone. Writers are asked before services, which may be our own.
+
+    Before the first completed instant there is nothing to prove it by, and nothing to serve either.
+    """
+    done = [one for one in known if one.files.state is State.COMPLETED]
+    if not done and options.timeline_timezone is None:
+        return ZoneFinding(zone=UTC if properties.zone == "UTC" else table.zone)
+    asked = [one.files for one in done if one.stands_for is Deed.WRITE] or [one.files for one in done]
+    return find_zone(
+        witnesses(asked, properties.layout),
+        declared=options.timeline_timezone,
+        stated=properties.zone,
+        workers=table.zone,
+    )
+
+
+def _timeline(location: str, storage: Storage, known: Sequence[Known], zone: tzinfo) -> Timeline:
+    if all(one.files.state is State.COMPLETED for one in known):
+        return timeline_of(known, zone=zone, beats={})
+    return timeline_of(known, zone=zone, beats=last_beats(_listing(f"{location}/{HOME}/.heartbeat", storage)))
+
+
+def _timeline_files(reading: Reading) -> Sequence[FileEntry]:
+    """Return the timeline's files. A missing folder is a fault where the storage knows empty folders: there the
+    timeline was lost, and is not only new.
+    """
+    entries = _listing(reading.folder, reading.storage)
+    if not entries and _is_gone(reading.folder, reading.storage):
+        reading.faults.append(f"the timeline's folder {reading.folder} is missing")
+    return entries
+
+
+def _is_gone(folder: str, storage: Storage) -> bool:
+    try:
+        storage.changed_at(folder)
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _listing(folder: str, storage: Storage) -> Sequence[FileEntry]:
+    """Return a folder's entries; none if it is missing, as empty folders are in object stores."""
+    try:
+        return storage.listing(folder)
+    except FileNotFoundError:
+        return ()
+
+
+def _keep_until(
+    view: TableView, table: Table, storage: Storage, properties: TableProperties, now: datetime
+) -> datetime | None:
+    """Return how long an equal token vouches for the view. The times are read after what they are to vouch for."""
+    home = f"{table.location}/{HOME}"
+    watched = {home, f"{home}/{TIMELINE}"}
+    if view.faults or properties.timeline_folder not in watched:
+        return now
+    if any(_is_young(folder, storage, now) for folder in {home, properties.timeline_folder}):
+        return now
+    if any(write.guarded_until is None for write in view.writers.in_flight):
+        return now
+    guards = [i.guarded_until for i in view.timeline.instants if i.guarded_until is not None]
+    return min(guards, default=None)
+
+
+def _is_young(folder: str, storage: Storage, now: datetime) -> bool:
+    """Whether a folder changed so lately that its token may miss a further change; one that has gone did."""
+    try:
+        changed = storage.changed_at(folder)
+    except FileNotFoundError:
+        return True
+    return changed is not None and now - changed < _TICK
