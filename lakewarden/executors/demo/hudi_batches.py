@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, IntegerType, StringType, StructField, StructType
@@ -22,16 +22,8 @@ _SCHEMA = StructType(
 )
 
 
-class Committer(Protocol):
-    """Commits batches, one after another."""
-
-    def commit(self, batch: int, rows: tuple[Row, ...]) -> None:
-        """Commit one batch; a batch that failed may be given again. Raises whatever Spark and Hudi raise."""
-        ...
-
-
 class BatchCommitter:
-    """Appends data frames to a table."""
+    """Appends data frames to a table: fulfils `writing.Committer`."""
 
     def __init__(self, spark: SparkSession, *, path: Path, options: Mapping[str, str]) -> None:
         self._spark = spark
@@ -46,7 +38,8 @@ class BatchCommitter:
 
 
 class StreamingCommitter:
-    """Feeds a Structured Streaming query into Hudi's sink: one file in `inbox`, one micro-batch, one commit.
+    """Feeds a Structured Streaming query into Hudi's sink: one file in `inbox`, one micro-batch, one commit. Fulfils
+    `writing.Committer`.
 
     The query goes on from its checkpoint. The sink itself remembers the number of its last micro-batch in
     the metadata of its commits (`_hudi_streaming_sink_checkpoint`), so that a micro-batch which was committed to the

@@ -14,9 +14,7 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import assert_never
 
@@ -24,38 +22,12 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from lakewarden.executors.demo import orders
-from lakewarden.executors.demo.hudi_batches import BatchCommitter, Committer, StreamingCommitter
+from lakewarden.executors.demo.hudi_batches import BatchCommitter, StreamingCommitter
 from lakewarden.executors.demo.hudi_options import TableType, Workload, table_options
 from lakewarden.executors.demo.patience import Patience
-from lakewarden.executors.demo.record import RecordWriter, Row, read_record
+from lakewarden.executors.demo.record import Row
+from lakewarden.executors.demo.writing import Committer, write_on
 from lakewarden.executors.worker import bundles, java
-
-
-def write_on(
-    committer: Committer, stream: Iterator[tuple[Row, ...]], record: Path, patience: Patience, *, every: float
-) -> None:
-    """Commit one batch of the stream after another, at most one every `every` seconds, and record every attempt."""
-    before = read_record(record)
-    done = len(before.acknowledged())
-    attempt = len(before.batches)
-    writer = RecordWriter(record)
-    for batch, rows in enumerate(islice(stream, done, None), start=done + 1):
-        acknowledged = False
-        while not acknowledged:
-            if not patience.goes_on():
-                return
-            attempt += 1
-            earliest_next = time.monotonic() + every
-            writer.begun(attempt, rows)
-            try:
-                committer.commit(batch, rows)
-            except Exception as error:  # noqa: BLE001 - the edge of the writer's loop: recorded, counted, tried again
-                writer.failed(attempt, str(error)[:2000])
-            else:
-                writer.acknowledged(attempt)
-                patience.start_counting()
-                acknowledged = True
-            patience.sleep_until(earliest_next)
 
 
 def start_spark() -> SparkSession:

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
 
-from hudi import HudiTable
+from hudi import HudiReadOptions, HudiTable
 
 from lakewarden.executors.demo.record import Batch, Ending, Row, read_record, rows_after
 
@@ -46,12 +46,15 @@ class Query:
     failure: str = ""
 
 
-def read_snapshot(path: Path) -> Snapshot:
-    """Return what a snapshot query finds. Raises ValueError for a key found twice, and whatever hudi-rs raises."""
+def read_snapshot(path: Path, *, as_of: str | None = None) -> Snapshot:
+    """Return what a snapshot query finds, now or as of an instant. Raises ValueError for a key found twice, and
+    whatever hudi-rs raises.
+    """
     table = HudiTable(str(path))
-    log_files = sum(len(part.log_file_names) for part in table.get_file_slices())
+    options = HudiReadOptions() if as_of is None else HudiReadOptions().with_as_of_timestamp(as_of)
+    log_files = sum(len(part.log_file_names) for part in table.get_file_slices(options))
     rows: dict[str, Row] = {}
-    for batch in table.read():
+    for batch in table.read(options):
         columns = [batch.column(name).to_pylist() for name in _COLUMNS]
         for key, partition, value in zip(*columns, strict=True):
             if key in rows:

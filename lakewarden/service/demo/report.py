@@ -57,8 +57,8 @@ class Report:
     log_files: Range
     file_versions: Range
 
-    def shortcomings(self) -> list[str]:
-        """Return what the demo promised and did not show, one sentence each; empty is success."""
+    def disturbances(self) -> list[str]:
+        """Return who was disturbed, one sentence each."""
         found = []
         if self.rows_wrong:
             found.append(f"{self.rows_wrong} of {self.rows_expected} rows are wrong")
@@ -66,6 +66,11 @@ class Report:
             found.append(f"{self.writer.failures} commits of the writer failed")
         if self.reader.failures:
             found.append(f"{self.reader.failures} queries of the reader failed")
+        return found
+
+    def shortcomings(self) -> list[str]:
+        """Return what the demo promised and did not show, one sentence each; empty is success."""
+        found = self.disturbances()
         for service in ("compaction", "clean"):
             if not self.services.get(service, ServiceTally()).succeeded:
                 found.append(f"no {service} succeeded")

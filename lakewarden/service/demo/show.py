@@ -71,15 +71,17 @@ class Show:
                 raise TemporaryError(f"{scene.act}: not done after {at_most:.0f} s")
             self._interruption.pause(_TICK_SECONDS)
 
-    def drain(self, daemon: Daemon) -> Scene:
-        """Have finished what is left: ask for what is pending, compact until no log file waits, and clean once."""
+    def drain(self, daemon: Daemon, *, compact: bool = True) -> Scene:
+        """Have finished what is left: ask for what is pending, compact until no log file waits (unless plans are left
+        to the writer), and clean once.
+        """
         cleaned = False
 
         def done(scene: Scene) -> bool:
             nonlocal cleaned
             if scene.table is None or any(not RunState(run.state).ended for run in scene.runs):
                 return False
-            wanted = _left_over(scene) or (None if cleaned else Service.CLEAN)
+            wanted = _left_over(scene, compact=compact) or (None if cleaned else Service.CLEAN)
             if wanted is None:
                 return True
             cleaned = not daemon.request_run(wanted) and wanted is Service.CLEAN
@@ -88,8 +90,8 @@ class Show:
         return self.watch("draining: the writer has stopped, the rest is compacted", until=done, at_most=_DRAIN_SECONDS)
 
 
-def _left_over(scene: Scene) -> Service | None:
+def _left_over(scene: Scene, *, compact: bool) -> Service | None:
     """Return the service that still has something to do: a pending plan, or log files that a query must merge."""
     services = scene.table.services if scene.table else {}
     pending = next((Service(name) for name, service in services.items() if service.pending), None)
-    return pending or (Service.COMPACTION if scene.log_files.now else None)
+    return pending or (Service.COMPACTION if compact and scene.log_files.now else None)

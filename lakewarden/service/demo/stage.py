@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from lakewarden.executors.demo.hudi_options import beside_lakewarden
@@ -52,11 +53,20 @@ class Stage:
         self._playing.append(daemon.process)
         return daemon
 
-    def start_writer(self, *, zookeeper: ZooKeeper, daemon: Daemon, arguments: Sequence[str] = ()) -> Child:
-        """Start the writer, which makes the table, with arguments of its own."""
+    def start_writer(
+        self,
+        *,
+        zookeeper: ZooKeeper,
+        daemon: Daemon,
+        arguments: Sequence[str] = (),
+        more_options: Mapping[str, str] = MappingProxyType({}),
+    ) -> Child:
+        """Start the writer, which makes the table, with arguments of its own and `hoodie.*` options over those that
+        Lakewarden asks for.
+        """
         options = self._directory / "writer-options.json"
         asked = beside_lakewarden(table=TABLE, zookeeper=zookeeper.address, hook_url=daemon.hook_url)
-        options.write_text(json.dumps(dict(asked), indent=2), encoding="utf-8")
+        options.write_text(json.dumps({**asked, **more_options}, indent=2), encoding="utf-8")
         return self._start(
             "writer",
             "lakewarden.executors.demo.hudi_writer",

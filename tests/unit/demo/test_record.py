@@ -85,3 +85,20 @@ def test_batches_are_what_a_shop_would_write(seed: int, commits: int) -> None:
             assert partitions.setdefault(row.key, row.partition) == row.partition
     assert any(row.deleted for rows in stream for row in rows)
     assert stream == list(itertools.islice(orders.batches(seed), commits))
+
+
+@given(seed=st.integers(), commits=st.integers(min_value=2, max_value=40))
+def test_days_pass_and_are_left_alone(seed: int, commits: int) -> None:
+    """Every batch touches every warm day, no colder one, no key twice, and deletes living rows only."""
+    living: set[str] = set()
+    stream = list(itertools.islice(orders.days(seed), commits))
+    for number, rows in enumerate(stream, start=1):
+        today = (number - 1) // orders.BATCHES_PER_DAY
+        warm = {f"day-{day:04}" for day in range(max(0, today - orders.WARM_DAYS + 1), today + 1)}
+        assert {row.partition for row in rows} == warm
+        keys = [row.key for row in rows]
+        assert len(keys) == len(set(keys))
+        gone = {row.key for row in rows if row.deleted}
+        assert gone <= living
+        living = (living - gone) | {row.key for row in rows if not row.deleted}
+    assert stream == list(itertools.islice(orders.days(seed), commits))

@@ -1,0 +1,1 @@
+"""A live table under every service that Lakewarden has for its format, and the proof that nobody was disturbed."""

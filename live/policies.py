@@ -1,0 +1,65 @@
+"""What the suite asks of Lakewarden, and of a writer that schedules inline."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+from typing import Any
+
+from lakewarden.executors.demo.hudi_options import TableType
+from lakewarden.executors.demo.orders import WARM_DAYS
+from lakewarden.planners.model.instant import Service
+
+
+class WriterKind(StrEnum):
+    """How the table is written."""
+
+    UPSERT = "upsert"
+    INLINE = "inline"
+    STREAMING = "streaming"
+
+
+_ON_LOG_FILES = frozenset({Service.COMPACTION, Service.LOG_COMPACTION})
+
+_POLICIES: Mapping[Service, Mapping[str, Any]] = {
+    Service.COMPACTION: {"trigger": {"num_commits": 6}},
+    Service.LOG_COMPACTION: {"trigger": {"num_commits": 3}, "options": {"log_blocks_threshold": 2}},
+    # a day is cold for good once it is not warm any more; every warm one is touched by every batch
+    Service.CLUSTERING: {
+        "trigger": {"num_commits": 4},
+        "options": {"untouched_for": "25s", "sort_columns": ["order_id"]},
+    },
+    Service.CLEAN: {"trigger": {"num_commits": 3}, "options": {"commits_retained": 6}},
+    Service.ARCHIVE: {"trigger": {"num_commits": 3}, "options": {"keep_min_commits": 10, "keep_max_commits": 13}},
+    Service.ROLLBACK: {"trigger": {"num_commits": 1}, "options": {"dead_after": "10s"}},
+}
+"""Every service that a run of minutes can show. Days are the least that ttl counts."""
+
+_INLINE_COMMITS = 4
+
+
+def policies(kind: TableType, writer: WriterKind, supported: Collection[Service]) -> dict[str, Any]:
+    """Return the policies, as a configuration writes them, of every supported service with a meaning for the table."""
+    found: dict[str, Any] = {}
+    for service, policy in _POLICIES.items():
+        if service not in supported or (kind is TableType.COW and service in _ON_LOG_FILES):
+            continue
+        by_writer = writer is WriterKind.INLINE and service in (Service.COMPACTION, Service.CLUSTERING)
+        found[service.value] = {**policy, **({"schedule": "writer", "grace": "1s"} if by_writer else {})}
+    return found
+
+
+def inline_options(services: Collection[str]) -> dict[str, str]:
+    """Return what a writer that schedules inline sets besides: when to schedule, and to leave the warm days alone."""
+    found: dict[str, str] = {}
+    if Service.COMPACTION in services:
+        found |= {"hoodie.compact.inline.max.delta.commits": str(_INLINE_COMMITS)}
+    if Service.CLUSTERING in services:
+        found |= {
+            "hoodie.clustering.inline.max.commits": str(_INLINE_COMMITS),
+            "hoodie.clustering.plan.partition.filter.mode": "RECENT_DAYS",
+            "hoodie.clustering.plan.strategy.daybased.lookback.partitions": "100",
+            "hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions": str(WARM_DAYS),
+            "hoodie.clustering.plan.strategy.sort.columns": "order_id",
+        }
+    return found

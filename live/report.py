@@ -1,0 +1,120 @@
+"""The suite's report: the demo's, and what only the suite looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from lakewarden.service.demo.report import Report, ServiceTally, WriterTally
+from live.travel import Journey
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """One failed commit of the writer, with the first words of its exception."""
+
+    at: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LiveWriterTally(WriterTally):
+    """`caused_by_us` are the failures within a minute of a run of ours."""
+
+    caused_by_us: int
+    failed: Sequence[Failure] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LiveServiceTally(ServiceTally):
+    """Ended runs of one service: those that found nothing to do are no success here."""
+
+    cancelled: int = 0
+    idle: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimeTravel:
+    """How many instants were travelled to, and where something else was found than the writer had recorded."""
+
+    instants: int
+    wrong: Sequence[Journey] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LiveReport(Report):
+    """What the suite saw. `enabled` are the services that had to succeed `each_succeeds` times; `twice` are instants
+    that two of our runs completed; `trouble` is what kept the suite from coming to its end.
+    """
+
+    table_type: str
+    writer_kind: str
+    seconds: float
+    wanted_commits: int
+    enabled: Collection[str]
+    each_succeeds: int
+    services: Mapping[str, LiveServiceTally]
+    writer: LiveWriterTally
+    time_travel: TimeTravel
+    twice: Sequence[str] = ()
+    doubled_micro_batches: Sequence[int] = ()
+    daemon_exit_code: int | None = 0
+    processes_left: Sequence[str] = ()
+    trouble: Sequence[str] = ()
+
+    def shortcomings(self) -> list[str]:
+        """Return what was promised and not shown, one sentence each; empty is success."""
+        found = [*self.trouble, *self.disturbances()]
+        if self.writer.commits < self.wanted_commits:
+            found.append(f"{self.writer.commits} of {self.wanted_commits} commits were made")
+        for service in self.enabled:
+            succeeded = self.services.get(service, LiveServiceTally()).succeeded
+            if succeeded < self.each_succeeds:
+                found.append(f"{service} succeeded {succeeded} of {self.each_succeeds} times")
+        if not self.time_travel.instants:
+            found.append("no instant was travelled to")
+        if self.time_travel.wrong:
+            found.append(
+                f"{len(self.time_travel.wrong)} of {self.time_travel.instants} instants do not show their rows"
+            )
+        found += [f"{instant} was completed twice by us" for instant in self.twice]
+        found += [f"micro-batch {number} was committed twice" for number in self.doubled_micro_batches]
+        if self.daemon_exit_code != 0:
+            found.append(f"the daemon ended with {self.daemon_exit_code}")
+        if self.processes_left:
+            found.append(f"{len(self.processes_left)} processes were left behind: {', '.join(self.processes_left)}")
+        return found
+
+
+def tell(console: Console, report: LiveReport) -> None:
+    """Print the report for people."""
+    grid = Grid(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for heading in ("service", "succeeded", "failed", "cancelled", "idle"):
+        grid.add_column(heading, justify="left" if heading == "service" else "right")
+    for name in sorted({*report.enabled, *report.services}):
+        tally = report.services.get(name, LiveServiceTally())
+        grid.add_row(name, *map(str, (tally.succeeded, tally.failed, tally.cancelled, tally.idle)))
+    console.print(f"{report.table_type} table, {report.writer_kind} writer, {report.seconds:.0f} s", style="bold")
+    console.print(grid)
+    writer, travelled = report.writer, report.time_travel
+    for line in (
+        f"rows      {report.rows_expected} expected, {report.rows_found} found, {report.rows_wrong} wrong",
+        f"writer    {writer.commits} commits, {writer.failures} failed, {writer.caused_by_us} of them caused by us",
+        f"reader    {report.reader.queries} queries, {report.reader.failures} failed",
+        f"travel    {travelled.instants} retained instants, {len(travelled.wrong)} wrong",
+        f"files     log files {report.log_files.end} (peak {report.log_files.peak}), "
+        f"file versions {report.file_versions.end} (peak {report.file_versions.peak})",
+    ):
+        console.print(line, soft_wrap=True)
+    for failure in writer.failed:
+        console.print(f"  failed {failure.at}: {failure.message}", markup=False, soft_wrap=True)
+    for journey in travelled.wrong:
+        console.print(f"  {journey.instant} {journey.operation}: {journey.wrong} wrong {journey.failure}", markup=False)
+    shortcomings = report.shortcomings()
+    for shortcoming in shortcomings:
+        console.print(shortcoming, style="red", markup=False, soft_wrap=True)
+    if not shortcomings:
+        console.print("every row is right at every instant, and nobody was disturbed", style="green")

@@ -1,0 +1,25 @@
+"""What a streaming query remembers, in its checkpoint and in the table's commits."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from live.travel import commits
+
+
+def forget_last_micro_batch(streaming: Path) -> None:
+    """Take the newest micro-batch from the checkpoint's commit log, as if the query had died between its commit to
+    the table and the one to its checkpoint: it will send that micro-batch again.
+    """
+    log = streaming / "checkpoint" / "commits"
+    newest = max((int(path.name) for path in log.iterdir() if path.name.isdigit()), default=None)
+    if newest is not None:
+        (log / str(newest)).unlink()
+        (log / f".{newest}.crc").unlink(missing_ok=True)
+
+
+def doubled_micro_batches(table: Path) -> set[int]:
+    """Return the micro-batches that more than one write of the active timeline says it is."""
+    written = Counter(commit.micro_batch for commit in commits(table) if commit.writes)
+    return {number for number, times in written.items() if number is not None and times > 1}

@@ -1,0 +1,113 @@
+"""Time travel to every instant that the clean has left readable, by hudi-rs, which is not the code under test."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import fastavro
+from hudi import HudiTable
+
+from lakewarden.executors.demo.record import Batch, Ending, Record, rows_after
+from lakewarden.service.demo.reader import count_wrong_rows, read_snapshot
+
+_OURS = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
+_SINK = "_hudi_streaming_sink_checkpoint"
+_CLEAN = re.compile(r"\d+_\d+\.clean")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Commit:
+    """One completed instant of the active timeline. `operation` is Hudi's word for what it did, and `micro_batch`
+    the number that a streaming sink left in it.
+    """
+
+    instant: str
+    operation: str
+    micro_batch: int | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether a writer made it."""
+        return self.operation not in _OURS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Journey:
+    """What was found at one instant: how many rows differ from the record of then, or why nothing could be read."""
+
+    instant: str
+    operation: str
+    wrong: int = 0
+    failure: str = ""
+
+    @property
+    def right(self) -> bool:
+        """Whether the instant shows what it always showed."""
+        return not self.wrong and not self.failure
+
+
+def commits(table: Path) -> list[Commit]:
+    """Return the completed commits of the active timeline, in the order of their instants."""
+    timeline = HudiTable(str(table)).get_timeline()
+    instants = [
+        *timeline.get_completed_commits(),
+        *timeline.get_completed_deltacommits(),
+        *timeline.get_completed_replacecommits(),
+    ]
+    found = []
+    for instant in sorted({i.timestamp: i for i in instants}.values(), key=lambda i: i.timestamp):
+        metadata = json.loads(timeline.get_instant_metadata_in_json(instant))
+        sink = json.loads((metadata.get("extraMetadata") or {}).get(_SINK, "{}"))
+        found.append(
+            Commit(
+                instant=instant.timestamp,
+                operation=str(metadata.get("operationType")),
+                micro_batch=max((int(number) for number in sink.values()), default=None),
+            )
+        )
+    return found
+
+
+def earliest_retained(table: Path) -> str:
+    """Return the instant up to which the newest clean has deleted; empty before the first one."""
+    cleans = sorted(path for path in (table / ".hoodie" / "timeline").iterdir() if _CLEAN.fullmatch(path.name))
+    if not cleans:
+        return ""
+    with cleans[-1].open("rb") as file:
+        metadata: Any = next(iter(fastavro.reader(file)))
+    return str(metadata["earliestCommitToRetain"] or "")
+
+
+def travel(table: Path, record: Record) -> list[Journey]:
+    """Read the table at every retained instant and compare it with the writer's record as of that instant."""
+    earliest = earliest_retained(table)
+    all_commits = commits(table)
+    first_write = next((commit.instant for commit in all_commits if commit.writes), "")
+    retained = [commit for commit in all_commits if commit.instant >= max(earliest, first_write)]
+    return [_journey(table, commit, all_commits, record) for commit in retained]
+
+
+def _journey(table: Path, commit: Commit, all_commits: Sequence[Commit], record: Record) -> Journey:
+    last_write = max(other.instant for other in all_commits if other.writes and other.instant <= commit.instant)
+    batch = _batch_of(last_write, record)
+    if batch is None:
+        return Journey(instant=commit.instant, operation=commit.operation, failure="no batch was open at its write")
+    done = [b for b in record.batches if b.ending is Ending.ACKNOWLEDGED and b.number < batch.number]
+    try:
+        found = read_snapshot(table, as_of=commit.instant)
+    except Exception as error:  # noqa: BLE001 - whatever a foreign reader raises is a journey that failed
+        return Journey(instant=commit.instant, operation=commit.operation, failure=f"{type(error).__name__}: {error}")
+    wrong = count_wrong_rows(found.rows, rows_after([*done, batch]))
+    return Journey(instant=commit.instant, operation=commit.operation, wrong=wrong)
+
+
+def _batch_of(instant: str, record: Record) -> Batch | None:
+    """Return the batch that was open when the instant was stamped. Instants are wall-clock times in UTC."""
+    at = datetime.strptime(instant + "000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
+    return next((b for b in record.batches if b.answered is not None and b.begun <= at <= b.answered), None)
