@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TextIO
 
@@ -13,12 +13,12 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi import THOROUGH
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.instant import Instant, Service, State
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.planners.model.view import TableView
+from lakewarden.planners.model.view import MetadataBacklog, TableView
 from lakewarden.planners.storage import canonical_location, storage_for
 
 _PLANNED = (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING, Service.CLEAN)
@@ -40,8 +40,8 @@ def inspect_path(
     text = os.fspath(path)
     try:
         location = canonical_location(text if ":/" in text else os.path.abspath(text))  # noqa: PTH100 - may be a URI
-        table = Table(id=TableId(location), format=HUDI.name, location=location)
-        view = HUDI.observe(table, storage_for(location), None, now=now).view
+        table = Table(id=TableId(location), format=THOROUGH.name, location=location)
+        view = THOROUGH.observe(table, storage_for(location), None, now=now).view
     except LakewardenError as error:
         _say(err, str(error))
         return _FAILED
@@ -60,10 +60,12 @@ def _say(err: TextIO, message: str) -> None:
 
 
 def report(view: TableView) -> dict[str, Any]:
-    """Return what `inspect --json` prints. Times are as Hudi writes them, null where they are not known."""
+    """Return what `inspect --json` prints. Instants are as Hudi writes them, other times in UTC; null where a thing
+    is not known, or the table has none of it.
+    """
     instants = view.timeline.instants
     return {
-        "format": HUDI.name,
+        "format": THOROUGH.name,
         "table_name": view.name,
         "table_type": view.kind,
         "table_version": int(view.version) if view.version.isdigit() else view.version,
@@ -74,6 +76,27 @@ def report(view: TableView) -> dict[str, Any]:
         ],
         "pending": {service.value: _pending(view.timeline.pending(service)) for service in _PLANNED},
         "commits_since": {service.value: _commits_since(view, service) for service in _COUNTED},
+        "fullest_file_group": _fullest_file_group(view),
+        "small_files": view.backlogs[Service.CLUSTERING].small_files,
+        "writer_failures": [
+            {"instant": failure.instant, "at": failure.at.isoformat(), "reason": failure.reason}
+            for failure in view.writers.failures
+        ],
+        "metadata_table": None if view.metadata is None else _metadata_table(view.metadata),
+    }
+
+
+def _fullest_file_group(view: TableView) -> dict[str, Any] | None:
+    """Return the most log files, and the most bytes in them, of one file group; None for a table without logs."""
+    backlog = view.backlogs.get(Service.COMPACTION)
+    return None if backlog is None else {"log_files": backlog.log_files, "log_bytes": backlog.log_bytes}
+
+
+def _metadata_table(backlog: MetadataBacklog) -> dict[str, Any]:
+    return {
+        "commits_since_compaction": backlog.commits,
+        "compacted_at": None if backlog.since is None else backlog.since.isoformat(),
+        "pinned_by": backlog.pinned_by,
     }
 
 
@@ -108,6 +131,8 @@ def rendered(view: TableView, now: datetime) -> RenderableType:
     parts: list[RenderableType] = [_title(view), _indented(_timeline(view, now)), _indented(_services(view, now))]
     if view.writers.in_flight:
         parts += [Text("writes in flight", style="bold"), _indented(_writes(view, now))]
+    if view.writers.failures:
+        parts += [Text("writes that failed", style="bold yellow"), _indented(_failures(view, now))]
     if view.hindrances:
         parts += [Text("services would be held back", style="bold yellow")]
         parts += [_indented(_reason(h.reason, h.remedy)) for h in view.hindrances]
@@ -163,7 +188,31 @@ def _services(view: TableView, now: datetime) -> RenderableType:
             "" if not plans or known["file_groups"] is None else str(known["file_groups"]),
             "" if not plans or known["bytes"] is None else _size(known["bytes"]),
         )
-    return Group(grid, Text(""))
+    return Group(grid, *_files(view, now), Text(""))
+
+
+def _files(view: TableView, now: datetime) -> Iterator[Text]:
+    """Yield what is known of the table's files, and of its metadata table."""
+    full = view.backlogs.get(Service.COMPACTION)
+    if full is not None and full.log_files is not None and full.log_bytes is not None:
+        yield Text(f"the fullest file group: {full.log_files} log files, {_size(full.log_bytes)}")
+    small = view.backlogs[Service.CLUSTERING].small_files
+    if small is not None:
+        yield Text(f"small base files: {small}")
+    if view.metadata is not None:
+        since = view.metadata.since
+        last = "never compacted" if since is None else f"compacted {_span((now - since).total_seconds())} ago"
+        said = Text(f"metadata table: {view.metadata.commits} delta commits, {last}")
+        pinned = view.metadata.pinned_by
+        yield said if pinned is None else said.append(f", held back by {pinned}", style="yellow")
+
+
+def _failures(view: TableView, now: datetime) -> RenderableType:
+    lines = [
+        Text(f"{failure.instant}  {failure.reason}, {_span((now - failure.at).total_seconds())} ago at the latest")
+        for failure in view.writers.failures[-_NEWEST:]
+    ]
+    return Group(*lines, Text(""))
 
 
 def _writes(view: TableView, now: datetime) -> RenderableType:
