@@ -134,10 +134,14 @@ class HudiClient:
         self.withdraw(instant)
 
     def roll_back(self, write: str) -> bool:
-        """Undo a write that is still pending, and forget its heartbeat. False, and nothing done, where it is not.
+        """Undo a write that is still pending, and forget its heartbeat. False, and nothing done, where it is not."""
+        return self.plan_rollback(write) and self.finish_rollback(write)
 
-        That it is pending is asked under the lock in which the rollback is planned: a plan makes the commit of a
-        writer that was dead only seemingly fail, and Hudi would undo a commit that was just completed.
+    def plan_rollback(self, write: str) -> bool:
+        """Plan to undo a write, unless somebody has; False where it is not pending.
+
+        That it is pending is asked under the lock: Hudi would as well undo a commit that was completed a moment ago.
+        A writer that comes back to life fails to commit from then on.
         """
         with self.locked():
             timeline = self._meta.reloadActiveTimeline().getCommitsTimeline().filterInflightsAndRequested()
@@ -146,8 +150,14 @@ class HudiClient:
             target = next((one for one in pending if str(one.requestedTime()) == write), None)
             if target is None:
                 return False
-            self._plan_rollback(target)
-        return self.finish_rollback(write)
+            service = self.java.getTableServiceClient()
+            if service.getPendingRollbackInfo(self._meta, write, _OF_WRITES).isEmpty():
+                config, context = self.java.getConfig(), self.java.getEngineContext()
+                table = self._jvm.org.apache.hudi.table.HoodieSparkTable.create(config, context)
+                instant = self.java.createNewInstantTime(_LOCK_IS_HELD)
+                by_markers = config.shouldRollbackUsingMarkers()
+                table.scheduleRollback(context, instant, target, _NO_RESTORE, by_markers, _NO_RESTORE)
+            return True
 
     def finish_rollback(self, write: str) -> bool:
         """Carry out the rollback of `write` that is on the timeline. False where somebody else is at it."""
@@ -156,17 +166,6 @@ class HudiClient:
             heartbeats = self._jvm.org.apache.hudi.client.heartbeat.HeartbeatUtils
             heartbeats.deleteHeartbeatFile(self._meta.getStorage(), self.location, write)
         return undone
-
-    def _plan_rollback(self, target: Any) -> None:
-        """Plan to undo a pending instant, unless somebody has."""
-        service = self.java.getTableServiceClient()
-        if service.getPendingRollbackInfo(self._meta, target.requestedTime(), _OF_WRITES).isPresent():
-            return
-        config, context = self.java.getConfig(), self.java.getEngineContext()
-        table = self._jvm.org.apache.hudi.table.HoodieSparkTable.create(config, context)
-        instant = self.java.createNewInstantTime(_LOCK_IS_HELD)
-        markers = config.shouldRollbackUsingMarkers()
-        table.scheduleRollback(context, instant, target, _NO_RESTORE, markers, _NO_RESTORE)
 
     def delete_partitions(self, partitions: Sequence[str], instant: str, *, extra_metadata: Mapping[str, str]) -> None:
         """Commit, as the `replacecommit` that was begun at `instant`, that these partitions hold nothing any more.

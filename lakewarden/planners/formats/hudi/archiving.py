@@ -87,7 +87,8 @@ def archivable(
     going = commits[: len(commits) - keep_min]
     if first is None or going[-1].time < first.at:
         return going, f"the newest {keep_min} commits stay"
-    return [commit for commit in going if commit.time < first.at], f"held from {first.at} on: {first.reason}"
+    free = [commit for commit in going if commit.time < first.at]
+    return free, f"{len(going) - len(free)} of {len(going)} commits that could go are held: {first.reason}"
 
 
 def read_archiving(location: str, storage: Storage, *, keep_min: int, keep_max: int) -> Archiving:
