@@ -16,10 +16,14 @@ from lakewarden.planners.services import SERVICES
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Idle:
-    """The service looked for work and found none: after the change `after`, with `commits` in its backlog."""
+    """The service did all that there was to do, and the format does not count from that (it wrote no instant, or
+    found no work): after the change `after`, with so many `commits` and `rewrites` in its backlog, at `at`.
+    """
 
     after: str
     commits: int
+    rewrites: int = 0
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,13 +39,14 @@ class Standing:
     """What we know of one service of one table apart from its metadata.
 
     `ours` are the instants that runs of ours planned, as the store remembers them: a plan whose format
-    cannot carry its author is recognised by it.
+    cannot carry its author is recognised by it. `approval` is the block of a deletion that waits for a person.
     """
 
     mode: Mode
     active: RunId | None = None
     paused: str | None = None
     quarantined: str | None = None
+    approval: Blocked | None = None
     backoff: Backoff | None = None
     idle: Idle | None = None
     ours: frozenset[str] = field(default_factory=frozenset)
@@ -52,7 +57,7 @@ def decide(
 ) -> Decision:
     """Return whether `service` is due on the table that `view` shows, with the reason.
 
-    `asked` is a person's request through the API: it skips the trigger and never a block.
+    `asked` is a person's request through the API: it skips the trigger and the window, and never a block.
     """
     if standing.active is not None:
         return NotDue(reason=f"run {standing.active} is active")
@@ -76,6 +81,8 @@ def _held_back(service: Service, view: TableView, standing: Standing, now: datet
         return Blocked(reason=f"paused: {standing.paused}", remedy="resume it")
     if standing.quarantined is not None:
         return Blocked(reason=f"in quarantine: {standing.quarantined}", remedy="mend the cause, then resume the table")
+    if standing.approval is not None:
+        return standing.approval
     if view.faults:
         return Blocked(reason=f"the table's metadata cannot be read whole: {view.faults[0]}")
     for hindrance in view.hindrances:
@@ -127,23 +134,32 @@ def _plan_anew(
         return NotDue(reason="its plans are made by the table's writers")
     if standing.idle is not None:
         if standing.idle.after == last_change(view):
-            return NotDue(reason="found nothing to do, and nothing has changed since")
+            return NotDue(reason="has done all there was to do, and nothing has changed since")
         backlog = _since_idle(backlog, standing.idle)
     verdict = policy.trigger.judge(backlog, now)
-    if verdict.fires:
-        return Due(reason=verdict.reason)
-    return NotDue(reason=verdict.reason, again_at=verdict.again_at)
+    if not verdict.fires:
+        return NotDue(reason=verdict.reason, again_at=verdict.again_at)
+    if policy.window is not None and not policy.window.contains(now):
+        return NotDue(reason=f"outside its window: {verdict.reason}", again_at=policy.window.next_start(now))
+    return Due(reason=verdict.reason)
 
 
 def _since_idle(backlog: Backlog, idle: Idle) -> Backlog:
-    """Return the backlog without the commits that already turned out to bring no work."""
+    """Return the backlog without what the service has seen already."""
     if backlog.commits < idle.commits:
         return backlog  # the service has completed since: the old count means nothing
     return replace(
         backlog,
         commits=backlog.commits - idle.commits,
         commits_since_request=max(0, backlog.commits_since_request - idle.commits),
+        rewrites=max(0, backlog.rewrites - idle.rewrites),
+        since=_later(backlog.since, idle.at),
+        since_request=_later(backlog.since_request, idle.at),
     )
+
+
+def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max((moment for moment in (one, other) if moment is not None), default=None)
 
 
 def _as_far_as_trusted(decision: Decision, mode: Mode) -> Decision:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import assert_never
@@ -18,16 +18,21 @@ import structlog
 from lakewarden.executors.contract import Asked, Ended, Lost, Pool, RoomChanged, Started
 from lakewarden.planners.decide import next_look
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.decision import Blocked, NotDue
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.agenda import Agenda
+from lakewarden.service.barriers import BarrierAsked, Barriers
+from lakewarden.service.blame import Blamed, blame
+from lakewarden.service.book import Book
+from lakewarden.service.desk import Desk
 from lakewarden.service.events import Listener
-from lakewarden.service.inbox import Inbox, Letter, PauseAsked, RunAsked, RunGiven
+from lakewarden.service.inbox import Approved, BarrierLifted, Inbox, Letter, PauseAsked, RunAsked
+from lakewarden.service.questions import Questions
 from lakewarden.service.request import Requests
 from lakewarden.service.runs import Runs
-from lakewarden.service.standing import Standings
+from lakewarden.service.store.port import Store
+from lakewarden.service.surroundings import Surroundings
 from lakewarden.service.watch import Watch
 
 log = structlog.get_logger(__name__)
@@ -44,6 +49,9 @@ LONGEST_SLEEP_SECONDS = 1.0
 COALESCE_SECONDS = 0.005
 """Appointments within this time are kept in one turn, so that thousands of tables do not mean as many wake-ups."""
 
+BLAMED_RUNS = 200
+"""A writer's failure is held against so many of the table's newest runs."""
+
 LONGEST_TROUBLE_REST = timedelta(minutes=10)
 
 
@@ -56,6 +64,7 @@ class _Attention:
     troubles: int = 0
     trouble: str | None = None
     warnings: tuple[str, ...] = ()
+    failures: tuple[Blamed, ...] = ()
 
 
 class Daemon:
@@ -67,8 +76,13 @@ class Daemon:
         tables: Mapping[TableId, Table],
         watch: Watch,
         requests: Requests,
+        book: Book,
+        questions: Questions,
         runs: Runs,
-        standings: Standings,
+        surroundings: Surroundings,
+        barriers: Barriers,
+        desk: Desk,
+        store: Store,
         pools: Mapping[str, Pool],
         inbox: Inbox,
         clock: Clock,
@@ -79,8 +93,13 @@ class Daemon:
         self._tables = tables
         self._watch = watch
         self._requests = requests
+        self._book = book
+        self._questions = questions
         self._runs = runs
-        self._standings = standings
+        self._surroundings = surroundings
+        self._barriers = barriers
+        self._desk = desk
+        self._store = store
         self._pools = pools
         self._inbox = inbox
         self._clock = clock
@@ -121,19 +140,25 @@ class Daemon:
     def _end(self) -> None:
         """Let running work finish until the drain deadline; what is cut off then stays resumable."""
         deadline = self._clock.monotonic() + self._drain.total_seconds()
-        log.info("draining", seconds=self._drain.total_seconds(), runs=len(self._runs.under_way()))
+        log.info("draining", seconds=self._drain.total_seconds(), runs=len(self._book.under_way()))
         self._runs.drain()
-        while self._runs.under_way() and self._clock.monotonic() < deadline and self._drain:
+        self._surroundings.drain()
+        while self._book.under_way() and self._clock.monotonic() < deadline and self._drain:
             self._inbox.wait(min(self.turn(), 0.1))
-        self._runs.cut_off()
+        self._surroundings.cut_off()
         for pool in self._pools.values():
             pool.close()
         self.turn()  # the pools have told what became of the last runs
+        self._barriers.refuse_all("the daemon is stopping")
 
     def looked(self, table: TableId) -> tuple[float | None, str | None]:
         """Return when (in monotonic seconds) a table was last looked at, and what went wrong then, if anything."""
         attention = self._attention[table]
         return attention.looked_at, attention.trouble
+
+    def writer_failures(self, table: TableId) -> tuple[Blamed, ...]:
+        """Return the failures of a table's writers that its timeline still tells of."""
+        return self._attention[table].failures
 
     # -- the road
 
@@ -155,13 +180,14 @@ class Daemon:
             if now >= self._unknown_at:
                 self._unknown_at = now + UNKNOWN_SECONDS
                 self._runs.settle_unknown()
-            self._runs.review()
+            self._barriers.attend()
+            self._questions.review()
             self._runs.dispatch()
         except TemporaryError as trouble:
             log.warning("store_trouble", error=str(trouble))
 
     def _until_next(self) -> float:
-        if self._runs.waiting():
+        if self._questions.waiting() or self._barriers.is_asked():
             return QUESTION_SECONDS
         next_at = self._agenda.next_at()
         if next_at is None:
@@ -193,13 +219,24 @@ class Daemon:
         for warning in set(view.warnings) - set(attention.warnings):
             self._listener.warned(table, warning)
         attention.warnings = view.warnings
-        for run in self._requests.consider(table, view, self._runs.of(table.id)):
-            self._runs.queue(run)
+        attention.failures = self._blamed(table, view, attention.failures)
+        for run in self._requests.consider(table, view, self._book.of(table.id)):
+            self._book.take_in(run)
         again_at = next_look(self._requests.decisions(table.id))
         # A clock that has just run out is looked at once more a moment later, not at once.
         attention.decide_at = (
             None if again_at is None else now + max(0.2, (again_at - self._clock.now()).total_seconds())
         )
+
+    def _blamed(self, table: Table, view: TableView, known: Sequence[Blamed]) -> tuple[Blamed, ...]:
+        """Return the failures of the table's writers, each told once, with what was known of it when it was new."""
+        by_instant = {blamed.failure.instant: blamed for blamed in known}
+        news = [failure for failure in view.writers.failures if failure.instant not in by_instant]
+        runs = self._store.runs(table=table.id, limit=BLAMED_RUNS) if news else ()
+        for failure in news:
+            by_instant[failure.instant] = blamed = blame(failure, runs)
+            self._listener.writer_failed(table, blamed)
+        return tuple(by_instant[failure.instant] for failure in view.writers.failures)
 
     def _rest(self, table: Table, attention: _Attention, now: float, trouble: LakewardenError) -> None:
         """Leave a table that cannot be observed alone for a while; its trouble is its own."""
@@ -231,48 +268,14 @@ class Daemon:
         match letter:
             case Started() | Asked() | Ended() | Lost() | RoomChanged():
                 self._runs.heard(letter)
-            case RunAsked():
-                self._answer_run(letter)
-            case PauseAsked():
-                self._answer_pause(letter)
+            case RunAsked() | PauseAsked() | Approved() | BarrierAsked() | BarrierLifted():
+                for table in self._desk.serve(letter):
+                    self._attend_soon(table)
             case _:
                 assert_never(letter)
 
-    def _answer_run(self, asked: RunAsked) -> None:
-        if not asked.answer.set_running_or_notify_cancel():
-            return  # whoever asked has gone away
-        try:
-            asked.answer.set_result(self._asked_run(asked))
-        except LakewardenError as trouble:
-            asked.answer.set_exception(trouble)
-
-    def _asked_run(self, asked: RunAsked) -> RunGiven | Blocked | NotDue:
-        table = self._tables[asked.table]
-        if asked.service not in table.policies:
-            raise PermanentError(f"table {table.id} has no policy for {asked.service}: give it one")
-        active = self._runs.of(table.id).get(asked.service)
-        if active is not None:
-            return RunGiven(run=active, new=False)
-        view = self._watch.read(table).observation.view
-        answer = self._requests.ask(table, asked.service, view, active, by=asked.by)
-        if isinstance(answer, Blocked | NotDue):
-            return answer
-        self._runs.queue(answer)
-        return RunGiven(run=answer, new=True)
-
-    def _answer_pause(self, asked: PauseAsked) -> None:
-        if not asked.answer.set_running_or_notify_cancel():
-            return
-        try:
-            if asked.reason is None:
-                self._standings.resume(asked.table)
-            else:
-                self._standings.pause(asked.table, asked.reason)
-        except LakewardenError as trouble:
-            asked.answer.set_exception(trouble)
-            return
+    def _attend_soon(self, table: TableId) -> None:
+        """Decide on a table at the next turn, whether it has changed or not."""
         now = self._clock.monotonic()
-        for table in self._tables if asked.table is None else (asked.table,):
-            self._attention[table].decide_at = now
-            self._agenda.put(table, now)
-        asked.answer.set_result(None)
+        self._attention[table].decide_at = now
+        self._agenda.put(table, now)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from lakewarden.executors.contract import Room
+from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.services import SERVICES
 from lakewarden.service.store.port import Run
@@ -18,10 +19,14 @@ def startable(
     gates: Collection[TableId],
     pools: Mapping[TableId, str],
     rooms: Mapping[str, Room],
+    barred: Collection[TableId] = (),
+    alone: Collection[tuple[TableId, Service]] = (),
 ) -> Run | None:
     """Return the queued run that starts next, if one may.
 
-    `gates` are the tables where a commit of ours is waiting or under way: no clean starts there until it is done.
+    `gates` are the tables where a commit of ours is waiting or under way: no new clean starts there until it is
+    done; one that was left half-way does, for the commit waits for it. `barred` are the tables where a writer holds
+    every clean back, `alone` the services that their policies let run beside no other.
     `pools` names the pool of each table, `rooms` the room in each. Tables with fewer runs under way come first,
     then the longest queued.
     """
@@ -29,22 +34,35 @@ def startable(
     for run in sorted(queued, key=lambda r: busy[r.table]):  # stable: the longest queued stays in front
         pool = pools[run.table]
         beside = [other for other in running if pools.get(other.table) == pool]
-        if _hindered(run, beside, gates, rooms[pool]) is None:
+        waits = _bolted(run, gates, barred) or _hindered(run, beside, alone, rooms[pool])
+        if waits is None:
             return run
     return None
 
 
-def _hindered(run: Run, running: Sequence[Run], gates: Collection[TableId], room: Room) -> str | None:
-    """Return why the run cannot start now."""
+def _bolted(run: Run, gates: Collection[TableId], barred: Collection[TableId]) -> str | None:
+    """Return who holds a clean back."""
+    if not SERVICES[run.service].barrier:
+        return None
+    if run.table in barred:
+        return "a writer's barrier holds cleans back"
+    if run.table in gates and run.instant is None:
+        return "a commit on the table waits for its cleans"
+    return None
+
+
+def _hindered(run: Run, running: Sequence[Run], alone: Collection[tuple[TableId, Service]], room: Room) -> str | None:
+    """Return why there is no place for the run now."""
     traits = SERVICES[run.service]
     if room.free == 0:
         return "no slot is free"
     if not traits.barrier and room.slots > 1 and room.free == 1 and not _cleaning(running):
         return "the last slot is kept for cleans"
-    if traits.barrier and run.table in gates:
-        return "a commit on the table waits for its cleans"
     for other in running:
-        if other.identity == run.identity and other.service not in traits.beside:
+        if other.identity != run.identity:
+            continue
+        apart = (run.table, run.service) in alone or (other.table, other.service) in alone
+        if apart or other.service not in traits.beside:
             return f"{other.service} {other.id} is running on the table"
     return None
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from lakewarden.executors.contract import Permit, Step
+from lakewarden.executors.contract import Permit, Plan, Step
 from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.service.blame import Blamed
 from lakewarden.service.store.port import Run
 
 
@@ -35,6 +36,12 @@ class Listener:
 
     def warned(self, table: Table, warning: str) -> None:
         """Hear what a person should know of a table's settings although nothing is held back by it."""
+
+    def writer_failed(self, table: Table, blamed: Blamed) -> None:
+        """Hear of a failure of a table's writer that is new."""
+
+    def approved(self, table: TableId, service: Service, deletion: Plan, by: str) -> None:
+        """Hear that a person let a deletion beyond the budget through."""
 
 
 class Listeners(Listener):
@@ -77,3 +84,13 @@ class Listeners(Listener):
         """Pass it on."""
         for listener in self._listeners:
             listener.warned(table, warning)
+
+    def writer_failed(self, table: Table, blamed: Blamed) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.writer_failed(table, blamed)
+
+    def approved(self, table: TableId, service: Service, deletion: Plan, by: str) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.approved(table, service, deletion, by)

@@ -11,6 +11,7 @@ from lakewarden.executors.contract import PoolEvent
 from lakewarden.planners.model.decision import Blocked, NotDue
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.service.barriers import BarrierAsked
 from lakewarden.service.store.port import Run
 
 
@@ -41,7 +42,28 @@ class PauseAsked:
     answer: Future[None] = field(default_factory=Future)
 
 
-Letter = PoolEvent | RunAsked | PauseAsked
+@dataclass(frozen=True, kw_only=True)
+class Approved:
+    """A person lets a deletion through that waits for it; the answer tells whether one was waiting."""
+
+    table: TableId
+    service: Service
+    by: str
+    answer: Future[bool] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BarrierLifted:
+    """A writer that holds cleans back no longer needs that."""
+
+    table: TableId
+    answer: Future[None] = field(default_factory=Future)
+
+
+Wish = RunAsked | PauseAsked | Approved | BarrierAsked | BarrierLifted
+"""What people and writers ask for, each with a Future for the answer."""
+
+Letter = PoolEvent | Wish
 
 
 class Inbox:

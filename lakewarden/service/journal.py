@@ -7,10 +7,11 @@ from typing import Any
 
 import structlog
 
-from lakewarden.executors.contract import Granted, Permit, Refused, Step, Wait
+from lakewarden.executors.contract import Granted, Permit, Plan, Refused, Step, Wait
 from lakewarden.planners.model.decision import Blocked, Decision
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.service.blame import Blamed
 from lakewarden.service.events import Listener
 from lakewarden.service.store.port import Run, RunState
 
@@ -56,6 +57,30 @@ class Journal(Listener):
     def warned(self, table: Table, warning: str) -> None:
         """Write down a warning about a table's settings."""
         log.warning("table_warning", table=table.id, warning=warning)
+
+    def writer_failed(self, table: Table, blamed: Blamed) -> None:
+        """Write down a writer's failure, and the run of ours that it counts against."""
+        failure = blamed.failure
+        log.warning(
+            "writer_failed",
+            table=table.id,
+            instant=failure.instant,
+            at=failure.at.isoformat(),
+            reason=failure.reason,
+            near_run=blamed.run,
+        )
+
+    def approved(self, table: TableId, service: Service, deletion: Plan, by: str) -> None:
+        """Write down who let what be deleted."""
+        log.info(
+            "deletion_approved",
+            table=table,
+            service=service,
+            by=by,
+            instant=deletion.instant,
+            files=deletion.files_to_delete,
+            partitions=deletion.partitions_to_delete,
+        )
 
 
 def _of(run: Run) -> dict[str, Any]:

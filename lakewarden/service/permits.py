@@ -3,12 +3,16 @@
 What each step needs, and which writer or reader it protects:
 
 - every step: the lease is ours and newest, so that no two owners execute one plan;
-- plan: no write is in flight that a plan would make fail (bounded: a writer that never pauses must not starve us);
+- plan: no write is in flight that a plan would make fail (bounded: a writer that never pauses must not starve us), and
+  no clean of ours was left half-way: it is finished first;
 - execute and commit: the timeline still shows the instant as ours to complete: what is completed is never run again;
 - commit: no clean of the table is executing (it is waited for), and no write in flight would fail by this commit;
-- a joined deleting step: nobody is committing on the table, and it must end before its permit expires.
+- a deleting commit: nobody is committing on the table, no writer's barrier holds it back, and what it deletes is within
+  the table's budget or approved;
+- a joined commit must end before its permit expires.
 
-Judging is pure. A question that must wait stays open and is judged again.
+Judging is pure. A question that must wait stays open and is judged again; but a service whose pending plan makes
+writers fail never waits with one: it is refused, and withdraws its plan.
 """
 
 from __future__ import annotations
@@ -41,6 +45,9 @@ class Limits:
     joined_step: timedelta = timedelta(minutes=30)
     """A joined step that has not ended after this long is ended by killing its JVM."""
 
+    step: timedelta = timedelta(hours=2)
+    """Any other step that has not ended after this long is cancelled."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Question:
@@ -57,7 +64,9 @@ class Circumstances:
     """All that the answer depends on, read after the question was asked.
 
     `endangered` are the writes in flight that would fail by this step; `neighbours` the other runs of ours that a
-    worker is carrying out on the same table; `held` a reason to stop (paused, draining), if there is one.
+    worker is carrying out on the same table; `held` a reason to stop (paused, draining), if there is one. `unfinished`
+    are cleans of ours that were left half-way; `unapproved` is what the plan deletes beyond the budget; `barred`
+    tells that a writer's barrier holds cleans back.
     """
 
     view: TableView
@@ -67,10 +76,20 @@ class Circumstances:
     held: str | None
     now: datetime
     limits: Limits
+    unfinished: Sequence[Instant] = ()
+    unapproved: str | None = None
+    barred: bool = False
 
 
 def judge(question: Question, around: Circumstances) -> Permit:
     """Return whether a run may take its next step now."""
+    permit = _judged(question, around)
+    if isinstance(permit, Wait) and question.step is not Step.PLAN and SERVICES[question.run.service].yields:
+        return Refused(reason=f"{permit.reason}, and its plan must not wait: it would make writers fail")
+    return permit
+
+
+def _judged(question: Question, around: Circumstances) -> Permit:
     refusal = _refusal(question, around)
     if refusal is not None:
         return Refused(reason=refusal)
@@ -116,6 +135,9 @@ def _names(instants: Sequence[Instant | Run]) -> str:
 
 
 def _plan(question: Question, around: Circumstances) -> Permit:
+    traits = SERVICES[question.run.service]
+    if around.unfinished and not traits.barrier:
+        return Refused(reason=f"clean {_names(around.unfinished)} was left half-way and is finished first")
     if question.run.instant is not None:
         return Granted(reason=f"plan {question.run.instant} is on the timeline already")
     writes = _alive(around.endangered, around.now)
@@ -123,24 +145,28 @@ def _plan(question: Question, around: Circumstances) -> Permit:
         return Granted(reason="no write in flight would fail by a plan")
     if question.waited < around.limits.writer_patience:
         return Wait(reason=f"write {_names(writes)} is in flight")
-    patience = format_duration(around.limits.writer_patience)
-    return Granted(reason=f"no moment without a write in flight within {patience}")
+    never = f"no moment without a write in flight within {format_duration(around.limits.writer_patience)}"
+    return Refused(reason=never) if traits.yields else Granted(reason=never)
 
 
 def _execute(around: Circumstances) -> Permit:
     writes = _alive(around.endangered, around.now)
     if writes:
-        return Refused(reason=f"write {_names(writes)} began before the plan and would fail by it")
+        return Refused(
+            reason=f"write {_names(writes)} began before the plan and would fail by it: "
+            "the plan is withdrawn, and made again in a moment without writes"
+        )
     return Granted(reason="the instant is ours to complete")
 
 
 def _commit(question: Question, around: Circumstances) -> Permit:
+    if around.unapproved is not None:
+        return Refused(reason=around.unapproved)
     waits_for = _in_the_way(question.run, around)
     if waits_for is None:
-        deletes = SERVICES[question.run.service].deletes
         return Granted(
             reason="the instant is ours to complete, no clean is executing, no write would fail",
-            expires=around.limits.joined_step if deletes else None,
+            expires=around.limits.joined_step if SERVICES[question.run.service].joined else None,
         )
     return _patiently(question, around, waits_for)
 
@@ -155,10 +181,16 @@ def _patiently(question: Question, around: Circumstances, waits_for: str) -> Per
 def _in_the_way(run: Run, around: Circumstances) -> str | None:
     """Return what a commit waits for.
 
-    A clean that a worker has taken up is waited for, whatever it is doing. It waits in turn only for a commit
-    that is already granted and so ends by itself: the two can never wait for each other.
+    A clean that a worker has taken up is waited for, whatever it is doing, and so is one that was left half-way. It
+    waits in turn only for a commit that is already granted and so ends by itself, and for a writer's barrier, which
+    is bounded: the two can never wait for each other.
     """
-    if SERVICES[run.service].deletes:
+    traits = SERVICES[run.service]
+    if around.unfinished and not traits.barrier:
+        return f"clean {_names(around.unfinished)} was left half-way and is finished first"
+    if around.barred and traits.barrier:
+        return "a writer's barrier holds cleans back"
+    if traits.deletes:
         committing = [n for n in around.neighbours if n.state is RunState.COMMITTING]
         if committing:
             return f"{_names(committing)} is committing"

@@ -10,7 +10,11 @@ from lakewarden.planners.model.decision import Blocked, Decision, Due, NotDue
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
+from lakewarden.planners.services import SERVICES
+from lakewarden.service.approvals import Approvals
 from lakewarden.service.events import Listener
+from lakewarden.service.foreign import LeftPlans
+from lakewarden.service.settle import completed_by_another
 from lakewarden.service.standing import Standings
 from lakewarden.service.store.port import DecisionRow, Run, RunState, Store
 
@@ -22,32 +26,48 @@ class Requests:
     """Decides on tables and queues what is due. Only the control thread calls it."""
 
     def __init__(
-        self, *, store: Store, standings: Standings, clock: Clock, listener: Listener, new_id: Callable[[], RunId]
+        self,
+        *,
+        store: Store,
+        standings: Standings,
+        approvals: Approvals,
+        clock: Clock,
+        listener: Listener,
+        new_id: Callable[[], RunId],
     ) -> None:
         self._store = store
         self._standings = standings
+        self._approvals = approvals
         self._clock = clock
         self._listener = listener
         self._new_id = new_id
+        self._left = LeftPlans()
         self._decisions: dict[TableId, Mapping[Service, Decision]] = {}
 
     def consider(self, table: Table, view: TableView, active: Mapping[Service, Run]) -> list[Run]:
         """Decide on every service that the table has a policy for, and return the runs that were queued for it."""
+        for service, instant in self._left.completed_by_others(table.id, view).items():
+            self._standings.quarantine(table.id, service, completed_by_another(instant))
+        ours = {service: self._ours(view, service) for service in table.policies}
         decisions = {
-            service: self._decide(table, service, view, active.get(service), asked=False) for service in table.policies
+            service: self._decide(table, service, view, active.get(service), ours[service], asked=False)
+            for service in table.policies
         }
         self._remember(table, decisions)
-        return [
-            self._queue(table, service, view, decision, by=POLICY)
-            for service, decision in decisions.items()
-            if isinstance(decision, Due)
+        due = {service: decision for service, decision in decisions.items() if isinstance(decision, Due)}
+        queued = [
+            self._queue(table, service, view, due[service], by=POLICY)
+            # Cleans first: what was left half-way is finished before anything else is committed.
+            for service in sorted(due, key=lambda service: not SERVICES[service].barrier)
         ]
+        self._left.remember(table.id, view, ours, [*active.values(), *queued])
+        return queued
 
     def ask(
         self, table: Table, service: Service, view: TableView, active: Run | None, *, by: str
     ) -> Run | Blocked | NotDue:
         """Queue a run that a person asked for: the trigger is skipped, a block is not."""
-        decision = self._decide(table, service, view, active, asked=True)
+        decision = self._decide(table, service, view, active, self._ours(view, service), asked=True)
         if isinstance(decision, Due):
             return self._queue(table, service, view, decision, by=by)
         return decision
@@ -60,8 +80,24 @@ class Requests:
         """Return the last decisions on a table."""
         return self._decisions.get(table, {})
 
-    def _decide(self, table: Table, service: Service, view: TableView, active: Run | None, *, asked: bool) -> Decision:
-        identity = str(view.identity)
+    def _ours(self, view: TableView, service: Service) -> frozenset[str]:
+        """Return the instants of pending plans that runs of ours made or took up, as far as the store remembers."""
+        pending = view.timeline.pending(service)
+        if not pending:  # only a pending plan raises the question whose it is
+            return frozenset()
+        signed = {plan.time for plan in pending if plan.author is not None}
+        return self._store.instants(identity=str(view.identity), service=service) | signed
+
+    def _decide(
+        self,
+        table: Table,
+        service: Service,
+        view: TableView,
+        active: Run | None,
+        ours: frozenset[str],
+        *,
+        asked: bool,
+    ) -> Decision:
         return decide(
             service=service,
             view=view,
@@ -70,10 +106,8 @@ class Requests:
                 table,
                 service,
                 active=None if active is None else active.id,
-                # Only a pending plan raises the question whose it is.
-                ours=self._store.instants(identity=identity, service=service)
-                if view.timeline.pending(service)
-                else frozenset(),
+                ours=ours,
+                approval=self._approvals.waiting(table, service, view),
             ),
             now=self._clock.now(),
             asked=asked,
@@ -93,6 +127,7 @@ class Requests:
                 instant=due.instant,
             )
         )
+        self._left.taken_up(run)
         self._listener.requested(run)
         return run
 

@@ -12,9 +12,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import assert_never
 
-from lakewarden.executors.contract import Failed, FailureKind, NothingToDo, Outcome, Succeeded, Yielded
+from lakewarden.executors.contract import Failed, FailureKind, NothingToDo, Outcome, Step, Succeeded, Yielded
 from lakewarden.planners.model.timeline import Fate
-from lakewarden.service.store.port import RunState
+from lakewarden.service.store.port import Run, RunState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,7 +29,7 @@ class Aftermath(StrEnum):
 
     NONE = "none"
     IDLE = "idle"
-    """There was no work: wait for something to be written."""
+    """All that there was to do is done: wait for something to be written."""
     REST = "rest"
     """Try again after a while: nobody is to blame."""
     STRIKE = "strike"
@@ -49,14 +49,72 @@ class Settlement:
     delay: timedelta = timedelta(seconds=5)
 
 
-def settle(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
+def settle(ending: Outcome | Gone, fate: Fate | None, run: Run) -> Settlement:
     """Return how a run is written down; `fate` is None while its timeline cannot be read.
 
-    The timeline decides: what it shows as completed has succeeded, whatever the worker said; a run whose ending
-    the worker does not know stays UNKNOWN until the timeline can be read.
+    The timeline decides: what it shows as completed has succeeded, whatever the worker said, if the run had leave to
+    commit; a run whose ending the worker does not know stays UNKNOWN until the timeline can be read. Only of a plan
+    that is not on the timeline the worker's word is all there is.
     """
-    if fate is Fate.COMPLETED:
-        return _completed(ending)
+    if run.off_timeline:
+        return _by_the_workers_word(ending)
+    match fate:
+        case Fate.COMPLETED:
+            return _completed(ending, run)
+        case Fate.ARCHIVED:
+            return _archived(ending)
+        case Fate.ABSENT | Fate.PENDING | None:
+            return _unfinished(ending, fate)
+        case _:
+            assert_never(fate)
+
+
+def completed_by_another(instant: str | None) -> str:
+    """Return, for people, that somebody else has completed an instant that was ours to complete."""
+    return f"instant {instant} was completed by another executor: two executors of one plan damage the table"
+
+
+def _completed(ending: Outcome | Gone, run: Run) -> Settlement:
+    if run.step is not Step.COMMIT:
+        return Settlement(
+            state=RunState.CANCELLED, outcome=completed_by_another(run.instant), aftermath=Aftermath.QUARANTINE
+        )
+    if isinstance(ending, Succeeded):
+        return Settlement(state=RunState.SUCCEEDED, outcome="completed", figures=ending.figures)
+    if isinstance(ending, NothingToDo):
+        return Settlement(state=RunState.SUCCEEDED, outcome="completed")
+    return Settlement(state=RunState.SUCCEEDED, outcome=f"the timeline shows it completed ({ending.reason})")
+
+
+def _archived(ending: Outcome | Gone) -> Settlement:
+    if isinstance(ending, Succeeded):
+        return Settlement(state=RunState.SUCCEEDED, outcome="completed, and archived since", figures=ending.figures)
+    return Settlement(
+        state=RunState.CANCELLED, outcome="its instant was completed or rolled back, and has been archived since"
+    )
+
+
+def _by_the_workers_word(ending: Outcome | Gone) -> Settlement:
+    match ending:
+        case Succeeded():
+            # The format cannot count from an instant of it, so it waits for something to be written.
+            return Settlement(
+                state=RunState.SUCCEEDED, outcome="completed", figures=ending.figures, aftermath=Aftermath.IDLE
+            )
+        case Gone() | Failed(kind=FailureKind.UNKNOWN):
+            return Settlement(
+                state=RunState.FAILED,
+                outcome=f"{ending.reason}; the timeline cannot tell how it ended: it will be asked for again when due",
+                aftermath=Aftermath.STRIKE,
+            )
+        case NothingToDo() | Yielded() | Failed():
+            return _unfinished(ending, Fate.ABSENT)
+        case _:
+            assert_never(ending)
+
+
+def _unfinished(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
+    """Settle a run whose instant is not seen as completed."""
     match ending:
         case NothingToDo():
             return Settlement(
@@ -74,14 +132,6 @@ def settle(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
             return _gone(ending, fate)
         case _:
             assert_never(ending)
-
-
-def _completed(ending: Outcome | Gone) -> Settlement:
-    if isinstance(ending, Succeeded):
-        return Settlement(state=RunState.SUCCEEDED, outcome="completed", figures=ending.figures)
-    if isinstance(ending, NothingToDo):
-        return Settlement(state=RunState.SUCCEEDED, outcome="completed")
-    return Settlement(state=RunState.SUCCEEDED, outcome=f"the timeline shows it completed ({ending.reason})")
 
 
 def _claims_success(ending: Succeeded, fate: Fate | None) -> Settlement:
@@ -112,22 +162,7 @@ def _failed(ending: Failed, fate: Fate | None) -> Settlement:
 
 
 def _gone(ending: Gone, fate: Fate | None) -> Settlement:
-    match fate:
-        case None:
-            return Settlement(state=RunState.UNKNOWN, outcome=ending.reason)
-        case Fate.PENDING:
-            return Settlement(
-                state=RunState.FAILED,
-                outcome=f"{ending.reason}; its instant is pending and will be taken up again",
-                aftermath=Aftermath.STRIKE,
-            )
-        case Fate.ABSENT:
-            return Settlement(
-                state=RunState.FAILED,
-                outcome=f"{ending.reason}; it left no instant behind",
-                aftermath=Aftermath.STRIKE,
-            )
-        case Fate.COMPLETED:
-            return _completed(ending)
-        case _:
-            assert_never(fate)
+    if fate is None:
+        return Settlement(state=RunState.UNKNOWN, outcome=ending.reason)
+    left = "its instant is pending and will be taken up again" if fate is Fate.PENDING else "it left no instant behind"
+    return Settlement(state=RunState.FAILED, outcome=f"{ending.reason}; {left}", aftermath=Aftermath.STRIKE)

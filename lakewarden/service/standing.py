@@ -12,6 +12,7 @@ from typing import assert_never
 
 from lakewarden.planners.decide import Backoff, Idle, Standing, last_change
 from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import Backlog, TableView
@@ -45,7 +46,15 @@ class Standings:
         self._records: dict[tuple[TableId, Service], _Record] = {}
         self._pauses = dict(store.pauses())
 
-    def of(self, table: Table, service: Service, *, active: RunId | None, ours: frozenset[str]) -> Standing:
+    def of(
+        self,
+        table: Table,
+        service: Service,
+        *,
+        active: RunId | None,
+        ours: frozenset[str],
+        approval: Blocked | None = None,
+    ) -> Standing:
         """Return the standing of one service of one table."""
         record = self._records.get((table.id, service), _Record())
         return Standing(
@@ -53,6 +62,7 @@ class Standings:
             active=active,
             paused=self.paused(table.id),
             quarantined=record.quarantined,
+            approval=approval,
             backoff=record.backoff,
             idle=record.idle,
             ours=ours,
@@ -75,6 +85,11 @@ class Standings:
             for service in Service:
                 self._records.pop((table, service), None)
 
+    def quarantine(self, table: TableId, service: Service, reason: str) -> None:
+        """Leave a service of a table alone until a person resumes it."""
+        key = (table, service)
+        self._records[key] = replace(self._records.get(key, _Record()), quarantined=reason)
+
     def ended(self, table: TableId, service: Service, settlement: Settlement, view: TableView | None) -> None:
         """Learn from how a run ended."""
         key = (table, service)
@@ -83,14 +98,14 @@ class Standings:
             case Aftermath.NONE:
                 self._records.pop(key, None)
             case Aftermath.IDLE:
-                self._records[key] = _Record(idle=None if view is None else _idle(view, service))
+                self._records[key] = _Record(idle=None if view is None else self._idle(view, service))
             case Aftermath.REST:
                 tries = record.tries + 1
                 self._records[key] = replace(record, tries=tries, backoff=self._rest(settlement, tries))
             case Aftermath.STRIKE:
                 self._records[key] = self._struck(record, settlement)
             case Aftermath.QUARANTINE:
-                self._records[key] = replace(record, quarantined=settlement.outcome)
+                self.quarantine(table, service, settlement.outcome)
             case _:
                 assert_never(settlement.aftermath)
 
@@ -108,6 +123,6 @@ class Standings:
         until: datetime = self._clock.now() + rest
         return Backoff(until=until, reason=settlement.outcome)
 
-
-def _idle(view: TableView, service: Service) -> Idle:
-    return Idle(after=last_change(view), commits=view.backlogs.get(service, Backlog()).commits)
+    def _idle(self, view: TableView, service: Service) -> Idle:
+        backlog = view.backlogs.get(service, Backlog())
+        return Idle(after=last_change(view), commits=backlog.commits, rewrites=backlog.rewrites, at=self._clock.now())

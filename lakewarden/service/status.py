@@ -11,11 +11,14 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Blocked, NotDue
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Table, TableId
+from lakewarden.service.approvals import Approvals
+from lakewarden.service.barriers import BarrierAsked, Held
+from lakewarden.service.book import Book
 from lakewarden.service.daemon import Daemon
 from lakewarden.service.http.port import Health, TableStatus
-from lakewarden.service.inbox import Inbox, PauseAsked, RunAsked, RunGiven
+from lakewarden.service.inbox import Approved, BarrierLifted, Inbox, PauseAsked, RunAsked, RunGiven
+from lakewarden.service.questions import Questions
 from lakewarden.service.request import Requests
-from lakewarden.service.runs import Runs
 from lakewarden.service.standing import Standings
 from lakewarden.service.store.port import Run, RunState, Store
 from lakewarden.service.watch import Watch
@@ -32,8 +35,10 @@ class Status:
         daemon: Daemon,
         watch: Watch,
         requests: Requests,
-        runs: Runs,
+        book: Book,
+        questions: Questions,
         standings: Standings,
+        approvals: Approvals,
         store: Store,
         pools: Mapping[str, Pool],
         inbox: Inbox,
@@ -45,8 +50,10 @@ class Status:
         self._daemon = daemon
         self._watch = watch
         self._requests = requests
-        self._runs = runs
+        self._book = book
+        self._questions = questions
         self._standings = standings
+        self._approvals = approvals
         self._store = store
         self._pools = pools
         self._inbox = inbox
@@ -60,6 +67,10 @@ class Status:
         """Return one table; None if it is not registered."""
         found = self._tables.get(table)
         return None if found is None else self._status(found)
+
+    def decided(self, table: TableId) -> Sequence[DecisionRow]:
+        """Return the last decision on each service of a table, as stored."""
+        return self._store.decisions(table)
 
     def runs(
         self,
@@ -78,7 +89,7 @@ class Status:
 
     def waiting(self) -> Mapping[RunId, str]:
         """Return the runs that stand at a question, each with what it waits for."""
-        return self._runs.waiting()
+        return self._questions.waiting()
 
     def rooms(self) -> Mapping[str, Room]:
         """Return the slots of every pool."""
@@ -105,6 +116,24 @@ class Status:
         """End a pause."""
         return self._set_pause(table, None)
 
+    def approve(self, table: TableId, service: Service, *, by: str) -> Future[bool]:
+        """Let a deletion through that waits for it."""
+        letter = Approved(table=table, service=service, by=by)
+        self._inbox.put(letter)
+        return letter.answer
+
+    def hold_cleans(self, table: TableId, *, hold: timedelta, wait: timedelta) -> Future[Held]:
+        """Wait until no clean is executing, then hold new ones back."""
+        letter = BarrierAsked(table=table, hold=hold, wait=wait)
+        self._inbox.put(letter)
+        return letter.answer
+
+    def release_cleans(self, table: TableId) -> Future[None]:
+        """End the holds."""
+        letter = BarrierLifted(table=table)
+        self._inbox.put(letter)
+        return letter.answer
+
     def health(self) -> Health:
         """Return the daemon's health: ready once the workers of every pool have a slot to offer."""
         turned_ago = timedelta(seconds=max(0.0, self._clock.monotonic() - self._daemon.last_turn))
@@ -121,12 +150,15 @@ class Status:
     def _status(self, table: Table) -> TableStatus:
         looked_at, trouble = self._daemon.looked(table.id)
         observation = self._watch.kept(table.id)
+        view = None if observation is None else observation.view
         return TableStatus(
             table=table,
-            view=None if observation is None else observation.view,
+            view=view,
             looked_ago=None if looked_at is None else timedelta(seconds=self._clock.monotonic() - looked_at),
             trouble=trouble,
             paused=self._standings.paused(table.id),
+            writer_failures=self._daemon.writer_failures(table.id),
             decisions=self._requests.decisions(table.id),
-            active=tuple(self._runs.of(table.id).values()),
+            approvals=() if view is None else self._approvals.open(table, view),
+            active=tuple(self._book.of(table.id).values()),
         )

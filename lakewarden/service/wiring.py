@@ -30,9 +30,13 @@ from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.settings import StoreSettings, setting_of
+from lakewarden.service.approvals import Approvals
+from lakewarden.service.barriers import Barriers
+from lakewarden.service.book import Book
 from lakewarden.service.config.loading import load
 from lakewarden.service.config.settings import PermitSettings
 from lakewarden.service.daemon import Daemon
+from lakewarden.service.desk import Desk
 from lakewarden.service.events import Listener, Listeners
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.management import build_management
@@ -43,12 +47,14 @@ from lakewarden.service.leases import DataFolder, Leases
 from lakewarden.service.logs import set_up_logs
 from lakewarden.service.metrics import Metrics
 from lakewarden.service.permits import Limits
+from lakewarden.service.questions import Questions
 from lakewarden.service.request import Requests
 from lakewarden.service.runs import Runs
 from lakewarden.service.standing import Standings
 from lakewarden.service.status import Status
 from lakewarden.service.store.port import Store
 from lakewarden.service.store.sql import open_sqlite
+from lakewarden.service.surroundings import Surroundings
 from lakewarden.service.watch import Watch
 
 log = structlog.get_logger(__name__)
@@ -83,31 +89,79 @@ def compose(
     dice = dice or random.Random()  # noqa: S311 - jitter, not secrets
     inbox = Inbox()
     watch = Watch(formats=formats, storage_for=(storages or Storages()).of, clock=clock)
+    limits = limits or Limits()
     standings = Standings(store=store, clock=clock, dice=dice)
+    approvals = Approvals(store=store, clock=clock)
+    book = Book(store)
+    barriers = Barriers(book=book, clock=clock)
     requests = Requests(
-        store=store, standings=standings, clock=clock, listener=listener, new_id=lambda: RunId(uuid.uuid4().hex[:16])
+        store=store,
+        standings=standings,
+        approvals=approvals,
+        clock=clock,
+        listener=listener,
+        new_id=lambda: RunId(uuid.uuid4().hex[:16]),
+    )
+    surroundings = Surroundings(
+        tables=registered,
+        formats=formats,
+        watch=watch,
+        store=store,
+        book=book,
+        leases=Leases(store),
+        standings=standings,
+        approvals=approvals,
+        barriers=barriers,
+        decisions=requests.decisions,
+        clock=clock,
+        limits=limits,
+    )
+    questions = Questions(
+        tables=registered,
+        pools=pools,
+        book=book,
+        surroundings=surroundings,
+        approvals=approvals,
+        clock=clock,
+        listener=listener,
+        limits=limits,
     )
     runs = Runs(
         tables=registered,
-        formats=formats,
         pools=pools,
         watch=watch,
         store=store,
-        leases=Leases(store),
+        book=book,
+        questions=questions,
+        barriers=barriers,
         standings=standings,
         clock=clock,
         listener=listener,
-        limits=limits or Limits(),
         owner=f"{socket.gethostname()}:{os.getpid()}",
         settled=inbox.mark_dirty,
         tell=inbox.put,
+    )
+    desk = Desk(
+        tables=registered,
+        watch=watch,
+        requests=requests,
+        book=book,
+        standings=standings,
+        approvals=approvals,
+        barriers=barriers,
+        listener=listener,
     )
     daemon = Daemon(
         tables=registered,
         watch=watch,
         requests=requests,
+        book=book,
+        questions=questions,
         runs=runs,
-        standings=standings,
+        surroundings=surroundings,
+        barriers=barriers,
+        desk=desk,
+        store=store,
         pools=pools,
         inbox=inbox,
         clock=clock,
@@ -121,8 +175,10 @@ def compose(
         daemon=daemon,
         watch=watch,
         requests=requests,
-        runs=runs,
+        book=book,
+        questions=questions,
         standings=standings,
+        approvals=approvals,
         store=store,
         pools=pools,
         inbox=inbox,
@@ -154,7 +210,7 @@ def serve(config_file: Path) -> int:
             limits=_limits(settings.permits),
         )
         metrics.watch(room.status)
-        api = build_api(room.status, clock=clock, hook_heard=metrics.hook)
+        api = build_api(room.status, clock=clock, hook_heard=metrics.hook, url=settings.api.url)
         management = build_management(room.status, metrics.registry)
         servers = [
             HttpServer(api, name="api", host=settings.api.host, port=settings.api.port),
@@ -191,6 +247,7 @@ def _limits(permits: PermitSettings) -> Limits:
         writer_patience=permits.writer_patience,
         commit_patience=permits.commit_patience,
         joined_step=permits.joined_step,
+        step=permits.step,
     )
 
 

@@ -212,11 +212,8 @@ class Road:
 
     def at(self, step: Step, service: Service = Service.COMPACTION) -> bool:
         """Whether a run of the service stands at the question for a step, and waits."""
-        waiting = self.status.waiting()
-        return any(
-            run.service is service and run.id in waiting and self.daemon._runs._questions[run.id].step is step
-            for run in self.store.active()
-        )
+        asking = self.daemon._questions.at(step)
+        return any(run.service is service and run.id in asking for run in self.store.active())
 
     def view(self, table: TableId = TRIPS) -> TableView:
         """Return what the table's metadata says now, read by nobody else's eyes."""

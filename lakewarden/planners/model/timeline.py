@@ -12,6 +12,8 @@ class Fate(StrEnum):
     """What the timeline says has become of a run's instant."""
 
     ABSENT = "absent"
+    ARCHIVED = "archived"
+    """Older than the oldest active instant, and not there: completed or rolled back, and forgotten since."""
     PENDING = "pending"
     COMPLETED = "completed"
 
@@ -56,6 +58,6 @@ class Timeline:
     def fate(self, *, run: RunId, instant: str | None) -> Fate:
         """Return what became of the run: the one question that permits, settling and restart ask."""
         found = self.of_run(run=run, instant=instant)
-        if found is None:
-            return Fate.ABSENT
-        return Fate.COMPLETED if found.state is State.COMPLETED else Fate.PENDING
+        if found is not None:
+            return Fate.COMPLETED if found.state is State.COMPLETED else Fate.PENDING
+        return Fate.ARCHIVED if instant is not None and self.is_past(instant) else Fate.ABSENT

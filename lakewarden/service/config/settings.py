@@ -80,7 +80,12 @@ class PermitSettings(Settings):
     """A commit waits this long for a clean or a write in flight, then the run yields; its plan stays pending."""
 
     joined_step: Duration = Field(default="30m", validate_default=True)
-    """A deleting step that has not ended after this long is ended by killing its JVM."""
+    """A step that nobody can stop half-way (a clean, a clustering) and that has not ended after this long is ended by
+    killing its JVM."""
+
+    step: Duration = Field(default="2h", validate_default=True)
+    """Any other step that has not ended after this long is cancelled, and counts as a failure: it hangs, at a lock
+    that is never released or at a storage that does not answer."""
 
 
 class BudgetSettings(Settings):

@@ -13,8 +13,10 @@ from lakewarden.planners.model.decision import Blocked, Decision, NotDue
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
+from lakewarden.service.barriers import Held
+from lakewarden.service.blame import Blamed
 from lakewarden.service.inbox import RunGiven
-from lakewarden.service.store.port import Run, RunState
+from lakewarden.service.store.port import DecisionRow, Run, RunState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +34,8 @@ class TableStatus:
     paused: str | None = None
     decisions: Mapping[Service, Decision] = field(default_factory=dict)
     active: tuple[Run, ...] = ()
+    approvals: tuple[Service, ...] = ()
+    writer_failures: tuple[Blamed, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +58,10 @@ class ControlPlane(Protocol):
 
     def table(self, table: TableId) -> TableStatus | None:
         """Return one table; None if it is not registered."""
+        ...
+
+    def decided(self, table: TableId) -> Sequence[DecisionRow]:
+        """Return the last decision on each service of a table, as stored. Raises TemporaryError if the store is away."""
         ...
 
     def runs(
@@ -96,6 +104,21 @@ class ControlPlane(Protocol):
 
     def resume(self, table: TableId | None) -> Future[None]:
         """End a pause. For a table, its services leave quarantine too."""
+        ...
+
+    def approve(self, table: TableId, service: Service, *, by: str) -> Future[bool]:
+        """Let a deletion beyond the table's budget through, once; the answer is False where none waits."""
+        ...
+
+    def hold_cleans(self, table: TableId, *, hold: timedelta, wait: timedelta) -> Future[Held]:
+        """Wait until no clean of the table is executing, for at most `wait`; then let none start for `hold`.
+
+        The future raises TemporaryError where the wait runs out.
+        """
+        ...
+
+    def release_cleans(self, table: TableId) -> Future[None]:
+        """End every hold on the table's cleans."""
         ...
 
     def health(self) -> Health:

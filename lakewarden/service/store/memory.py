@@ -11,7 +11,7 @@ from typing import Any
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.store.port import DecisionRow, Run, RunState, SupersededError
+from lakewarden.service.store.port import ApprovalRow, DecisionRow, Run, RunState, SupersededError
 
 
 class MemoryStore:
@@ -23,6 +23,7 @@ class MemoryStore:
         self._epochs: dict[tuple[str, Service], int] = {}
         self._decisions: dict[tuple[TableId, Service], DecisionRow] = {}
         self._pauses: dict[TableId | None, str] = {}
+        self._approvals: dict[tuple[TableId, Service], ApprovalRow] = {}
 
     def request(self, run: Run) -> Run:
         """Add a QUEUED run, or return the active one of the same (identity, service)."""
@@ -130,6 +131,18 @@ class MemoryStore:
     def pauses(self) -> Mapping[TableId | None, str]:
         """Return the pauses in force, each with its reason."""
         return dict(self._pauses)
+
+    def keep_approval(self, row: ApprovalRow) -> None:
+        """Keep a question for approval, or its answer."""
+        self._approvals[row.table, row.service] = row
+
+    def forget_approval(self, table: TableId, service: Service) -> None:
+        """Drop what was asked and approved."""
+        self._approvals.pop((table, service), None)
+
+    def approvals(self) -> Sequence[ApprovalRow]:
+        """Return every question for approval."""
+        return [*self._approvals.values()]
 
     def forget(self, *, before: datetime) -> int:
         """Delete ended runs that ended before a time, keeping each service's last one."""

@@ -1,4 +1,4 @@
-"""The store's contract: runs, leases' epochs, decisions and pauses."""
+"""The store's contract: runs, leases' epochs, decisions, pauses and approvals."""
 
 from __future__ import annotations
 
@@ -56,6 +56,11 @@ class Run:
     outcome: str | None = None
     figures: Mapping[str, int | float | str] = field(default_factory=dict)
 
+    @property
+    def off_timeline(self) -> bool:
+        """Whether its plan has no instant: a run may execute only when the instant of its plan, if any, is stored."""
+        return self.instant is None and self.step in (Step.EXECUTE, Step.COMMIT)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecisionRow:
@@ -68,6 +73,25 @@ class DecisionRow:
     remedy: str | None
     again_at: datetime | None
     decided_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApprovalRow:
+    """A deletion beyond its table's budget that was shown to people, and who has approved it, if anybody has.
+
+    `files` and `partitions` would be deleted; `files_in_table` were counted in the table with this `identity`.
+    """
+
+    table: TableId
+    service: Service
+    identity: str
+    instant: str | None
+    files: int
+    files_in_table: int | None
+    partitions: int
+    asked_at: datetime
+    approved_by: str | None = None
+    approved_at: datetime | None = None
 
 
 class SupersededError(LakewardenError):
@@ -164,6 +188,18 @@ class Store(Protocol):
 
     def pauses(self) -> Mapping[TableId | None, str]:
         """Return the pauses in force, each with its reason; the global one under None."""
+        ...
+
+    def keep_approval(self, row: ApprovalRow) -> None:
+        """Keep a question for approval, or its answer, in place of the one before of the same table and service."""
+        ...
+
+    def forget_approval(self, table: TableId, service: Service) -> None:
+        """Drop what was asked and approved. Nothing happens where there is nothing."""
+        ...
+
+    def approvals(self) -> Sequence[ApprovalRow]:
+        """Return every question for approval, answered or not."""
         ...
 
     def forget(self, *, before: datetime) -> int:

@@ -95,3 +95,18 @@ pauses = Table(
     Column("reason", String, nullable=False),
     Column("paused_at", UtcDateTime, nullable=False),
 )
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("table_id", String(255), primary_key=True),
+    Column("service", String(32), primary_key=True),
+    Column("identity", String(1024), nullable=False),
+    Column("instant", String(64)),
+    Column("files", Integer, nullable=False),
+    Column("files_in_table", Integer),
+    Column("partitions", Integer, nullable=False),
+    Column("asked_at", UtcDateTime, nullable=False),
+    Column("approved_by", String(64)),
+    Column("approved_at", UtcDateTime),
+)

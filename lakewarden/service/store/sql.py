@@ -20,7 +20,7 @@ from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.store import schema
-from lakewarden.service.store.port import DecisionRow, Run, RunState, SupersededError
+from lakewarden.service.store.port import ApprovalRow, DecisionRow, Run, RunState, SupersededError
 
 _RECENT = 1000
 
@@ -239,6 +239,38 @@ class SqlStore:
         with self._read() as connection:
             rows = connection.execute(sa.select(schema.pauses)).all()
         return {(TableId(row.table_id) if row.table_id else None): row.reason for row in rows}
+
+    def keep_approval(self, row: ApprovalRow) -> None:
+        """Keep a question for approval, or its answer."""
+        values = {name: getattr(row, name) for name in ApprovalRow.__dataclass_fields__ if name != "table"}
+        statement = sqlite.insert(schema.approvals).values(table_id=row.table, **values)
+        with self._write() as connection:
+            connection.execute(statement.on_conflict_do_update(index_elements=["table_id", "service"], set_=values))
+
+    def forget_approval(self, table: TableId, service: Service) -> None:
+        """Drop what was asked and approved."""
+        kept = schema.approvals.c
+        with self._write() as connection:
+            connection.execute(sa.delete(schema.approvals).where(kept.table_id == table, kept.service == service))
+
+    def approvals(self) -> Sequence[ApprovalRow]:
+        """Return every question for approval."""
+        with self._read() as connection:
+            return [
+                ApprovalRow(
+                    table=TableId(row.table_id),
+                    service=Service(row.service),
+                    identity=row.identity,
+                    instant=row.instant,
+                    files=row.files,
+                    files_in_table=row.files_in_table,
+                    partitions=row.partitions,
+                    asked_at=row.asked_at,
+                    approved_by=row.approved_by,
+                    approved_at=row.approved_at,
+                )
+                for row in connection.execute(sa.select(schema.approvals))
+            ]
 
     def forget(self, *, before: datetime) -> int:
         """Delete ended runs that ended before a time, keeping each service's last one."""

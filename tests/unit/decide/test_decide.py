@@ -105,7 +105,7 @@ def test_a_service_that_found_nothing_to_do_waits_for_a_change() -> None:
     """As long as the newest change is the one it already looked at, its trigger is not even asked."""
     idle = replace(ACT, idle=Idle(after="1 until 00000010", commits=5))
 
-    assert decided(standing=idle) == NotDue(reason="found nothing to do, and nothing has changed since")
+    assert decided(standing=idle) == NotDue(reason="has done all there was to do, and nothing has changed since")
 
 
 def test_commits_that_brought_no_work_are_not_counted_again() -> None:

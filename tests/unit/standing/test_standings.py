@@ -172,7 +172,7 @@ def test_a_service_without_work_remembers_what_it_looked_at() -> None:
 
     scene.ended(Aftermath.IDLE)
 
-    assert scene.of() == Standing(mode=Mode.ACT, idle=Idle(after="1 until 00000010", commits=4))
+    assert scene.of() == Standing(mode=Mode.ACT, idle=Idle(after="1 until 00000010", commits=4, at=NOW))
 
 
 def test_an_idle_service_whose_table_could_not_be_read_remembers_nothing() -> None:

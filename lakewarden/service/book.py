@@ -1,0 +1,78 @@
+"""The book: the rows of the runs that have not ended, in memory as they are in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from lakewarden.executors.contract import Step
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import TableId
+from lakewarden.service.settle import Settlement
+from lakewarden.service.store.port import Run, RunState, Store
+
+UNDER_WAY = frozenset({RunState.RUNNING, RunState.COMMITTING})
+"""A worker is carrying the run out."""
+
+
+class Book:
+    """Every change is in the store before it is in the book. Only the control thread writes; anybody may read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rows: dict[RunId, Run] = {}
+
+    def get(self, run: RunId) -> Run | None:
+        """Return a run that has not ended."""
+        return self._rows.get(run)
+
+    def of(self, table: TableId) -> Mapping[Service, Run]:
+        """Return the table's runs that have not ended."""
+        return {run.service: run for run in list(self._rows.values()) if run.table == table}
+
+    def all(self) -> list[Run]:
+        """Return every run that has not ended, the oldest first."""
+        return list(self._rows.values())
+
+    def under_way(self) -> list[Run]:
+        """Return the runs that a worker is carrying out."""
+        return [run for run in list(self._rows.values()) if run.state in UNDER_WAY]
+
+    def neighbours(self, run: Run, states: Collection[RunState] = UNDER_WAY) -> list[Run]:
+        """Return the other runs on the same table, whatever it is called there."""
+        return [r for r in self._rows.values() if r.identity == run.identity and r.id != run.id and r.state in states]
+
+    def take_in(self, run: Run) -> None:
+        """Take in a row of the store; one that is known already stays as it is."""
+        self._rows.setdefault(run.id, run)
+
+    def claim(self, run: Run, *, owner: str, at: datetime) -> Run:
+        """Take the run's lease. Raises SupersededError if it is no longer QUEUED."""
+        return self._keep(self._store.claim(run.id, owner=owner, at=at))
+
+    def progress(
+        self, run: Run, *, state: RunState | None = None, step: Step | None = None, instant: str | None = None
+    ) -> Run:
+        """Note how far a run has come. Raises SupersededError if somebody else has its lease."""
+        return self._keep(self._store.progress(run.id, epoch=run.epoch, state=state, step=step, instant=instant))
+
+    def end(self, run: Run, settlement: Settlement, *, at: datetime) -> Run:
+        """End a run as it was settled, and let it go. Raises SupersededError as `progress` does."""
+        ended = self._store.end(
+            run.id,
+            epoch=run.epoch,
+            state=settlement.state,
+            outcome=settlement.outcome,
+            figures=settlement.figures,
+            at=at,
+        )
+        self.let_go(run)
+        return ended
+
+    def let_go(self, run: Run) -> None:
+        """Forget a run: it has ended, or it is somebody else's."""
+        self._rows.pop(run.id, None)
+
+    def _keep(self, run: Run) -> Run:
+        self._rows[run.id] = run
+        return run

@@ -1,0 +1,107 @@
+"""The desk: what people and writers ask of the daemon is answered here, on the control thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import TypeVar, assert_never
+
+from lakewarden.planners.model.decision import Blocked, NotDue
+from lakewarden.planners.model.errors import LakewardenError, PermanentError
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.service.approvals import Approvals
+from lakewarden.service.barriers import BarrierAsked, Barriers
+from lakewarden.service.book import Book
+from lakewarden.service.events import Listener
+from lakewarden.service.inbox import Approved, BarrierLifted, PauseAsked, RunAsked, RunGiven, Wish
+from lakewarden.service.request import Requests
+from lakewarden.service.standing import Standings
+from lakewarden.service.watch import Watch
+
+_Answer = TypeVar("_Answer")
+
+
+class Desk:
+    """Serves one wish after the other. Only the control thread calls it."""
+
+    def __init__(
+        self,
+        *,
+        tables: Mapping[TableId, Table],
+        watch: Watch,
+        requests: Requests,
+        book: Book,
+        standings: Standings,
+        approvals: Approvals,
+        barriers: Barriers,
+        listener: Listener,
+    ) -> None:
+        self._tables = tables
+        self._watch = watch
+        self._requests = requests
+        self._book = book
+        self._standings = standings
+        self._approvals = approvals
+        self._barriers = barriers
+        self._listener = listener
+
+    def serve(self, wish: Wish) -> Iterable[TableId]:
+        """Answer a wish, at once or (a barrier) when its time has come; return the tables to decide on anew.
+
+        One whose asker has gone away meanwhile is not fulfilled.
+        """
+        if not wish.answer.set_running_or_notify_cancel():
+            return ()
+        match wish:
+            case RunAsked():
+                _answer(wish.answer, lambda: self._run(wish))
+                return ()
+            case PauseAsked():
+                _answer(wish.answer, lambda: self._pause(wish))
+                return self._tables if wish.table is None else (wish.table,)
+            case Approved():
+                _answer(wish.answer, lambda: self._approve(wish))
+                return (wish.table,)
+            case BarrierAsked():
+                self._barriers.ask(wish)
+                return ()
+            case BarrierLifted():
+                _answer(wish.answer, lambda: self._barriers.lift(wish.table))
+                return ()
+            case _:
+                assert_never(wish)
+
+    def _run(self, asked: RunAsked) -> RunGiven | Blocked | NotDue:
+        table = self._tables[asked.table]
+        if asked.service not in table.policies:
+            raise PermanentError(f"table {table.id} has no policy for {asked.service}: give it one")
+        active = self._book.of(table.id).get(asked.service)
+        if active is not None:
+            return RunGiven(run=active, new=False)
+        view = self._watch.read(table).observation.view
+        answer = self._requests.ask(table, asked.service, view, active, by=asked.by)
+        if isinstance(answer, Blocked | NotDue):
+            return answer
+        self._book.take_in(answer)
+        return RunGiven(run=answer, new=True)
+
+    def _pause(self, asked: PauseAsked) -> None:
+        if asked.reason is not None:
+            self._standings.pause(asked.table, asked.reason)
+            return
+        self._standings.resume(asked.table)
+        if asked.table is not None:
+            self._approvals.forget(asked.table)
+
+    def _approve(self, approved: Approved) -> bool:
+        deletion = self._approvals.give(approved.table, approved.service, by=approved.by)
+        if deletion is not None:
+            self._listener.approved(approved.table, approved.service, deletion, approved.by)
+        return deletion is not None
+
+
+def _answer(answer: Future[_Answer], fulfil: Callable[[], _Answer]) -> None:
+    try:
+        answer.set_result(fulfil())
+    except LakewardenError as trouble:
+        answer.set_exception(trouble)

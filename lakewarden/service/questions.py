@@ -1,0 +1,180 @@
+"""Questions: from a run's asking for leave to take a step, through its waiting, to the end of the step it may take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import assert_never
+
+import structlog
+
+from lakewarden.executors.contract import Asked, Granted, Plan, Pool, Refused, Step, Wait
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.errors import LakewardenError
+from lakewarden.planners.model.instant import RunId
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.services import SERVICES
+from lakewarden.planners.settings import format_duration
+from lakewarden.service.approvals import Approvals
+from lakewarden.service.book import UNDER_WAY, Book
+from lakewarden.service.events import Listener
+from lakewarden.service.permits import Circumstances, Limits, Question, judge
+from lakewarden.service.store.port import Run, RunState, SupersededError
+from lakewarden.service.surroundings import Surroundings
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Open:
+    """A question that has not been answered yet."""
+
+    step: Step
+    plan: Plan | None
+    asked_at: float
+    waits_for: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Underway:
+    """A step that was granted without an expiry of its own; `overdue` says why it was cancelled."""
+
+    step: Step
+    since: float
+    overdue: str | None = None
+
+
+class Questions:
+    """Holds the questions that are open and the steps that are being taken. Only the control thread changes it."""
+
+    def __init__(
+        self,
+        *,
+        tables: Mapping[TableId, Table],
+        pools: Mapping[str, Pool],
+        book: Book,
+        surroundings: Surroundings,
+        approvals: Approvals,
+        clock: Clock,
+        listener: Listener,
+        limits: Limits,
+    ) -> None:
+        self._tables = tables
+        self._book = book
+        self._surroundings = surroundings
+        self._approvals = approvals
+        self._pools = pools
+        self._clock = clock
+        self._listener = listener
+        self._limits = limits
+        self._open: dict[RunId, _Open] = {}
+        self._underway: dict[RunId, _Underway] = {}
+        self._planned_on: dict[RunId, TableView] = {}
+
+    def waiting(self) -> Mapping[RunId, str]:
+        """Return the runs that stand at a question, each with what it waits for."""
+        return {run: question.waits_for for run, question in list(self._open.items())}
+
+    def at(self, step: Step) -> set[RunId]:
+        """Return the runs that stand at the question for a step."""
+        return {run for run, question in list(self._open.items()) if question.step is step}
+
+    def asked(self, run: Run, asked: Asked) -> None:
+        """Take a question; `review` answers it. The step before it has ended."""
+        if asked.plan is not None and run.instant != asked.plan.instant:
+            # Stored before any further permit: after a crash the row must name the instant it is about.
+            self._book.progress(run, instant=asked.plan.instant)
+        self._underway.pop(run.id, None)
+        self._open[run.id] = _Open(step=asked.step, plan=asked.plan, asked_at=self._clock.monotonic())
+
+    def left(self, run: Run) -> str | None:
+        """Forget the question of a run whose worker is done with it; return why we cancelled its step, if we did."""
+        self._open.pop(run.id, None)
+        step = self._underway.get(run.id)
+        return None if step is None else step.overdue
+
+    def ended(self, run: Run) -> TableView | None:
+        """Forget a run that was settled; return the view on which it had leave to plan: it may not have seen more."""
+        self._open.pop(run.id, None)
+        self._underway.pop(run.id, None)
+        return self._planned_on.pop(run.id, None)
+
+    def disown(self, run: Run, late: SupersededError, *, asked: Step | None = None) -> None:
+        """Let go of a run whose lease somebody else has: its story is theirs to tell, its worker is sent home."""
+        log.warning("late_result_rejected", run=run.id, error=str(late))
+        self.ended(run)
+        self._book.let_go(run)
+        if asked is not None:
+            self._pool_of(run).answer(run.id, asked, Refused(reason=str(late)))
+
+    def review(self) -> None:
+        """Judge every open question again, with a fresh look at its table, and end the steps that hang."""
+        for run_id, question in list(self._open.items()):
+            run = self._book.get(run_id)
+            if run is None:
+                continue
+            try:
+                self._judge(run, question)
+            except SupersededError as late:
+                self.disown(run, late, asked=question.step)
+        for run_id, step in list(self._underway.items()):
+            run = self._book.get(run_id)
+            hangs = self._clock.monotonic() - step.since >= self._limits.step.total_seconds()
+            if run is not None and run.state in UNDER_WAY and hangs and step.overdue is None:
+                self._cancel(run, step)
+
+    def _cancel(self, run: Run, step: _Underway) -> None:
+        reason = f"its step {step.step} did not end within {format_duration(self._limits.step)}"
+        log.warning("step_overdue", run=run.id, table=run.table, service=run.service, step=step.step)
+        self._underway[run.id] = replace(step, overdue=reason)
+        self._pool_of(run).cancel(run.id, reason)
+
+    def _judge(self, run: Run, question: _Open) -> None:
+        waited = timedelta(seconds=self._clock.monotonic() - question.asked_at)
+        try:
+            around = self._surroundings.of(run, question.step, question.plan)
+        except LakewardenError as unreadable:
+            self._without_a_look(run, question, str(unreadable), waited)
+            return
+        permit = judge(Question(run=run, step=question.step, plan=question.plan, waited=waited), around)
+        match permit:
+            case Wait():
+                if permit.reason != question.waits_for:
+                    self._open[run.id] = replace(question, waits_for=permit.reason)
+                    self._listener.permit(run, question.step, permit, waited)
+            case Granted() | Refused():
+                self._learn(run, question, permit, around)
+                self._answer(run, question, permit, waited)
+            case _:
+                assert_never(permit)
+
+    def _without_a_look(self, run: Run, question: _Open, trouble: str, waited: timedelta) -> None:
+        """Wait until the table can be read again, where the run may wait."""
+        may_wait = question.step is Step.PLAN or not SERVICES[run.service].yields
+        if may_wait and waited < self._limits.commit_patience:
+            self._open[run.id] = replace(question, waits_for=trouble)
+            return
+        self._answer(run, question, Refused(reason=trouble), waited)
+
+    def _learn(self, run: Run, question: _Open, permit: Granted | Refused, around: Circumstances) -> None:
+        if question.step is Step.PLAN:
+            self._planned_on[run.id] = around.view
+        if question.plan is not None and around.unapproved is not None and permit == Refused(reason=around.unapproved):
+            self._approvals.ask(self._tables[run.table], run, question.plan)
+
+    def _answer(self, run: Run, question: _Open, permit: Granted | Refused, waited: timedelta) -> None:
+        if isinstance(permit, Granted):
+            state = RunState.COMMITTING if question.step is Step.COMMIT else None
+            run = self._book.progress(run, step=question.step, state=state)
+            if question.step is Step.COMMIT and question.plan is not None:
+                self._approvals.spend(self._tables[run.table], run, question.plan)
+        del self._open[run.id]  # not before: a question that the store could not note stays open
+        if isinstance(permit, Granted) and permit.expires is None:
+            self._underway[run.id] = _Underway(step=question.step, since=self._clock.monotonic())
+        self._listener.permit(run, question.step, permit, waited)
+        self._pool_of(run).answer(run.id, question.step, permit)
+
+    def _pool_of(self, run: Run) -> Pool:
+        return self._pools[self._tables[run.table].spark]
