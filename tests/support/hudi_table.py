@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections.abc import Mapping
 from datetime import datetime, timedelta, tzinfo
@@ -48,6 +49,40 @@ _SAVEPOINT = {
 }  # fmt: skip
 
 
+_ROLLBACK_PLAN = {
+    "type": "record", "name": "HoodieRollbackPlan", "fields": [
+        {"name": "instantToRollback", "type": {"type": "record", "name": "HoodieInstantInfo", "fields": [
+            {"name": "commitTime", "type": "string"}, {"name": "action", "type": "string"}]}},
+    ],
+}  # fmt: skip
+
+
+def base_file(group: str, time: str, *, size: int = 1000, updates: int = 0) -> dict[str, Any]:
+    """Return the write stat of a base file."""
+    name = f"{group}_0-1-2_{time}.parquet"
+    return {"fileId": group, "path": f"p/{name}", "fileSizeInBytes": size, "numUpdateWrites": updates, "numDeletes": 0}
+
+
+def log_file(group: str, time: str, *, size: int = 100, updates: int = 1, deletes: int = 0) -> dict[str, Any]:
+    """Return the write stat of a log file; `time` is its slice's in layout 1, its commit's in layout 2."""
+    name = f".{group}_{time}.log.1_0-1-2"
+    counts = {"numUpdateWrites": updates, "numDeletes": deletes}
+    return {"fileId": group, "path": f"p/{name}", "fileSizeInBytes": size, **counts}
+
+
+def commit_content(
+    stats: Mapping[str, list[dict[str, Any]]],
+    *,
+    replaced: Mapping[str, list[str]] | None = None,
+    operation: str = "UPSERT",
+    run: str | None = None,
+) -> bytes:
+    """Return a commit's metadata, as JSON: what is read does not depend on the layout."""
+    extra = {} if run is None else {"lakewarden.run": run}
+    record = {"partitionToWriteStats": stats, "operationType": operation, "extraMetadata": extra}
+    return json.dumps(record if replaced is None else {**record, "partitionToReplaceFileIds": replaced}).encode()
+
+
 def avro(schema: Mapping[str, Any], record: Mapping[str, Any]) -> bytes:
     """Encode one record as Hudi does: an object container file with its schema."""
     out = io.BytesIO()
@@ -62,8 +97,16 @@ class HudiTable:
     """
 
     def __init__(
-        self, folder: Path, *, version: int, clock: ManualClock, zone: tzinfo, kind: str = "MERGE_ON_READ"
+        self,
+        folder: Path,
+        *,
+        version: int,
+        clock: ManualClock,
+        zone: tzinfo,
+        kind: str = "MERGE_ON_READ",
+        properties: Mapping[str, object] | None = None,
     ) -> None:
+        self.properties = properties or {}
         self.folder, self.version, self.clock, self.zone = folder, version, clock, zone
         self.home = folder / ".hoodie"
         self.timeline = self.home / "timeline" if version >= 8 else self.home
@@ -75,11 +118,13 @@ class HudiTable:
 
     def set_properties(self, *, kind: str, name: str = "trips") -> None:
         """Write `hoodie.properties`, as creating or upgrading the table does."""
-        values = {
+        values: dict[str, object] = {
             "hoodie.table.name": name,
             "hoodie.table.type": kind,
             "hoodie.table.version": self.version,
             "hoodie.timeline.layout.version": 2 if self.version >= 8 else 1,
+            "hoodie.table.partition.fields": "part",
+            **self.properties,
         }
         text = "#written by a test\n" + "".join(f"{key}={value}\n" for key, value in values.items())
         (self.home / "hoodie.properties").write_text(text)
@@ -100,9 +145,25 @@ class HudiTable:
         self.put(f"{time}.inflight" if action == "commit" else f"{time}.{action}.inflight")
         return time
 
-    def commit_write(self, time: str, action: str = "deltacommit") -> None:
+    def commit_write(self, time: str, action: str = "deltacommit", content: bytes = b"{}") -> None:
         """Complete a write."""
-        self.complete(time, action)
+        self.complete(time, action, content)
+
+    def write(self, stats: Mapping[str, list[dict[str, Any]]], *, action: str = "deltacommit", **more: Any) -> str:
+        """Commit a write of these write stats by partition."""
+        time = self.begin_write(action)
+        self.commit_write(time, action, commit_content(stats, **more))
+        return time
+
+    def roll_back(self, time: str, action: str = "deltacommit") -> str:
+        """Roll back a write in flight: its files go, and the rollback stays on the timeline."""
+        rollback = self.next_time()
+        plan = {"instantToRollback": {"commitTime": time, "action": action}}
+        self.put(f"{rollback}.rollback.requested", avro(_ROLLBACK_PLAN, plan))
+        for file in (*self.timeline.glob(f"{time}.*"), self.home / ".heartbeat" / time):
+            file.unlink(missing_ok=True)
+        self.complete(rollback, "rollback")
+        return rollback
 
     def plan_compaction(self, *, run: str | None = None, files: Mapping[str, tuple[str, ...]] | None = None) -> str:
         """Plan to compact one file group per partition of `files` (base file and log files)."""

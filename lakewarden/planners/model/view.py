@@ -65,15 +65,6 @@ class WriterActivity:
     touching: frozenset[str] | None = None
     failures: tuple[WriteFailure, ...] = ()
 
-    def warm(self, *, since: datetime) -> frozenset[str] | None:
-        """Return the partitions that were written to since then, or are being written to now; all others are cold.
-
-        None where that is not known of every write: then none may be taken for cold.
-        """
-        if self.touches is None or self.touching is None:
-            return None
-        return self.touching | {partition for partition, touch in self.touches.items() if touch.at >= since}
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Backlog:

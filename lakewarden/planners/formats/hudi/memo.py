@@ -25,8 +25,19 @@ class Remembered(NamedTuple):
     fact: Any
 
 
-Memo = Mapping[tuple[str, Decoder[Any]], Remembered]
-"""By the name of the file and what made the fact of it."""
+class Derived(NamedTuple):
+    """What was made of many facts, with the names of the files that they came from."""
+
+    files: tuple[str, ...]
+    value: Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Memo:
+    """Facts by the name of their file and what made them of it, and what was derived of many by what made that."""
+
+    facts: Mapping[tuple[str, Decoder[Any]], Remembered] = field(default_factory=dict)
+    derived: Mapping[Callable[..., Any], Derived] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +50,7 @@ class Reading:
     folder: str
     remembered: Memo
     kept: dict[tuple[str, Decoder[Any]], Remembered] = field(default_factory=dict)
+    derived: dict[Callable[..., Any], Derived] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -71,8 +83,20 @@ class Reading:
         except (FileNotFoundError, UnreadableError, PermanentError, *MALFORMED):
             return None
 
+    def derive(self, files: tuple[str, ...], make: Callable[..., _T], *arguments: Any) -> _T:
+        """Return what `make` makes of its arguments, from memory if they come from the same files as the last time."""
+        known = self.remembered.derived.get(make)
+        if known is None or known.files != files:
+            known = Derived(files=files, value=make(*arguments))
+        self.derived[make] = known
+        return cast(_T, known.value)
+
+    def memo(self) -> Memo:
+        """Return what the next reading may remember."""
+        return Memo(facts=self.kept, derived=self.derived)
+
     def _known(self, entry: FileEntry, make: Decoder[_T]) -> _T:
-        known = self.remembered.get((entry.name, make))
+        known = self.remembered.facts.get((entry.name, make))
         if known is None or (known.size, known.modified) != (entry.size, entry.modified):
             fact = make(decode(self.storage.read(f"{self.folder}/{entry.name}")))
             known = Remembered(size=entry.size, modified=entry.modified, fact=fact)

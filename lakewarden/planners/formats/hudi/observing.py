@@ -12,7 +12,7 @@ from lakewarden.planners.formats.hudi.file_groups import file_groups
 from lakewarden.planners.formats.hudi.heartbeats import last_beats
 from lakewarden.planners.formats.hudi.hindrances import hindrances, warnings
 from lakewarden.planners.formats.hudi.identity import table_identity
-from lakewarden.planners.formats.hudi.memo import Reading
+from lakewarden.planners.formats.hudi.memo import Memo, Reading
 from lakewarden.planners.formats.hudi.metadata_table import metadata_backlog
 from lakewarden.planners.formats.hudi.names import collapse
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
@@ -42,11 +42,11 @@ def observed(
     reading = Reading(
         storage=storage,
         folder=properties.timeline_folder,
-        remembered={} if previous is None else previous.memo,
+        remembered=Memo() if previous is None else previous.memo,
     )
     view = _view(table, properties, reading, commits=commits, now=now)
     keep_until = _keep_until(view, table, storage, properties, now)
-    return Observation(token=token, view=view, memo=reading.kept, keep_until=keep_until)
+    return Observation(token=token, view=view, memo=reading.memo(), keep_until=keep_until)
 
 
 def _view(table: Table, properties: TableProperties, reading: Reading, *, commits: bool, now: datetime) -> TableView:
@@ -58,7 +58,7 @@ def _view(table: Table, properties: TableProperties, reading: Reading, *, commit
     options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
     finding = _zone(table, options, properties, known)
     timeline = _timeline(table.location, storage, known, finding.zone)
-    groups = file_groups(known, layout) if commits else None
+    groups = reading.derive(_sources(known), file_groups, known, layout) if commits else None
     found = hindrances(table, options, timeline, properties, now=now)
     return TableView(
         identity=table_identity(table.location, storage),
@@ -76,6 +76,12 @@ def _view(table: Table, properties: TableProperties, reading: Reading, *, commit
         warnings=(*warnings(options), *reading.remarks),
         metadata=metadata_backlog(table.location, properties, timeline, storage, zone=finding.zone),
     )
+
+
+def _sources(known: Sequence[Known]) -> tuple[str, ...]:
+    """Return the files that tell what the completed commits wrote; an empty name for one that could not be read."""
+    completed = ((one, one.files.completed) for one in known if one.is_commit)
+    return tuple("" if one.written is None else entry.name for one, entry in completed if entry is not None)
 
 
 def _writers(

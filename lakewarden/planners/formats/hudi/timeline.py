@@ -20,8 +20,8 @@ from lakewarden.planners.model.timeline import Timeline
 COMMITS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 """What completed writes and rewrites are called on the timeline."""
 
-_LARGEST_COMMIT = 16 * 2**20
-"""A larger commit's metadata (some 30,000 files) takes the control thread away from all other tables for too long."""
+_LARGEST_COMMIT = 8 * 2**20
+"""A larger commit's metadata (some 20,000 files) would take most of a second from all other tables."""
 
 
 class Fact(NamedTuple):
