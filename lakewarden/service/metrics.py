@@ -14,6 +14,7 @@ from lakewarden.executors.contract import Granted, Permit, Step, Wait
 from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
+from lakewarden.service.blame import Blamed
 from lakewarden.service.events import Listener
 from lakewarden.service.http.port import ControlPlane, TableStatus
 from lakewarden.service.store.port import Run, RunState
@@ -57,6 +58,12 @@ class Metrics(Listener):
         self._decisions = Counter(
             "lakewarden_decisions", "Decisions that were new.", ["service", "decision"], registry=self.registry
         )
+        self._writer_failures = Counter(
+            "lakewarden_writer_failures",
+            "Writes that did not become commits; near one of our runs they count as caused by us.",
+            ["table", "near_us"],
+            registry=self.registry,
+        )
         for service in services:
             self._foresee(service)
         for result in HOOK_RESULTS:
@@ -72,6 +79,9 @@ class Metrics(Listener):
 
     def watch(self, plane: ControlPlane) -> None:
         """Let scrapes read the control plane."""
+        for status in plane.tables():
+            for near_us in (True, False):
+                self._writer_failures.labels(status.table.id, str(near_us).lower())
         self.registry.register(_Seen(plane))
 
     def hook(self, sender: str, result: str) -> None:
@@ -102,6 +112,10 @@ class Metrics(Listener):
         """Count a look that brought nothing."""
         self._troubles.inc()
 
+    def writer_failed(self, table: Table, blamed: Blamed) -> None:
+        """Count a failure of a writer."""
+        self._writer_failures.labels(table.id, str(blamed.run is not None).lower()).inc()
+
 
 class _Seen(Collector):
     """Gauges of what can be seen now."""
@@ -117,6 +131,7 @@ class _Seen(Collector):
         """Read every table and pool."""
         statuses = self._plane.tables()
         yield from _pending(statuses)
+        yield from _piles(statuses)
         yield from _tables(statuses)
         slots = GaugeMetricFamily("lakewarden_pool_slots", "Slots of the session pools.", labels=["spark", "state"])
         for profile, room in self._plane.rooms().items():
@@ -159,12 +174,46 @@ def _pending(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
     yield commits
 
 
+def _piles(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
+    """Measure what has piled up in files, where the format counts them."""
+    piles = {
+        "log_files": GaugeMetricFamily(
+            "lakewarden_table_log_files", "Log files of the file group with the most.", labels=["table"]
+        ),
+        "log_bytes": GaugeMetricFamily(
+            "lakewarden_table_log_bytes", "Bytes of log files of the file group with the most.", labels=["table"]
+        ),
+        "small_files": GaugeMetricFamily(
+            "lakewarden_table_small_files", "Base files that a rewrite would make fewer.", labels=["table"]
+        ),
+    }
+    metadata = GaugeMetricFamily(
+        "lakewarden_table_metadata_commits_since",
+        "Commits of the table's own metadata table since that was compacted.",
+        labels=["table"],
+    )
+    for status in statuses:
+        if status.view is None:
+            continue
+        for figure, family in piles.items():
+            known = [count for b in status.view.backlogs.values() if (count := getattr(b, figure)) is not None]
+            if known:
+                family.add_metric([status.table.id], max(known))
+        if status.view.metadata is not None:
+            metadata.add_metric([status.table.id], status.view.metadata.commits)
+    yield from piles.values()
+    yield metadata
+
+
 def _tables(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
     age = GaugeMetricFamily(
         "lakewarden_table_poll_age_seconds", "Since the table was last looked at.", labels=["table"]
     )
     writes = GaugeMetricFamily("lakewarden_table_writes_in_flight", "Writes begun and not ended.", labels=["table"])
     trouble = GaugeMetricFamily("lakewarden_table_trouble", "1 while the table cannot be observed.", labels=["table"])
+    approvals = GaugeMetricFamily(
+        "lakewarden_table_approvals_waiting", "Deletions that wait for a person's approval.", labels=["table"]
+    )
     for status in statuses:
         labels = [status.table.id]
         if status.looked_ago is not None:
@@ -172,6 +221,8 @@ def _tables(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
         if status.view is not None:
             writes.add_metric(labels, len(status.view.writers.in_flight))
         trouble.add_metric(labels, 0 if status.trouble is None else 1)
+        approvals.add_metric(labels, len(status.approvals))
     yield age
     yield writes
     yield trouble
+    yield approvals

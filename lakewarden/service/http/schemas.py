@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from pydantic import BaseModel
@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from lakewarden.planners.model.decision import Decision, Due
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.view import TableView
+from lakewarden.service.blame import Blamed
 from lakewarden.service.http.port import TableStatus
 from lakewarden.service.store.port import Run
 
@@ -80,12 +81,22 @@ class ServiceBody(BaseModel):
     active_run: str | None
 
 
+class WriteFailureBody(BaseModel):
+    """A write that did not become a commit. With a `near_run` it counts as caused by that run of ours."""
+
+    instant: str
+    at: datetime
+    reason: str
+    near_run: str | None
+
+
 class WritersBody(BaseModel):
-    """What the table's writers are doing."""
+    """What the table's writers are doing, and which of their writes failed."""
 
     in_flight: list[InstantBody]
     last_commit_at: datetime | None
     usual_interval_seconds: float | None
+    failures: list[WriteFailureBody]
 
 
 class TableBody(BaseModel):
@@ -165,7 +176,7 @@ def table_body(status: TableStatus) -> TableBody:
         kind=view.kind if view else None,
         version=view.version if view else None,
         latest_instant=max((i.time for i in instants), default=None),
-        writers=_writers(view) if view else None,
+        writers=_writers(view, status.writer_failures) if view else None,
         warnings=list(view.warnings) if view else [],
         faults=list(view.faults) if view else [],
         services={service.value: _service(service, status) for service in table.policies},
@@ -205,11 +216,20 @@ def _decision(decisions: Mapping[Service, Decision], service: Service) -> Decisi
     )
 
 
-def _writers(view: TableView) -> WritersBody:
+def _writers(view: TableView, failures: Sequence[Blamed]) -> WritersBody:
     return WritersBody(
         in_flight=[_instant(write) for write in view.writers.in_flight],
         last_commit_at=view.writers.last_commit_at,
         usual_interval_seconds=_seconds(view.writers.usual_interval),
+        failures=[
+            WriteFailureBody(
+                instant=blamed.failure.instant,
+                at=blamed.failure.at,
+                reason=blamed.failure.reason,
+                near_run=blamed.run,
+            )
+            for blamed in failures
+        ],
     )
 
 
