@@ -8,6 +8,7 @@ run threads      one per slot
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import queue
 import signal
@@ -28,7 +29,7 @@ from lakewarden.executors.protocol import Answer, Beat, Begin, Cancel, Channel, 
 from lakewarden.executors.worker.runs import Run
 from lakewarden.executors.worker.session import Session
 from lakewarden.planners.model.instant import RunId
-from lakewarden.planners.storage import Storages
+from lakewarden.planners.storage import Storages, canonical_location, hadoop_location
 from lakewarden.planners.storage.settings import StoreSetting, StoreSettings
 
 log = structlog.get_logger(__name__)
@@ -56,7 +57,8 @@ class Worker:
         """Do what the daemon says. Returns at once."""
         match frame:
             case Assignment():
-                run = Run(frame, tell=self._tell, expire=lambda: end(f"the permit of run {frame.run} has expired"))
+                assignment = dataclasses.replace(frame, location=hadoop_location(frame.location))
+                run = Run(assignment, tell=self._tell, expire=lambda: end(f"the permit of run {frame.run} has expired"))
                 self._runs[frame.run] = run
                 self._waiting.put(run)
             case Answer():
@@ -101,7 +103,7 @@ class Worker:
             assignment = run.assignment
             try:
                 program = PROGRAMS[assignment.format, assignment.service]()
-                run.carry_out(program, session, self._storages.of(assignment.location))
+                run.carry_out(program, session, self._storages.of(canonical_location(assignment.location)))
             except Exception as error:  # outside a program's steps only a dead JVM or daemon raises
                 log.exception("a run could not be carried out", run=assignment.run)
                 end(f"a run could not be carried out: {error}")

@@ -37,6 +37,14 @@ def canonical_location(text: str) -> str:
     return _remote(scheme, rest, text)
 
 
+def hadoop_location(location: str) -> str:
+    """Return a canonical location as Hadoop spells it, and therefore the table's writers: `s3a://` for `s3://`.
+
+    Plans name their files by it, and Hadoop's S3A refuses a file of the other spelling.
+    """
+    return re.sub(r"\As3://", "s3a://", location)
+
+
 def canonical_scheme(scheme: str) -> str:
     """Return the one name of a scheme that has several: `s3a` and `s3n` are `s3`."""
     return _ONE_STORE.get(scheme.lower(), scheme.lower())
