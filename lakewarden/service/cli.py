@@ -14,6 +14,9 @@ from lakewarden.planners.model.errors import LakewardenError
 BAD_INPUT = 2
 INTERRUPTED = 130
 
+_DAEMON = "http://127.0.0.1:8080"
+_ENGINES = ("spark", "flink", "streamer")  # ports.WriterEngine, which a quick command does not wait for
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 2 for input that cannot be worked with."""
@@ -38,12 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     serve = commands.add_parser("serve", help="run the daemon")
-    serve.add_argument(
-        "--config",
-        type=Path,
-        default=os.environ.get("LAKEWARDEN_CONFIG", "lakewarden.yaml"),
-        help="the configuration file (default: $LAKEWARDEN_CONFIG, else lakewarden.yaml)",
-    )
+    _add_config(serve)
     serve.set_defaults(run=_serve)
 
     demo = commands.add_parser("demo", help="watch a real table, written by a live writer, being kept healthy")
@@ -56,9 +54,32 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add_argument("--json", action="store_true", help="for programs")
     inspect.set_defaults(run=_inspect)
 
+    explain = commands.add_parser("explain", help="say why the services of a table run or do not")
+    explain.add_argument("table", help="the table's id")
+    explain.add_argument("--url", default=_DAEMON, help=f"where the daemon is (default: {_DAEMON})")
+    explain.add_argument("--json", action="store_true", help="for programs")
+    explain.set_defaults(run=_explain)
+
+    writer_options = commands.add_parser("writer-options", help="print what a table's writers must set")
+    writer_options.add_argument("table", help="the table's id")
+    writer_options.add_argument("--engine", choices=_ENGINES, default=_ENGINES[0], help="what writes to it")
+    _add_config(writer_options)
+    writer_options.add_argument("--url", help="where the daemon is (default: as the configuration says)")
+    writer_options.add_argument("--json", action="store_true", help="for programs")
+    writer_options.set_defaults(run=_writer_options)
+
     version = commands.add_parser("version", help="print the version")
     version.set_defaults(run=_version)
     return parser
+
+
+def _add_config(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--config",
+        type=Path,
+        default=os.environ.get("LAKEWARDEN_CONFIG", "lakewarden.yaml"),
+        help="the configuration file (default: $LAKEWARDEN_CONFIG, else lakewarden.yaml)",
+    )
 
 
 def _seconds(text: str) -> int:
@@ -84,6 +105,26 @@ def _inspect(parsed: argparse.Namespace) -> int:
     from lakewarden.service.inspect import inspect_path  # noqa: PLC0415
 
     return inspect_path(parsed.path, as_json=parsed.json, out=sys.stdout, err=sys.stderr)
+
+
+def _explain(parsed: argparse.Namespace) -> int:
+    from lakewarden.service.explain.command import explain_table  # noqa: PLC0415
+
+    return explain_table(parsed.table, url=parsed.url, as_json=parsed.json, out=sys.stdout)
+
+
+def _writer_options(parsed: argparse.Namespace) -> int:
+    from lakewarden.planners.ports import WriterEngine  # noqa: PLC0415
+    from lakewarden.service.writer_options import print_writer_options  # noqa: PLC0415
+
+    return print_writer_options(
+        parsed.table,
+        engine=WriterEngine(parsed.engine),
+        config=Path(parsed.config),
+        url=parsed.url,
+        as_json=parsed.json,
+        out=sys.stdout,
+    )
 
 
 def _version(_parsed: argparse.Namespace) -> int:

@@ -20,6 +20,7 @@ from lakewarden.planners.model.instant import Instant, Service, State
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import MetadataBacklog, TableView
 from lakewarden.planners.storage import canonical_location, storage_for
+from lakewarden.service.quantities import size, span
 
 _PLANNED = (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING, Service.CLEAN)
 _COUNTED = (Service.COMPACTION, Service.CLUSTERING, Service.CLEAN)
@@ -163,9 +164,9 @@ def _timeline(view: TableView, now: datetime) -> RenderableType:
     for heading in ("instant", "action", "state", "requested", "took"):
         grid.add_column(heading)
     for i in instants[-_NEWEST:]:
-        took = "" if i.completed_at is None else _span((i.completed_at - i.requested_at).total_seconds())
+        took = "" if i.completed_at is None else span((i.completed_at - i.requested_at).total_seconds())
         state = Text(i.state.name.lower(), style=_COLOUR[i.state])
-        grid.add_row(i.time, i.action, state, f"{_span((now - i.requested_at).total_seconds())} ago", took)
+        grid.add_row(i.time, i.action, state, f"{span((now - i.requested_at).total_seconds())} ago", took)
     hidden = len(instants) - _NEWEST
     return Group(grid, Text(f"and {hidden} older\n" if hidden > 0 else "", style="dim"))
 
@@ -184,9 +185,9 @@ def _services(view: TableView, now: datetime) -> RenderableType:
             service.value,
             "" if backlog is None else str(backlog.commits),
             Text(str(len(plans)), style="yellow" if plans else "dim"),
-            f"{_span((now - plans[0].requested_at).total_seconds())} ago" if plans else "",
+            f"{span((now - plans[0].requested_at).total_seconds())} ago" if plans else "",
             "" if not plans or known["file_groups"] is None else str(known["file_groups"]),
-            "" if not plans or known["bytes"] is None else _size(known["bytes"]),
+            "" if not plans or known["bytes"] is None else size(known["bytes"]),
         )
     return Group(grid, *_files(view, now), Text(""))
 
@@ -195,13 +196,13 @@ def _files(view: TableView, now: datetime) -> Iterator[Text]:
     """Yield what is known of the table's files, and of its metadata table."""
     full = view.backlogs.get(Service.COMPACTION)
     if full is not None and full.log_files is not None and full.log_bytes is not None:
-        yield Text(f"the fullest file group: {full.log_files} log files, {_size(full.log_bytes)}")
+        yield Text(f"the fullest file group: {full.log_files} log files, {size(full.log_bytes)}")
     small = view.backlogs[Service.CLUSTERING].small_files
     if small is not None:
         yield Text(f"small base files: {small}")
     if view.metadata is not None:
         since = view.metadata.since
-        last = "never compacted" if since is None else f"compacted {_span((now - since).total_seconds())} ago"
+        last = "never compacted" if since is None else f"compacted {span((now - since).total_seconds())} ago"
         said = Text(f"metadata table: {view.metadata.commits} delta commits, {last}")
         pinned = view.metadata.pinned_by
         yield said if pinned is None else said.append(f", held back by {pinned}", style="yellow")
@@ -209,7 +210,7 @@ def _files(view: TableView, now: datetime) -> Iterator[Text]:
 
 def _failures(view: TableView, now: datetime) -> RenderableType:
     lines = [
-        Text(f"{failure.instant}  {failure.reason}, {_span((now - failure.at).total_seconds())} ago at the latest")
+        Text(f"{failure.instant}  {failure.reason}, {span((now - failure.at).total_seconds())} ago at the latest")
         for failure in view.writers.failures[-_NEWEST:]
     ]
     return Group(*lines, Text(""))
@@ -218,7 +219,7 @@ def _failures(view: TableView, now: datetime) -> RenderableType:
 def _writes(view: TableView, now: datetime) -> RenderableType:
     lines = []
     for write in view.writers.in_flight:
-        begun = f"{write.time}  begun {_span((now - write.requested_at).total_seconds())} ago, "
+        begun = f"{write.time}  begun {span((now - write.requested_at).total_seconds())} ago, "
         lines.append(Text(begun).append(_guard(write.guarded_until, now)))
     return Group(*lines, Text(""))
 
@@ -228,28 +229,9 @@ def _guard(until: datetime | None, now: datetime) -> Text:
         return Text("no heartbeat", style="yellow")
     left = (until - now).total_seconds()
     if left > 0:
-        return Text(f"its heartbeat stands for another {_span(left)}", style="green")
-    return Text(f"its heartbeat ran out {_span(-left)} ago", style="red")
+        return Text(f"its heartbeat stands for another {span(left)}", style="green")
+    return Text(f"its heartbeat ran out {span(-left)} ago", style="red")
 
 
 def _reason(reason: str, remedy: str) -> Text:
     return Text(f"{reason}\n").append(remedy + "\n", style="dim")
-
-
-def _span(seconds: float) -> str:
-    """Return a length of time to two units: `450ms`, `12s`, `3m 20s`, `2h 5m`, `4d 1h`."""
-    if abs(seconds) < 1:
-        return f"{round(seconds * 1000)}ms"
-    whole = int(seconds)
-    for unit, size, smaller, part in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
-        if abs(whole) >= size:
-            return f"{whole // size}{unit} {whole % size // part}{smaller}"
-    return f"{whole}s"
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"

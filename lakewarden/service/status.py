@@ -20,7 +20,7 @@ from lakewarden.service.inbox import Approved, BarrierLifted, Inbox, PauseAsked,
 from lakewarden.service.questions import Questions
 from lakewarden.service.request import Requests
 from lakewarden.service.standing import Standings
-from lakewarden.service.store.port import Run, RunState, Store
+from lakewarden.service.store.port import DecisionRow, Run, RunState, Store
 from lakewarden.service.watch import Watch
 
 

@@ -21,7 +21,7 @@ from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.hooks import hudi
-from lakewarden.service.http.deletions import add_deletions
+from lakewarden.service.http.explain import add_explain
 from lakewarden.service.http.limits import BodyLimit, TooLargeError
 from lakewarden.service.http.port import ControlPlane, TableStatus
 from lakewarden.service.http.schemas import (
@@ -35,6 +35,7 @@ from lakewarden.service.http.schemas import (
     run_body,
     table_body,
 )
+from lakewarden.service.http.writer_options import add_writer_options
 from lakewarden.service.store.port import RunState
 
 log = structlog.get_logger(__name__)
@@ -66,16 +67,19 @@ class _ApiError(Exception):
         self.body = ErrorAnswer(error=ErrorBody(code=code, message=message, remedy=remedy))
 
 
-def build_api(plane: ControlPlane, *, clock: Clock, hook_heard: HookHeard) -> FastAPI:
-    """Return the API application over a control plane."""
+def build_api(
+    plane: ControlPlane, *, clock: Clock, hook_heard: HookHeard, url: str = "http://127.0.0.1:8080"
+) -> FastAPI:
+    """Return the API application over a control plane. `url` is its address for writers."""
     app = FastAPI(title="Lakewarden", version=lakewarden.__version__, redoc_url=None)
     app.add_middleware(BodyLimit, limit=BODY_LIMIT_BYTES)
     _add_error_handlers(app)
     _add_hooks(app, plane, hook_heard)
     _add_tables(app, plane)
+    add_explain(app, plane, clock)
+    add_writer_options(app, plane, url=url)
     _add_runs(app, plane, clock)
     _add_pauses(app, plane)
-    add_deletions(app, plane)
     return app
 
 
@@ -153,7 +157,7 @@ def _add_tables(app: FastAPI, plane: ControlPlane) -> None:
 def _add_runs(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
     @app.post("/v1/tables/{table}/services/{service}/runs", status_code=202)
     async def request_run(table: str, service: str, response: Response) -> RunBody:
-        """Run a service now: skips trigger and window, never a block. 200 with the active run where there is one."""
+        """Run a service now: skips its trigger, never a block. 200 with the active run where there is one."""
         status = _table(plane, table)
         policy = next((known for known in status.table.policies if known == service), None)
         if policy is None:

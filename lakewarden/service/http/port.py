@@ -61,7 +61,7 @@ class ControlPlane(Protocol):
         ...
 
     def decided(self, table: TableId) -> Sequence[DecisionRow]:
-        """Return the last decision on each service of a table, as stored. Raises TemporaryError if the store is away."""
+        """Return the last decision on each service of a table, as stored. Raises TemporaryError as `runs` does."""
         ...
 
     def runs(

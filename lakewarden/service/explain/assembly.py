@@ -1,0 +1,169 @@
+"""An explanation is put together from values: what the daemon sees, what the store keeps. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+
+from lakewarden.planners.model.instant import Instant, RunId, Service
+from lakewarden.planners.model.table import Policy
+from lakewarden.planners.model.view import TableView
+from lakewarden.service.explain.bodies import (
+    ActiveRunExplanation,
+    BacklogExplanation,
+    DecisionExplanation,
+    EndedRunExplanation,
+    HindranceExplanation,
+    MetadataExplanation,
+    PlanExplanation,
+    ServiceExplanation,
+    TableExplanation,
+    WriteExplanation,
+    WriteFailureExplanation,
+    WritersExplanation,
+)
+from lakewarden.service.explain.words import due_when, hours
+from lakewarden.service.http.port import TableStatus
+from lakewarden.service.store.port import DecisionRow, Run
+
+
+def explain(
+    status: TableStatus,
+    *,
+    decided: Sequence[DecisionRow],
+    last_runs: Mapping[Service, Run],
+    waiting: Mapping[RunId, str],
+    now: datetime,
+) -> TableExplanation:
+    """Return why the services of a table run or do not.
+
+    `decided` are the last decisions as they were stored, `last_runs` the last ended run of each service, `waiting` what
+    runs that stand at a question wait for.
+    """
+    table, view = status.table, status.view
+    decisions = {row.service: row for row in decided}
+    active = {run.service: run for run in status.active}
+    return TableExplanation(
+        table=table.id,
+        format=table.format,
+        path=table.location,
+        explained_at=now,
+        mode=table.mode,
+        paused=status.paused,
+        trouble=status.trouble,
+        looked_seconds_ago=None if status.looked_ago is None else round(status.looked_ago.total_seconds(), 3),
+        poll_seconds=table.poll.total_seconds(),
+        name=view.name if view else None,
+        kind=view.kind if view else None,
+        version=view.version if view else None,
+        latest_instant=max((i.time for i in view.timeline.instants), default=None) if view else None,
+        warnings=list(view.warnings) if view else [],
+        faults=list(view.faults) if view else [],
+        hindrances=_hindrances(view) if view else [],
+        writers=_writers(view) if view else None,
+        metadata=_metadata(view) if view else None,
+        services={
+            service.value: ServiceExplanation(
+                due_when=due_when(policy),
+                window=None if policy.window is None else hours(policy.window),
+                decision=_decision(decisions.get(service)),
+                backlog=_backlog(view, service) if view else None,
+                pending=[_plan(plan) for plan in view.timeline.pending(service)] if view else [],
+                active_run=_active(active.get(service), waiting),
+                last_run=_ended(last_runs.get(service)),
+            )
+            for service, policy in _in_order(table.policies)
+        },
+    )
+
+
+def _in_order(policies: Mapping[Service, Policy]) -> list[tuple[Service, Policy]]:
+    """Return policies in the order in which the services are known, whatever order they were written down in."""
+    return [(service, policies[service]) for service in Service if service in policies]
+
+
+def _hindrances(view: TableView) -> list[HindranceExplanation]:
+    return [
+        HindranceExplanation(reason=one.reason, remedy=one.remedy, services=sorted(one.services))
+        for one in view.hindrances
+    ]
+
+
+def _writers(view: TableView) -> WritersExplanation:
+    writers = view.writers
+    return WritersExplanation(
+        in_flight=[
+            WriteExplanation(instant=write.time, begun_at=write.requested_at, guarded_until=write.guarded_until)
+            for write in writers.in_flight
+        ],
+        last_commit_at=writers.last_commit_at,
+        usual_interval_seconds=None if writers.usual_interval is None else writers.usual_interval.total_seconds(),
+        failures=[
+            WriteFailureExplanation(instant=failure.instant, at=failure.at, reason=failure.reason)
+            for failure in writers.failures
+        ],
+    )
+
+
+def _metadata(view: TableView) -> MetadataExplanation | None:
+    known = view.metadata
+    if known is None:
+        return None
+    return MetadataExplanation(commits=known.commits, since=known.since, pinned_by=known.pinned_by)
+
+
+def _decision(row: DecisionRow | None) -> DecisionExplanation | None:
+    if row is None:
+        return None
+    return DecisionExplanation(
+        decision=row.decision,
+        reason=row.reason,
+        remedy=row.remedy,
+        decided_at=row.decided_at,
+        again_at=row.again_at,
+    )
+
+
+def _backlog(view: TableView, service: Service) -> BacklogExplanation | None:
+    backlog = view.backlogs.get(service)
+    return None if backlog is None else BacklogExplanation.model_validate(asdict(backlog))
+
+
+def _plan(plan: Instant) -> PlanExplanation:
+    return PlanExplanation(
+        instant=plan.time,
+        state=plan.state.name,
+        requested_at=plan.requested_at,
+        ours=plan.author is not None,
+        guarded_until=plan.guarded_until,
+        file_groups=plan.plan.file_groups if plan.plan else None,
+        bytes=plan.plan.bytes if plan.plan else None,
+    )
+
+
+def _active(run: Run | None, waiting: Mapping[RunId, str]) -> ActiveRunExplanation | None:
+    if run is None:
+        return None
+    return ActiveRunExplanation(
+        id=run.id,
+        state=run.state,
+        step=run.step,
+        reason=run.reason,
+        created_at=run.created_at,
+        waits_for=waiting.get(run.id),
+    )
+
+
+def _ended(run: Run | None) -> EndedRunExplanation | None:
+    if run is None:
+        return None
+    took = None if run.started_at is None or run.ended_at is None else run.ended_at - run.started_at
+    return EndedRunExplanation(
+        id=run.id,
+        state=run.state,
+        outcome=run.outcome,
+        ended_at=run.ended_at,
+        run_seconds=None if took is None else took.total_seconds(),
+        figures=dict(run.figures),
+    )
