@@ -35,7 +35,7 @@ SERVICES: Mapping[Service, ServiceTraits] = {
     Service.CLUSTERING: ServiceTraits(deletes=False, yields=True),
     Service.CLEAN: ServiceTraits(deletes=True, beside=_CLEANED_BESIDE, barrier=True, one_plan=True),
     Service.ARCHIVE: ServiceTraits(deletes=True),
-    Service.ROLLBACK: ServiceTraits(deletes=True),
+    Service.ROLLBACK: ServiceTraits(deletes=True, one_plan=True),
     Service.TTL: ServiceTraits(deletes=True),
     Service.ORPHANS: ServiceTraits(deletes=True),
     Service.PARTITION_COMMIT: ServiceTraits(deletes=False),

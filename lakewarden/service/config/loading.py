@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -17,12 +18,16 @@ from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.settings import Settings
 from lakewarden.planners.storage import canonical_location
-from lakewarden.planners.triggers import NumCommits, NumRewrites, Trigger
+from lakewarden.planners.triggers import NumCommits, NumRewrites, TimeElapsed, Trigger
 from lakewarden.service.config import problems
 from lakewarden.service.config.document import read_document
 from lakewarden.service.config.settings import BudgetSettings, Configuration, ServiceSettings, TableSettings
 
-_TRIGGERS: Mapping[Service, Trigger] = {Service.COMPACTION: NumCommits(at_least=5)}
+_TRIGGERS: Mapping[Service, Trigger] = {
+    Service.COMPACTION: NumCommits(at_least=5),
+    Service.ARCHIVE: NumCommits(at_least=10),
+    Service.TTL: TimeElapsed(at_least=timedelta(days=1)),
+}
 _OTHERWISE: Trigger = NumCommits(at_least=1)
 _AFTER_A_REWRITE: Trigger = NumRewrites(at_least=1)
 

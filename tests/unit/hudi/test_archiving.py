@@ -9,10 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.archiving import Commit, Pin, archivable, checkpoints, read_archiving
+from lakewarden.planners.formats.hudi.service_options import ArchiveOptions, CleanOptions, CleanPolicy
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.storage import LocalStorage
+from lakewarden.planners.triggers import NumCommits
 from tests.support.hudi_table import HudiTable
 
 TIMES = [f"2026010100{minute:02}00000" for minute in range(40)]
@@ -44,6 +49,26 @@ def test_nothing_from_a_pin_on_goes(commits: list[Commit], pins: list[str], keep
     )
 
     assert all(commit.time < at for commit in going for at in pins)
+
+
+@pytest.mark.parametrize(
+    ("keep", "clean", "refused"),
+    [
+        (20, CleanOptions(), False),
+        (10, CleanOptions(), True),
+        (20, CleanOptions(commits_retained=20), True),
+        (21, CleanOptions(commits_retained=20), False),
+        (2, CleanOptions(policy=CleanPolicy.KEEP_LATEST_BY_HOURS), False),
+    ],
+)
+def test_an_archive_that_takes_what_the_clean_counts_is_refused(keep: int, clean: CleanOptions, refused: bool) -> None:
+    """With fewer active commits than it retains, a clean never finds anything to delete."""
+    options = {Service.ARCHIVE: ArchiveOptions(keep_min_commits=keep, keep_max_commits=keep + 1), Service.CLEAN: clean}
+    policies = {service: Policy(trigger=NumCommits(at_least=1), options=one) for service, one in options.items()}
+
+    found = HUDI.contradictions(Table(id=TableId("t"), format="hudi", location="/t", policies=policies))
+
+    assert [one.key for one in found] == ["services.archive.options.keep_min_commits"] * refused
 
 
 @pytest.mark.parametrize(

@@ -99,12 +99,15 @@ class HudiClient:
         """Archive until `keep` commits are left, and return how many instants went. To be called under the lock."""
         config = self.java.getConfig()
         config.setValue("hoodie.keep.min.commits", str(keep))
-        config.setValue("hoodie.keep.max.commits", str(keep))
+        config.setValue("hoodie.keep.max.commits", str(keep))  # so that it archives even a single one
         hudi = self._jvm.org.apache.hudi
         context = self.java.getEngineContext()
         table = hudi.table.HoodieSparkTable.create(config, context)
         layout = table.getMetaClient().getTimelineLayoutVersion()
         archiver = hudi.client.timeline.TimelineArchivers.getInstance(layout, config, table)
+        config.setValue(
+            "hoodie.keep.max.commits", str(keep + 1)
+        )  # the archiver has read it; its writer insists on more
         return int(archiver.archiveIfRequired(context, _LOCK_IS_HELD))
 
     def choose_partitions(self, partitions: Sequence[str]) -> None:
@@ -114,6 +117,16 @@ class HudiClient:
         settings = self.java.getConfig()
         settings.setValue("hoodie.table.services.incremental.enabled", "false")
         settings.setValue("hoodie.clustering.plan.strategy.partition.selected", ",".join(partitions))
+
+    def lone_files(self, partitions: Sequence[str]) -> Mapping[str, str]:
+        """Return those of the partitions that are one base file and nothing else, each with the instant it is of."""
+        view = self._table().getSliceView()
+        found = {}
+        for partition in partitions:
+            slices = list(_each(view.getLatestFileSlices(partition).iterator()))
+            if len(slices) == 1 and slices[0].getBaseFile().isPresent() and not slices[0].hasLogFiles():
+                found[partition] = str(slices[0].getBaseInstantTime())
+        return found
 
     def take_back_clustering(self, instant: str) -> None:
         """Roll back what was written for a clustering, if it was begun, and remove its plan. Nothing is done to one
@@ -242,3 +255,9 @@ class HudiClient:
         for key, value in entries.items():
             java_map.put(key, value)
         return java_map
+
+
+def _each(iterator: Any) -> Iterator[Any]:
+    """Yield what a Java iterator gives."""
+    while iterator.hasNext():
+        yield iterator.next()

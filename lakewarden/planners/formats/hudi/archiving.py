@@ -15,13 +15,18 @@ from typing import Any
 
 from lakewarden.planners.formats.hudi.names import Action, InstantFiles, collapse
 from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
+from lakewarden.planners.formats.hudi.service_options import CleanPolicy
 from lakewarden.planners.formats.hudi.table_properties import HOME, TableProperties, read_table_properties
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.instant import State
+from lakewarden.planners.model.instant import Service, State
+from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Storage
 
 _COMMITS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 _LARGEST_COMMIT = 2**30
+
+_RETAINED_BY_HUDI = 10
+"""`hoodie.clean.commits.retained` as Hudi sets it."""
 
 _STREAMING = "_hudi_streaming_sink_checkpoint"
 """`HoodieStreamingSink.SINK_CHECKPOINT_KEY`: a JSON object of batch numbers by the writer's identifier."""
@@ -56,6 +61,19 @@ class Archiving:
     going: int
     instants: int
     reason: str
+
+
+def archived_too_early(table: Table) -> str | None:
+    """Return why the table's archive would take commits that its clean counts; None if it would not. Hudi's clean
+    counts active commits only: with fewer than it retains, it never finds anything to delete.
+    """
+    archive, clean = (table.policies.get(service) for service in (Service.ARCHIVE, Service.CLEAN))
+    if archive is None or clean is None or clean.options.policy is not CleanPolicy.KEEP_LATEST_COMMITS:
+        return None
+    retained = clean.options.commits_retained or _RETAINED_BY_HUDI
+    if archive.options.keep_min_commits > retained:
+        return None
+    return f"{archive.options.keep_min_commits} must be above the {retained} commits that the clean retains"
 
 
 def checkpoints(extra_metadata: Mapping[str, str]) -> frozenset[str]:

@@ -15,18 +15,23 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
     instant that is completed before it; below table version 8 a merely pending one is enough. So a compaction is
     planned between writes, and committed when the writes begun before its plan have ended. A write that began
     while we planned is found at `execute`: below version 8 it is endangered by the plan itself, which then has to
-    go. A clustering conflicts with whatever is being written. A clean rolls back every pending write that shows no
-    heartbeat, so one that was begun a moment ago and has not shown its first yet is waited for.
+    go. A log compaction is completed as a `deltacommit`, to which every write in flight loses that appends to one of
+    its file groups, whenever it began. A deletion of partitions may conflict with whatever is being written. A clean
+    rolls back every pending write that shows no heartbeat, so one that was begun a moment ago and has not shown its
+    first yet is waited for.
+
+    A clustering is planned between writes, too, but its commit endangers none that is told here: its program sees
+    which partitions each write in flight touches, keeps off them, and lets itself lose where it meets one.
     """
     writes = view.writers.in_flight
     match service, step:
-        case ((Service.COMPACTION | Service.LOG_COMPACTION), "plan"):
+        case ((Service.COMPACTION | Service.CLUSTERING), "plan"):
             return writes
-        case ((Service.COMPACTION | Service.LOG_COMPACTION), "execute"):
+        case Service.COMPACTION, "execute":
             return _begun_before(writes, instant) if _pending_plans_hurt(view) else ()
-        case ((Service.COMPACTION | Service.LOG_COMPACTION), "commit"):
+        case Service.COMPACTION, "commit":
             return _begun_before(writes, instant)
-        case Service.CLUSTERING, "commit":
+        case ((Service.LOG_COMPACTION | Service.TTL), "commit"):
             return writes
         case Service.CLEAN, "commit":
             return tuple(write for write in writes if write.guarded_until is None)

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from lakewarden.planners.formats.hudi.archiving import archived_too_early
 from lakewarden.planners.formats.hudi.endangered import endangered_writes
 from lakewarden.planners.formats.hudi.locks import misplaced
 from lakewarden.planners.formats.hudi.needs import needs_commits
 from lakewarden.planners.formats.hudi.observing import observed
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.service_options import CleanOptions, CompactionOptions
+from lakewarden.planners.formats.hudi.service_options import (
+    ArchiveOptions,
+    CleanOptions,
+    CompactionOptions,
+    RollbackOptions,
+    TtlOptions,
+)
 from lakewarden.planners.formats.hudi.table_properties import HOME, TIMELINE
 from lakewarden.planners.formats.hudi.writer_options import writer_options
 from lakewarden.planners.model.errors import PermanentError
@@ -42,14 +49,23 @@ class HudiFormat:
 
     @property
     def services(self) -> Mapping[Service, type[Settings]]:
-        """Return compaction and clean, with the types of their options."""
-        return {Service.COMPACTION: CompactionOptions, Service.CLEAN: CleanOptions}
+        """Return what Hudi's own client can do for a table, with the types of the options."""
+        return {
+            Service.COMPACTION: CompactionOptions,
+            Service.CLEAN: CleanOptions,
+            Service.ARCHIVE: ArchiveOptions,
+            Service.ROLLBACK: RollbackOptions,
+            Service.TTL: TtlOptions,
+        }
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
-        """Return a lock provider that cannot work where the table is."""
+        """Return a lock provider that cannot work where the table is, and an archive that takes a clean's commits."""
         lock = table.options.lock if isinstance(table.options, HudiTableOptions) else None
-        reason = None if lock is None else misplaced(lock, table.location)
-        return () if reason is None else (Contradiction(key="options.lock.provider", reason=reason),)
+        reasons = {
+            "options.lock.provider": None if lock is None else misplaced(lock, table.location),
+            "services.archive.options.keep_min_commits": archived_too_early(table),
+        }
+        return tuple(Contradiction(key=key, reason=reason) for key, reason in reasons.items() if reason is not None)
 
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None
