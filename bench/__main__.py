@@ -15,7 +15,15 @@ from rich.table import Table as Grid
 
 from bench.figure import Figure
 
-NAMES = ("idle_poll", "ten_thousand_tables", "pool", "overhead", "hook_to_run")
+NAMES = (
+    "idle_poll",
+    "ten_thousand_tables",
+    "hook_endpoint",
+    "hook_flood",
+    "pool",
+    "overhead",
+    "hook_to_run",
+)
 
 
 def main() -> int:

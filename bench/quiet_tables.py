@@ -41,6 +41,26 @@ def write_quiet_table(folder: Path, *, commits: int = 4) -> None:
         os.utime(path, (an_hour_ago, an_hour_ago))
 
 
+def watched(tables: Path, *, mode: str, poll: str) -> dict[str, object]:
+    """Return the settings of a daemon that watches every table in a folder, with policies that are not due."""
+    policies = {"compaction": {"trigger": {"num_commits": 1000}}, "clean": {"trigger": {"num_commits": 1000}}}
+    lock = {"provider": "zookeeper", "url": "127.0.0.1:2181", "base_path": "/hudi"}
+    return {
+        "spark": {"default": {"slots": 1}},
+        "defaults": {"mode": mode, "poll": poll},
+        "tables": [
+            {
+                "id": table.name,
+                "format": "hudi",
+                "path": str(table),
+                "options": {"lock": {**lock, "lock_key": table.name}},
+                "services": policies,
+            }
+            for table in sorted(tables.iterdir())
+        ],
+    }
+
+
 def _stamp(moment: datetime) -> str:
     """Return a time as Hudi writes instants: to the millisecond, in the timeline's zone."""
     return f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03}"

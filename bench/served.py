@@ -18,15 +18,15 @@ _GRACE = timedelta(seconds=30)
 
 
 class Served:
-    """One daemon with its ports."""
+    """One daemon; `port` is its API's."""
 
     def __init__(self, directory: Path, settings: Mapping[str, Any], *, module: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self._api, self._management = free_port(), free_port()
+        self.port, self._management = free_port(), free_port()
         config = directory / "bench.yaml"
         whole = {
             "daemon": {"data_dir": "data", "drain": "1s"},
-            "api": {"port": self._api},
+            "api": {"port": self.port},
             "management": {"port": self._management},
             **settings,
         }
@@ -36,11 +36,11 @@ class Served:
 
     def get(self, path: str) -> Any:
         """Return what the API answers."""
-        return json.loads(self._ask(self._api, "GET", path)[1])
+        return json.loads(self._ask(self.port, "GET", path)[1])
 
     def post(self, path: str, body: Mapping[str, Any] | None = None) -> int:
         """Send a POST and return the status of the answer."""
-        return self._ask(self._api, "POST", path, json.dumps(body or {}))[0]
+        return self._ask(self.port, "POST", path, json.dumps(body or {}))[0]
 
     def ready(self) -> bool:
         """Whether its workers are up."""

@@ -26,7 +26,7 @@ class SmallTables:
         self.folder = folder
         self._zookeeper = zookeeper
         self._original = folder / "original"
-        command = [sys.executable, "-m", "bench.small_tables", str(self._original), zookeeper.address]
+        command = [sys.executable, "-m", "bench.small_tables", str(self._original)]
         with (folder / "writer.log").open("wb") as log:
             subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=True)
 
@@ -76,19 +76,14 @@ def main() -> None:
     """Write the original table with the demo's writer."""
     from lakewarden.executors.demo import orders  # noqa: PLC0415 - imports pyspark
     from lakewarden.executors.demo.hudi_batches import BatchCommitter  # noqa: PLC0415
-    from lakewarden.executors.demo.hudi_options import (  # noqa: PLC0415
-        TableType,
-        Workload,
-        beside_lakewarden,
-        table_options,
-    )
+    from lakewarden.executors.demo.hudi_options import TableType, Workload, table_options  # noqa: PLC0415
     from lakewarden.executors.demo.hudi_writer import start_spark  # noqa: PLC0415
 
-    path, zookeeper = Path(sys.argv[1]), sys.argv[2]
+    path = Path(sys.argv[1])
     options = {
         **table_options("small", kind=TableType.MOR, workload=Workload.REGIONS),
-        **beside_lakewarden(table="small", zookeeper=zookeeper, hook_url="http://127.0.0.1:9/"),
-        "hoodie.write.commit.callback.on": "false",
+        "hoodie.clean.automatic": "false",
+        "hoodie.archive.automatic": "false",
     }
     writer = BatchCommitter(start_spark(), path=path, options=options)
     for number, rows in zip(range(1, COMMITS + 1), orders.batches(seed=0), strict=False):

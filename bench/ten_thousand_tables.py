@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from bench.figure import Figure, figure
-from bench.quiet_tables import write_quiet_table
+from bench.quiet_tables import watched, write_quiet_table
 from bench.served import served
 
 _TABLES = 10_000
@@ -27,7 +27,7 @@ def measure() -> list[Figure]:
     try:
         for number in range(_TABLES):
             write_quiet_table(folder / "tables" / f"t{number:05}")
-        with served(folder / "daemon", _settings(folder / "tables")) as daemon:
+        with served(folder / "daemon", watched(folder / "tables", mode="act", poll="10s")) as daemon:
             daemon.until(lambda: daemon.get(f"/v1/tables/t{_TABLES - 1:05}")["observed_at"] is not None)
             time.sleep(_SETTLE_SECONDS)
             process = psutil.Process(daemon.process.pid)
@@ -42,22 +42,3 @@ def measure() -> list[Figure]:
         figure("ten_thousand_tables_cpu", share * 100, "% of a core", judged="ours", goal=("<=", 10)),
         figure("ten_thousand_tables_memory", memory, "MiB resident", judged="ours", goal=("<=", 400)),
     ]
-
-
-def _settings(tables: Path) -> dict[str, object]:
-    policies = {"compaction": {"trigger": {"num_commits": 1000}}, "clean": {"trigger": {"num_commits": 1000}}}
-    lock = {"provider": "zookeeper", "url": "127.0.0.1:2181", "base_path": "/hudi"}
-    return {
-        "spark": {"default": {"slots": 1}},
-        "defaults": {"mode": "act", "poll": "10s"},
-        "tables": [
-            {
-                "id": table.name,
-                "format": "hudi",
-                "path": str(table),
-                "options": {"lock": {**lock, "lock_key": table.name}},
-                "services": policies,
-            }
-            for table in sorted(tables.iterdir())
-        ],
-    }
