@@ -19,7 +19,7 @@ from lakewarden.executors.contract import (
     Started,
     Step,
 )
-from lakewarden.executors.programs.fake import FakeClean, FakeCompaction
+from lakewarden.executors.programs.fake import FakeArchive, FakeClean, FakeClustering, FakeCompaction
 from lakewarden.executors.worker.steps import Climb, Question, climb
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import TemporaryError
@@ -47,7 +47,9 @@ class FakePool:
         self._clock = clock
         self._programs: dict[Service, Program] = {
             Service.COMPACTION: FakeCompaction(clock=clock),
+            Service.CLUSTERING: FakeClustering(clock=clock),
             Service.CLEAN: FakeClean(clock=clock),
+            Service.ARCHIVE: FakeArchive(clock=clock),
         }
         self._runs: dict[RunId, _Standing] = {}
         self._tell: Callable[[PoolEvent], None]  # given to start

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Steps
-from lakewarden.planners.formats.fake.options import FakeCleanOptions
+from lakewarden.planners.formats.fake.options import FakeArchiveOptions, FakeCleanOptions
 from lakewarden.planners.formats.fake.table import FakeTable
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.ports import Storage
@@ -41,6 +41,35 @@ class FakeClean:
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
         """Open the table."""
         yield _CleanSteps(FakeTable(Path(assignment.location), clock=self._clock), assignment)
+
+
+class FakeClustering:
+    """Clustering: joined, and withdrawn by whatever stops it, as Hudi's."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the table; an abort withdraws the plan."""
+        steps = _ClusteringSteps(FakeTable(Path(assignment.location), clock=self._clock), assignment)
+        try:
+            yield steps
+        except Exception:
+            steps.abort()
+            raise
+
+
+class FakeArchive:
+    """Archive: joined, and not on the timeline, as Hudi's."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the table."""
+        yield _ArchiveSteps(FakeTable(Path(assignment.location), clock=self._clock), assignment)
 
 
 class _CompactionSteps:
@@ -77,7 +106,13 @@ class _CleanSteps:
         instant = self._assignment.instant
         if instant is None:
             instant = self._table.plan_clean(run=self._assignment.run, versions_retained=self._retained)
-        return None if instant is None else Plan(instant=instant)
+        if instant is None:
+            return None
+        return Plan(
+            instant=instant,
+            files_to_delete=self._table.files_named(instant),
+            files_in_table=self._table.file_versions + self._table.log_files if self._assignment.counts_files else None,
+        )
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a clean cannot be undone, so all of it waits for the commit's permit."""
@@ -87,3 +122,44 @@ class _CleanSteps:
         self._table.start(plan.on_timeline)
         self._table.complete(plan.on_timeline)
         return {"files_deleted": versions - self._table.file_versions}
+
+
+class _ClusteringSteps:
+    def __init__(self, table: FakeTable, assignment: Assignment) -> None:
+        self._table = table
+        self._assignment = assignment
+        self._planned: str | None = None
+
+    def plan(self) -> Plan | None:
+        self._planned = self._assignment.instant or self._table.plan_clustering(run=self._assignment.run)
+        return None if self._planned is None else Plan(instant=self._planned)
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: it is joined with the commit."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        self._table.start(plan.on_timeline)
+        self._table.complete(plan.on_timeline)
+        return {"files_rewritten": 1}
+
+    def abort(self) -> None:
+        if self._planned is not None:
+            self._table.withdraw(self._planned)
+
+
+class _ArchiveSteps:
+    def __init__(self, table: FakeTable, assignment: Assignment) -> None:
+        self._table = table
+        self._retained = FakeArchiveOptions.model_validate(dict(assignment.service_options)).instants_retained
+
+    def plan(self) -> Plan | None:
+        instants = self._table.archivable(instants_retained=self._retained)
+        return Plan(instant=None, instants=len(instants)) if instants else None
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: it is joined with the commit."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        instants = self._table.archivable(instants_retained=self._retained)
+        self._table.archive(instants)
+        return {"instants_archived": len(instants)}

@@ -17,12 +17,18 @@ from lakewarden.planners.formats.fake.layout import (
     TimelineFile,
     parse,
 )
-from lakewarden.planners.formats.fake.options import FakeCleanOptions, FakeCompactionOptions, FakeTableOptions
+from lakewarden.planners.formats.fake.options import (
+    FakeArchiveOptions,
+    FakeCleanOptions,
+    FakeClusteringOptions,
+    FakeCompactionOptions,
+    FakeTableOptions,
+)
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Deed, Instant, PlanSize, RunId, Service, State
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
-from lakewarden.planners.model.view import Backlog, Hindrance, TableIdentity, TableView, WriterActivity
+from lakewarden.planners.model.view import Backlog, Hindrance, TableIdentity, TableView, WriteFailure, WriterActivity
 from lakewarden.planners.ports import Contradiction, FileEntry, Observation, Storage, WriterEngine, WriterOption
 from lakewarden.planners.settings import Settings
 
@@ -30,6 +36,7 @@ _TICK = timedelta(seconds=2)
 _STANDS_FOR: Mapping[Action, Service | Deed] = {
     Action.WRITE: Deed.WRITE,
     Action.COMPACTION: Service.COMPACTION,
+    Action.CLUSTERING: Service.CLUSTERING,
     Action.CLEAN: Service.CLEAN,
 }
 
@@ -68,7 +75,11 @@ class _Reading:
 
 
 class FakeFormat:
-    """Supports compaction and clean; a table without a lock (`locked: false`) is hindered, as real ones are."""
+    """Supports one service of each kind that the road knows: compaction (executed apart from its commit), clustering
+    (joined, makes writers fail), clean (joined, deletes), archive (joined, not on the timeline).
+
+    A table without a lock (`locked: false`) is hindered, as real ones are.
+    """
 
     @property
     def name(self) -> str:
@@ -82,8 +93,13 @@ class FakeFormat:
 
     @property
     def services(self) -> Mapping[Service, type[Settings]]:
-        """Return compaction and clean, with the types of their options."""
-        return {Service.COMPACTION: FakeCompactionOptions, Service.CLEAN: FakeCleanOptions}
+        """Return the services, with the types of their options."""
+        return {
+            Service.COMPACTION: FakeCompactionOptions,
+            Service.CLUSTERING: FakeClusteringOptions,
+            Service.CLEAN: FakeCleanOptions,
+            Service.ARCHIVE: FakeArchiveOptions,
+        }
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
         """Return nothing: any options of a fake table go together."""
@@ -130,8 +146,9 @@ class FakeFormat:
             writers=WriterActivity(
                 in_flight=timeline.writes_in_flight(),
                 last_commit_at=max((i.completed_at for i in _writes(timeline) if i.completed_at), default=None),
+                failures=_failures(timeline, now),
             ),
-            backlogs={service: _backlog(timeline, service) for service in (Service.COMPACTION, Service.CLEAN)},
+            backlogs={service: _backlog(timeline, service) for service in self.services},
             hindrances=() if options.locked else (_UNLOCKED,),
             faults=tuple(reading.faults),
         )
@@ -140,10 +157,10 @@ class FakeFormat:
         )
 
     def endangered(self, view: TableView, service: Service, *, step: str, instant: str | None) -> tuple[Instant, ...]:
-        """Return the writes in flight that a compaction would hurt, by the same rule as Hudi's."""
+        """Return the writes in flight that a compaction or a clustering would hurt, by the same rule as Hudi's."""
         writes = view.writers.in_flight
         match service, step:
-            case Service.COMPACTION, "plan":
+            case (Service.COMPACTION, "plan") | (Service.CLUSTERING, _):
                 return writes
             case Service.COMPACTION, "commit":
                 return tuple(write for write in writes if instant is None or write.time < instant)
@@ -211,6 +228,19 @@ def _backlog(timeline: Timeline, service: Service) -> Backlog:
         commits_since_request=sum(write.time > asked for write in writes),
         since=last.completed_at if last else first,
         since_request=plans[-1].requested_at if plans else first,
+        rewrites=sum(
+            i.time > serviced and not i.pending and i.stands_for in (Service.COMPACTION, Service.CLUSTERING)
+            for i in timeline.instants
+        ),
+    )
+
+
+def _failures(timeline: Timeline, now: datetime) -> tuple[WriteFailure, ...]:
+    """Return the writes whose heartbeat has run out."""
+    return tuple(
+        WriteFailure(instant=write.time, at=write.guarded_until, reason="its heartbeat ran out")
+        for write in timeline.writes_in_flight()
+        if write.guarded_until is not None and write.guarded_until <= now
     )
 
 

@@ -2,12 +2,14 @@
 
     fake.json                          {"name", "created"}
     timeline/<seq>.<action>.<state>    JSON: {"at", "run"?, "files"?, "rows"?}; the states' files stay side by side
+    archive/                           the oldest instants' files, once they are archived
     heartbeats/<seq>                   touched by whoever works on the instant
     sequence/<seq>                     taken by whoever begins an instant
     scratch/                           files on their way into the timeline
 
 A write adds `rows` and one log file; a compaction merges the log files that its plan names (by the instants that
-wrote them) into a new file version; a clean deletes the versions that its plan names.
+wrote them) into a new file version; a clustering rewrites the newest one; a clean deletes the versions that its plan
+names. An archive puts nothing on the timeline.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from lakewarden.planners.model.instant import State
 
 PROPERTIES = "fake.json"
 TIMELINE = "timeline"
+ARCHIVE = "archive"
 HEARTBEATS = "heartbeats"
 SEQUENCE = "sequence"
 SCRATCH = "scratch"
@@ -30,7 +33,7 @@ FIRST_VERSION = "00000000"
 WINDOW = timedelta(seconds=10)
 """How long after its last heartbeat an instant still counts as worked on."""
 
-_NAME = re.compile(r"(\d{8})\.(write|compaction|clean)\.(requested|inflight|completed)")
+_NAME = re.compile(r"(\d{8})\.(write|compaction|clustering|clean)\.(requested|inflight|completed)")
 
 
 class Action(StrEnum):
@@ -38,6 +41,7 @@ class Action(StrEnum):
 
     WRITE = "write"
     COMPACTION = "compaction"
+    CLUSTERING = "clustering"
     CLEAN = "clean"
 
 

@@ -23,3 +23,14 @@ class FakeCleanOptions(Settings):
 
     versions_retained: int = Field(default=1, ge=1)
     """Newest file versions that stay."""
+
+
+class FakeClusteringOptions(Settings):
+    """Clustering of a fake table's newest file version."""
+
+
+class FakeArchiveOptions(Settings):
+    """Archive of a fake table's oldest instants."""
+
+    instants_retained: int = Field(default=10, ge=1)
+    """Newest instants that stay on the timeline."""

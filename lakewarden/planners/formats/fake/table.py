@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.planners.formats.fake.layout import (
+    ARCHIVE,
     FIRST_VERSION,
     HEARTBEATS,
     PROPERTIES,
@@ -39,7 +40,7 @@ class FakeTable:
     @classmethod
     def create(cls, folder: Path, *, name: str = "fake", clock: Clock | None = None) -> FakeTable:
         """Make an empty table in a folder that does not exist yet, or is empty."""
-        for part in (TIMELINE, HEARTBEATS, SEQUENCE, SCRATCH):
+        for part in (TIMELINE, ARCHIVE, HEARTBEATS, SEQUENCE, SCRATCH):
             (folder / part).mkdir(parents=True)
         table = cls(folder, clock=clock)
         table._put(folder / PROPERTIES, {"name": name, "created": uuid.uuid4().hex})
@@ -71,6 +72,33 @@ class FakeTable:
         """Plan to delete all but the newest versions; return the instant, None if there is nothing to delete."""
         versions = sorted(self._made() - self._named_by(Action.CLEAN))
         return self._plan(Action.CLEAN, versions[:-versions_retained], run)
+
+    def plan_clustering(self, *, run: RunId | None = None) -> str | None:
+        """Plan to rewrite the newest file version; return the instant, None if there is only the first one."""
+        newest = max(self._made())
+        return None if newest == FIRST_VERSION else self._plan(Action.CLUSTERING, [newest], run)
+
+    def archivable(self, *, instants_retained: int) -> list[str]:
+        """Return the completed instants, from the oldest on, that may leave the timeline: none is older that is not."""
+        states: dict[str, State] = {}
+        for file in self._on_timeline():
+            states[file.time] = max(file.state, states.get(file.time, file.state))
+        oldest = sorted(states)[: max(0, len(states) - instants_retained)]
+        first_pending = next((time for time in oldest if states[time] is not State.COMPLETED), None)
+        return [time for time in oldest if first_pending is None or time < first_pending]
+
+    def archive(self, times: Iterable[str]) -> None:
+        """Take instants off the timeline, into the archive."""
+        archived = set(times)
+        for file in self._on_timeline():
+            if file.time in archived:
+                (self.folder / TIMELINE / file.name).rename(self.folder / ARCHIVE / file.name)
+
+    def files_named(self, time: str) -> int:
+        """Return how many files a plan names."""
+        return len(
+            self._content(TimelineFile(time=time, action=self._pending(time).action, state=State.REQUESTED))["files"]
+        )
 
     def start(self, time: str) -> None:
         """Take up a plan: it is in flight from now on, and may have been before. Starts its heartbeat."""
@@ -120,7 +148,8 @@ class FakeTable:
         return {file.time for file in self._files(Action.WRITE, State.COMPLETED)}
 
     def _made(self) -> set[str]:
-        return {FIRST_VERSION} | {file.time for file in self._files(Action.COMPACTION, State.COMPLETED)}
+        rewrites = (Action.COMPACTION, Action.CLUSTERING)
+        return {FIRST_VERSION} | {file.time for action in rewrites for file in self._files(action, State.COMPLETED)}
 
     def _named_by(self, action: Action, *, completed: bool = False) -> set[str]:
         """Return what the plans of a service name: all of them, or the completed ones."""
@@ -149,14 +178,24 @@ class FakeTable:
         return found
 
     def _files(self, action: Action | None = None, state: State | None = None) -> list[TimelineFile]:
-        found = (parse(name) for name in sorted(os.listdir(self.folder / TIMELINE)))  # noqa: PTH208 - names only
-        return [f for f in found if f is not None and action in (None, f.action) and state in (None, f.state)]
+        found = self._on_timeline() + self._in(ARCHIVE)
+        return [f for f in found if action in (None, f.action) and state in (None, f.state)]
+
+    def _on_timeline(self) -> list[TimelineFile]:
+        return self._in(TIMELINE)
+
+    def _in(self, folder: str) -> list[TimelineFile]:
+        found = (parse(name) for name in sorted(os.listdir(self.folder / folder)))  # noqa: PTH208 - names only
+        return [file for file in found if file is not None]
 
     def _path(self, file: TimelineFile) -> Path:
         return self.folder / TIMELINE / file.name
 
     def _content(self, file: TimelineFile) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(self._path(file).read_bytes())
+        path = self._path(file)
+        content: dict[str, Any] = json.loads(
+            (path if path.exists() else self.folder / ARCHIVE / file.name).read_bytes()
+        )
         return content
 
     def _next_time(self) -> str:
