@@ -25,6 +25,8 @@ from lakewarden.service.config.settings import BudgetSettings, Configuration, Se
 
 _TRIGGERS: Mapping[Service, Trigger] = {
     Service.COMPACTION: NumCommits(at_least=5),
+    Service.LOG_COMPACTION: NumCommits(at_least=5),
+    Service.CLUSTERING: NumCommits(at_least=4),
     Service.ARCHIVE: NumCommits(at_least=10),
     Service.TTL: TimeElapsed(at_least=timedelta(days=1)),
 }

@@ -57,7 +57,7 @@ def test_a_problem_is_named_by_the_path_of_its_key(tmp_path: Path, written: str,
     ("written", "problem"),
     [
         ("compactoin: {}", "services.compactoin: it is one of compaction, "),
-        ("clustering: {}", "services.clustering: clustering is not supported on hudi; supported are compaction, clean"),
+        ("orphans: {}", "services.orphans: orphans is not supported on hudi; supported are compaction, log_compaction,"),
         ("clean: {triger: {}}", "services.clean.triger: there is no such key; did you mean trigger?"),
         ("clean: {trigger: {num_commit: 1}}", "services.clean.trigger: 'num_commit' is no trigger: it is one of"),
         ("clean: {trigger: {num_commits: 0}}", "services.clean.trigger: num_commits: 0 is no number"),

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from lakewarden.executors.contract import Assignment, Plan
 from lakewarden.planners.formats.hudi import HUDI, plans
+from lakewarden.planners.formats.hudi.format import THOROUGH
 from lakewarden.planners.formats.hudi.names import Action, InstantFile, file_name
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
@@ -19,15 +20,18 @@ from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
 
-_P = TypeVar("_P")
-
 _T = TypeVar("_T")
 
 
-def look(assignment: Assignment, options: HudiTableOptions, storage: Storage, *, now: datetime) -> TableView:
-    """Return the table as it is now. Raises TemporaryError if it cannot be read whole."""
+def look(
+    assignment: Assignment, options: HudiTableOptions, storage: Storage, *, now: datetime, commits: bool = False
+) -> TableView:
+    """Return the table as it is now, with `commits` also what each of them wrote. Raises TemporaryError if it cannot
+    be read whole.
+    """
     table = Table(id=assignment.table, format=HUDI.name, location=assignment.location, options=options)
-    view = HUDI.observe(table, storage, None, now=now).view
+    reader = THOROUGH if commits else HUDI
+    view = reader.observe(table, storage, None, now=now).view
     if view.faults:
         raise TemporaryError(view.faults[0])
     return view

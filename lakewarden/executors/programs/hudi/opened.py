@@ -28,9 +28,11 @@ class OpenTable:
     storage: Storage
     clock: Clock
 
-    def view(self) -> TableView:
-        """Return the table as it is now. Raises TemporaryError if it cannot be read whole."""
-        return look(self.assignment, self.options, self.storage, now=self.clock.now())
+    def view(self, *, commits: bool = False) -> TableView:
+        """Return the table as it is now, with `commits` also what each of them wrote. Raises TemporaryError if it
+        cannot be read whole.
+        """
+        return look(self.assignment, self.options, self.storage, now=self.clock.now(), commits=commits)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,9 @@ from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.service_options import (
     ArchiveOptions,
     CleanOptions,
+    ClusteringOptions,
     CompactionOptions,
+    LogCompactionOptions,
     RollbackOptions,
     TtlOptions,
 )
@@ -52,6 +54,8 @@ class HudiFormat:
         """Return what Hudi's own client can do for a table, with the types of the options."""
         return {
             Service.COMPACTION: CompactionOptions,
+            Service.LOG_COMPACTION: LogCompactionOptions,
+            Service.CLUSTERING: ClusteringOptions,
             Service.CLEAN: CleanOptions,
             Service.ARCHIVE: ArchiveOptions,
             Service.ROLLBACK: RollbackOptions,

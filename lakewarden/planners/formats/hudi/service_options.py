@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from lakewarden.planners.settings import Duration, Settings, Size
+from lakewarden.planners.settings import Duration, Settings, Size, format_size
 
 
 class CompactionOptions(Settings):
@@ -109,7 +110,26 @@ class ClusteringOptions(Settings):
 
     untouched_for: Duration = Field(default="1h", validate_default=True)
     """A partition is taken when no commit has touched it for this long; for less, updates that arrive late meet a
-    clustering under way and fail."""
+    clustering under way and fail. The active timeline must reach further back than this: what it no longer shows may
+    have been touched until it begins."""
+
+    @model_validator(mode="after")
+    def _comes_to_an_end(self) -> ClusteringOptions:
+        if self.small_file_limit >= self.target_file_max_bytes:
+            raise ValueError(
+                f"small_file_limit: {format_size(self.small_file_limit)} must be below target_file_max_bytes: "
+                f"{format_size(self.target_file_max_bytes)}, or what was clustered is clustered again and again"
+            )
+        return self
+
+    @field_validator("partition_regex")
+    @classmethod
+    def _is_a_regular_expression(cls, value: str | None) -> str | None:
+        try:
+            re.compile(value or "")
+        except re.error as error:
+            raise ValueError(f"{value!r} is no regular expression: {error}") from error
+        return value
 
 
 class ArchiveOptions(Settings):

@@ -1,0 +1,194 @@
+"""Clustering: small files become larger ones, in a chosen order. Its execution is joined with its commit.
+
+It yields to writers. A pending plan makes their updates of its file groups fail, so only partitions that nobody has
+touched for a while are taken; the plan is executed at once, or taken back at once; and where it meets a write all the
+same, it is ours that Hudi lets lose (docs/hudi.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, Plan, Step, Steps
+from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
+from lakewarden.executors.programs.hudi.look import clustered_files, plan_of
+from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
+from lakewarden.planners.formats.hudi.cold import cold_partitions, disturbed, known_since
+from lakewarden.planners.formats.hudi.plans import RUN_KEY, DataFile
+from lakewarden.planners.formats.hudi.service_options import ClusteringOptions
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
+from lakewarden.planners.model.instant import Deed, Instant, Service, State
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import Storage
+from lakewarden.planners.settings import format_duration
+
+_COMPLETE = True
+_PLAN_KEYS = "hoodie.clustering.plan.strategy"
+_WE_LOSE = "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
+_BUCKET = re.compile(r"\.?0000\d{4}-.*")
+"""The name of a data file under a simple bucket index: its file group's id begins with the number of the bucket."""
+
+_UNTIL_WRITES_SAY_WHERE = timedelta(seconds=10)
+"""How long a write in flight may leave open which partitions it touches. Spark's writers say it when they have found
+where their rows belong; others never do, and are in the way until they end."""
+
+
+def settings(options: ClusteringOptions) -> dict[str, str]:
+    """Return what a clustering sets. Which partitions are taken is chosen for each plan. A single file is left as it
+    is, or it would be rewritten again and again; where rows are ordered Hudi takes it all the same.
+    """
+    return {
+        "hoodie.write.lock.conflict.resolution.strategy": _WE_LOSE,
+        "hoodie.clustering.plan.partition.filter.mode": "NONE",
+        "hoodie.layout.optimize.strategy": options.layout.value,
+        f"{_PLAN_KEYS}.single.group.clustering.enabled": "false",
+        f"{_PLAN_KEYS}.small.file.limit": str(options.small_file_limit),
+        f"{_PLAN_KEYS}.target.file.max.bytes": str(options.target_file_max_bytes),
+        f"{_PLAN_KEYS}.max.bytes.per.group": str(options.max_bytes_per_group),
+        f"{_PLAN_KEYS}.max.num.groups": str(options.max_num_groups),
+        **({f"{_PLAN_KEYS}.sort.columns": ",".join(options.sort_columns)} if options.sort_columns else {}),
+    }
+
+
+class Clustering:
+    """The clustering program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the write client for one run. An abort takes the plan back, with what Hudi wrote for it."""
+        options = ClusteringOptions.model_validate(dict(assignment.service_options))
+        with open_table(session, assignment, storage, service=settings(options), clock=self._clock) as table:
+            steps = ClusteringSteps(table, options)
+            try:
+                yield steps
+            except Exception:
+                steps.abort()
+                raise
+
+
+class ClusteringSteps:
+    """The three steps, of which the second does nothing, and the way back."""
+
+    def __init__(self, table: OpenTable, options: ClusteringOptions) -> None:
+        self._table = table
+        self._options = options
+        self._ours: str | None = None
+
+    def plan(self) -> Plan | None:
+        """Schedule a clustering of cold partitions, or take up the pending one that was assigned."""
+        instant = self._table.assignment.instant or self._schedule()
+        if instant is None:
+            return None
+        pending = self._pending(self._table.view(), instant)
+        if pending.author is not None:
+            self._ours = instant
+        elif pending.state is State.INFLIGHT:
+            raise PermanentError(
+                f"clustering {instant} was begun by somebody else, and nobody can tell whether it is still being "
+                "executed: let it end, or roll it back"
+            )
+        _refuse_buckets(clustered_files(self._table.assignment, pending, self._table.storage))
+        return plan_of(pending)
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: Hudi executes and commits a clustering in one call."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Rewrite the files and commit them, after a last look at the writers. Raises YieldError if one is in the way.
+
+        What we have begun is ours to take back, whoever planned it.
+        """
+        self._keep_off_writers(plan.on_timeline)
+        self._ours = plan.on_timeline
+        with translated(Step.COMMIT):
+            written = self._table.client.java.cluster(plan.on_timeline, _COMPLETE)
+            return {"file_groups": plan.file_groups or 0, "files_written": int(written.getWriteStats().get().size())}
+
+    def abort(self) -> None:
+        """Take the plan back if it is ours, or was begun by us, and has not been completed."""
+        if self._ours is not None:
+            with on_the_way_out("take the plan back"):
+                self._table.client.take_back_clustering(self._ours)
+
+    def _schedule(self) -> str | None:
+        partitions = self._choose()
+        if not partitions:
+            return None
+        with translated(Step.PLAN):
+            self._table.client.choose_partitions(partitions)
+            return self._table.client.schedule("CLUSTER", extra_metadata={RUN_KEY: self._table.assignment.run})
+
+    def _choose(self) -> Sequence[str]:
+        """Return the cold partitions that there is something to do in. Raises YieldError where none is cold yet."""
+        view = self._when_writes_have_said_where()
+        now = self._table.clock.now()
+        with translated(Step.PLAN):
+            partitions = self._table.client.partitions()
+        untouched_for = self._options.untouched_for
+        cold = cold_partitions(
+            partitions,
+            view.writers.touches or {},
+            touching=view.writers.touching or frozenset(),
+            known_since=known_since(view.timeline),
+            untouched_for=untouched_for,
+            matching=self._options.partition_regex,
+            now=now,
+        )
+        if not cold.partitions:
+            delay = timedelta(minutes=10) if cold.next_at is None else cold.next_at - now
+            raise YieldError(f"no partition has been left alone for {format_duration(untouched_for)}", delay=delay)
+        return self._unordered(cold.partitions, view) if self._options.sort_columns else cold.partitions
+
+    def _unordered(self, partitions: Sequence[str], view: TableView) -> Sequence[str]:
+        """Return the partitions without those whose only file no writer has written: its rows are ordered already."""
+        with translated(Step.PLAN):
+            lone = self._table.client.lone_files(partitions)
+        written = {instant.time for instant in view.timeline.instants if instant.stands_for is Deed.WRITE}
+        return [path for path in partitions if path not in lone or lone[path] in written]
+
+    def _keep_off_writers(self, instant: str) -> None:
+        """Raise YieldError if a writer has touched a planned partition since the plan, or is about to."""
+        view = self._when_writes_have_said_where()
+        pending = self._pending(view, instant)
+        files = clustered_files(self._table.assignment, pending, self._table.storage)
+        reason = disturbed(frozenset(file.partition for file in files), pending, view.writers)
+        if reason is not None:
+            raise YieldError(reason, delay=self._options.untouched_for)
+
+    def _when_writes_have_said_where(self) -> TableView:
+        """Return the table in a moment in which every write in flight says which partitions it touches."""
+        deadline = self._table.clock.monotonic() + _UNTIL_WRITES_SAY_WHERE.total_seconds()
+        while True:
+            view = self._table.view(commits=True)
+            if view.writers.touches is None:
+                raise TemporaryError("what was written to which partition cannot be read from the timeline")
+            if view.writers.touching is not None:
+                return view
+            if self._table.clock.monotonic() >= deadline:
+                raise YieldError("a write in flight does not say which partitions it touches")
+            time.sleep(0.05)
+
+    @staticmethod
+    def _pending(view: TableView, instant: str) -> Instant:
+        """Return the plan as the timeline shows it. Raises TemporaryError if it is not pending there."""
+        for found in view.timeline.pending(Service.CLUSTERING):
+            if found.time == instant:
+                return found
+        raise TemporaryError(f"clustering {instant} is not pending on the timeline")
+
+
+def _refuse_buckets(files: frozenset[DataFile]) -> None:
+    """Raise PermanentError if the files look like those of a simple bucket index, which a clustering would destroy:
+    the table does not say what index its writers use, but each of its file groups is named after its bucket.
+    """
+    if files and all(_BUCKET.fullmatch(file.name) for file in files):
+        raise PermanentError("the table's writers use a bucket index, whose files must not be clustered")
