@@ -12,7 +12,7 @@ import pytest
 
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.service.inspect import inspect_path
-from tests.support.hudi_table import HudiTable
+from tests.support.hudi_table import HudiTable, base_file, log_file
 
 
 @pytest.fixture
@@ -42,11 +42,15 @@ def test_the_json_has_exactly_the_promised_keys(table: HudiTable) -> None:
     said = report(table)
     assert list(said) == [
         "format", "table_name", "table_type", "table_version", "latest_instant", "instants", "pending", "commits_since",
+        "fullest_file_group", "small_files", "writer_failures", "metadata_table",
     ]  # fmt: skip
     assert {tuple(i) for i in said["instants"]} == {("time", "action", "state", "completed_at")}
     assert list(said["pending"]) == ["compaction", "log_compaction", "clustering", "clean"]
     assert {tuple(p) for p in said["pending"].values()} == {("count", "first", "instants", "file_groups", "bytes")}
     assert said["commits_since"] == {"compaction": 3, "clustering": 3, "clean": 3}
+    assert said["fullest_file_group"] == {"log_files": 0, "log_bytes": 0}
+    assert (said["small_files"], said["metadata_table"]) == (0, None)
+    assert {tuple(f) for f in said["writer_failures"]} == {("instant", "at", "reason")}
 
 
 def test_the_json_says_what_is_pending_and_how_much_it_is(table: HudiTable) -> None:
@@ -72,6 +76,31 @@ def test_a_person_reads_name_type_and_what_waits(table: HudiTable) -> None:
     assert (code, err) == (0, "")
     for word in ("trips", "MERGE_ON_READ", "table version 9", "compaction", "writes in flight", "lock:"):
         assert word in out
+
+
+def test_log_files_failed_writes_and_the_metadata_table_are_shown(tmp_path: Path) -> None:
+    """In the JSON and in words, whatever policies a table has or has not."""
+    table = HudiTable(
+        tmp_path / "trips", version=9, clock=ManualClock(), zone=UTC,
+        properties={"hoodie.table.metadata.partitions": "files"},
+    )  # fmt: skip
+    kept = table.home / "metadata/.hoodie/timeline"
+    kept.mkdir(parents=True)
+    table.write({"p0": [log_file("a", "1", size=2048), base_file("b", "1")]})
+    write = table.begin_write()
+    (kept / f"{write}_{write}.deltacommit").touch()
+    failed = table.begin_write()
+    rollback = table.roll_back(failed)
+    said = report(table)
+    assert said["fullest_file_group"] == {"log_files": 1, "log_bytes": 2048}
+    assert said["small_files"] == 1
+    assert {f["instant"]: f["reason"] for f in said["writer_failures"]}[failed] == f"rolled back by {rollback}"
+    assert said["metadata_table"] == {
+        "commits_since_compaction": 1, "compacted_at": None, "pinned_by": f"deltacommit {write}",
+    }  # fmt: skip
+    text = " ".join(inspected(table.folder)[1].split())
+    for words in ("1 log files, 2.0 KiB", f"{failed} rolled back by {rollback}", f"held back by deltacommit {write}"):
+        assert words in text
 
 
 def test_a_half_written_plan_is_named_and_the_rest_is_printed(table: HudiTable) -> None:

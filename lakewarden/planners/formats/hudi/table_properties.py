@@ -47,13 +47,16 @@ def read_table_properties(location: str, storage: Storage) -> TableProperties:
     Hudi replaces the file by way of a backup, which for a moment is the only whole copy. Raises PermanentError if
     there is neither, TemporaryError if there is no whole one.
     """
-    contents = [found for name in (_FILE, _BACKUP) if (found := _content(f"{location}/{HOME}/{name}", storage))]
-    if not contents:
-        raise PermanentError(f"{location} holds no Hudi table: {HOME} has no {_FILE}")
-    for content in contents:
-        values = parse_properties(content)
+    home = f"{location}/{HOME}"
+    found = False
+    for name in (_FILE, _BACKUP):
+        content = _content(f"{home}/{name}", storage)
+        values = parse_properties(content or b"")
         if "hoodie.table.name" in values and values.get("hoodie.table.type") in _KINDS:
-            return _table_properties(values, f"{location}/{HOME}")
+            return _table_properties(values, home)
+        found = found or content is not None
+    if not found:
+        raise PermanentError(f"{location} holds no Hudi table: {HOME} has no {_FILE}")
     raise TemporaryError(f"{_FILE} of {location} is half-written or damaged: it names no table and its type")
 
 

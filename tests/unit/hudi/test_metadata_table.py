@@ -1,0 +1,86 @@
+"""The backlog of the metadata table that Hudi keeps below `.hoodie`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakewarden.planners.formats.hudi.times import instant_time
+from tests.support.hudi_look import made, seen
+from tests.support.hudi_table import HudiTable
+
+
+class MetadataTable:
+    """The timeline of a table's metadata table, written as its writer would."""
+
+    def __init__(self, table: HudiTable) -> None:
+        home = table.home / "metadata/.hoodie"
+        self.table, self.timeline = table, home / "timeline" if table.version >= 8 else home
+        self.timeline.mkdir(parents=True)
+
+    def commit(self, time: str, action: str = "deltacommit") -> None:
+        """Complete an instant of the metadata table."""
+        completed = f"_{instant_time(self.table.clock.now(), self.table.zone)}" if self.table.version >= 8 else ""
+        (self.timeline / f"{time}{completed}.{action}").touch()
+
+
+@pytest.fixture(params=[6, 8, 9])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> HudiTable:
+    """Make a table of each version that keeps a metadata table."""
+    return made(tmp_path, version=request.param, properties={"hoodie.table.metadata.partitions": "files"})
+
+
+@pytest.fixture
+def metadata(table: HudiTable) -> MetadataTable:
+    """Make its metadata table."""
+    return MetadataTable(table)
+
+
+def test_delta_commits_since_its_last_compaction_are_counted(table: HudiTable, metadata: MetadataTable) -> None:
+    """In layout 1 its compaction is named after the commit that it follows, with three more digits."""
+    for _ in range(3):
+        metadata.commit(table.write({}))
+    backlog = seen(table).metadata
+    assert backlog is not None
+    assert (backlog.commits, backlog.since, backlog.pinned_by) == (3, None, None)
+
+    last = seen(table).timeline.instants[-1].time
+    metadata.commit(f"{last}001" if table.version < 8 else table.next_time(), "commit")
+    metadata.commit(table.write({}))
+    backlog = seen(table).metadata
+    assert backlog is not None
+    assert backlog.commits == 1
+    assert backlog.since is not None
+    assert abs((table.clock.now() - backlog.since).total_seconds()) < 5
+
+
+def test_below_version_8_any_older_pending_instant_pins_it(tmp_path: Path) -> None:
+    """Hudi does not compact it then; on later versions a pending plan does no harm."""
+    for version in (6, 9):
+        table = made(tmp_path / str(version), version=version, properties={"hoodie.table.metadata.partitions": "files"})
+        metadata = MetadataTable(table)
+        plan = table.plan_compaction()
+        metadata.commit(table.write({}))
+        table.begin_write()
+        backlog = seen(table).metadata
+        assert backlog is not None
+        assert backlog.pinned_by == (f"compaction {plan}" if version == 6 else None)
+
+
+def test_an_instant_that_it_has_and_the_table_has_not_pins_it(table: HudiTable, metadata: MetadataTable) -> None:
+    """It is compacted up to that one, and no further."""
+    metadata.commit(table.write({}))
+    write = table.begin_write()
+    metadata.commit(write)
+    backlog = seen(table).metadata
+    assert backlog is not None
+    assert backlog.pinned_by == f"deltacommit {write}"
+
+
+def test_a_table_without_one_has_no_backlog_of_it(tmp_path: Path) -> None:
+    """Neither where the properties name none, nor where it is not there."""
+    table = made(tmp_path)
+    MetadataTable(table).commit(table.write({}))
+    assert seen(table).metadata is None
+    assert seen(made(tmp_path / "other", properties={"hoodie.table.metadata.partitions": "files"})).metadata is None
