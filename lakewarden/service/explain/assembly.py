@@ -9,6 +9,7 @@ from datetime import datetime
 from lakewarden.planners.model.instant import Instant, RunId, Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.model.view import TableView
+from lakewarden.service.blame import Blamed
 from lakewarden.service.explain.bodies import (
     ActiveRunExplanation,
     BacklogExplanation,
@@ -61,12 +62,13 @@ def explain(
         warnings=list(view.warnings) if view else [],
         faults=list(view.faults) if view else [],
         hindrances=_hindrances(view) if view else [],
-        writers=_writers(view) if view else None,
+        writers=_writers(view, status.writer_failures) if view else None,
         metadata=_metadata(view) if view else None,
         services={
             service.value: ServiceExplanation(
                 due_when=due_when(policy),
                 window=None if policy.window is None else hours(policy.window),
+                waits_for_approval=service in status.approvals,
                 decision=_decision(decisions.get(service)),
                 backlog=_backlog(view, service) if view else None,
                 pending=[_plan(plan) for plan in view.timeline.pending(service)] if view else [],
@@ -90,7 +92,7 @@ def _hindrances(view: TableView) -> list[HindranceExplanation]:
     ]
 
 
-def _writers(view: TableView) -> WritersExplanation:
+def _writers(view: TableView, failures: Sequence[Blamed]) -> WritersExplanation:
     writers = view.writers
     return WritersExplanation(
         in_flight=[
@@ -100,8 +102,10 @@ def _writers(view: TableView) -> WritersExplanation:
         last_commit_at=writers.last_commit_at,
         usual_interval_seconds=None if writers.usual_interval is None else writers.usual_interval.total_seconds(),
         failures=[
-            WriteFailureExplanation(instant=failure.instant, at=failure.at, reason=failure.reason)
-            for failure in writers.failures
+            WriteFailureExplanation(
+                instant=one.failure.instant, at=one.failure.at, reason=one.failure.reason, near_run=one.run
+            )
+            for one in failures
         ],
     )
 

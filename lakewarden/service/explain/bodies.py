@@ -19,11 +19,14 @@ class WriteExplanation(BaseModel):
 
 
 class WriteFailureExplanation(BaseModel):
-    """A write that did not become a commit."""
+    """A write that did not become a commit. `near_run` is the run of ours that was under way near it: such a failure
+    counts against us until it is explained.
+    """
 
     instant: str
     at: datetime
     reason: str
+    near_run: str | None
 
 
 class WritersExplanation(BaseModel):
@@ -112,10 +115,13 @@ class EndedRunExplanation(BaseModel):
 
 
 class ServiceExplanation(BaseModel):
-    """One service of a table. `due_when` says its trigger in words, `window` the hours in which it may be planned."""
+    """One service of a table. `due_when` says its trigger in words, `window` the hours in which it may be planned.
+    `waits_for_approval`: it would delete more than the table's budget lets it, and waits for a person.
+    """
 
     due_when: str
     window: str | None
+    waits_for_approval: bool
     decision: DecisionExplanation | None
     backlog: BacklogExplanation | None
     pending: list[PlanExplanation]

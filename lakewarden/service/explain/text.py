@@ -86,7 +86,8 @@ def _writers(writers: WritersExplanation, now: datetime) -> _Lines:
             f"{write.instant}, begun {_ago(write.begun_at, now)}, {_guard(write.guarded_until, now)}",
         )
     for failure in writers.failures:
-        yield "WRITE FAILED", f"{failure.instant}, {_ago(failure.at, now)}: {failure.reason}"
+        near = "" if failure.near_run is None else f" (near our run {failure.near_run})"
+        yield "WRITE FAILED", f"{failure.instant}, {_ago(failure.at, now)}: {failure.reason}{near}"
 
 
 def _guard(until: datetime | None, now: datetime) -> str:
@@ -106,6 +107,8 @@ def _metadata(metadata: MetadataExplanation, now: datetime) -> _Lines:
 def _service(service: ServiceExplanation, explanation: TableExplanation) -> _Lines:
     now = explanation.explained_at
     yield from _decision(service.decision, now)
+    if service.waits_for_approval:
+        yield "APPROVAL", "it would delete more than the table's budget, and waits for a person"
     yield "due when", service.due_when
     if service.window is not None:
         yield "window", service.window

@@ -1,0 +1,220 @@
+"""An explanation of a table, put together from values, as JSON and as text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from lakewarden.executors.contract import Step
+from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
+from lakewarden.planners.model.table import Mode, Policy, Table, TableId
+from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.view import (
+    Backlog,
+    Hindrance,
+    MetadataBacklog,
+    TableIdentity,
+    TableView,
+    WriteFailure,
+    WriterActivity,
+)
+from lakewarden.planners.triggers import NumCommits
+from lakewarden.service.blame import Blamed
+from lakewarden.service.explain import TableExplanation, explain, written_out
+from lakewarden.service.http.port import TableStatus
+from lakewarden.service.store.port import DecisionRow, Run, RunState
+
+NOW = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
+ORDERS = TableId("sales.orders")
+POLICIES = {
+    Service.CLEAN: Policy(trigger=NumCommits(at_least=1)),
+    Service.COMPACTION: Policy(trigger=NumCommits(at_least=5)),
+}
+TABLE = Table(
+    id=ORDERS, format="hudi", location="/data/orders", mode=Mode.ACT, poll=timedelta(seconds=5), policies=POLICIES
+)
+
+
+def _ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def _write(time: str, begun: float, guard: float | None) -> Instant:
+    return Instant(
+        time=time,
+        action="deltacommit",
+        stands_for=Deed.WRITE,
+        state=State.INFLIGHT,
+        requested_at=_ago(begun),
+        guarded_until=None if guard is None else NOW + timedelta(seconds=guard),
+    )
+
+
+PLAN = Instant(
+    time="20260301025500000",
+    action="compaction",
+    stands_for=Service.COMPACTION,
+    state=State.REQUESTED,
+    requested_at=_ago(300),
+    author=RunId("run-7"),
+)
+VIEW = TableView(
+    identity=TableIdentity(location="/data/orders", created="1"),
+    name="orders",
+    kind="MERGE_ON_READ",
+    version="9",
+    observed_at=_ago(2),
+    timeline=Timeline(instants=(PLAN,)),
+    writers=WriterActivity(
+        in_flight=(_write("20260301025958000", 2, 178), _write("20260301025900000", 60, None)),
+        last_commit_at=_ago(12),
+        usual_interval=timedelta(seconds=5),
+    ),
+    backlogs={
+        Service.COMPACTION: Backlog(commits=3, commits_since_request=1, log_files=7, log_bytes=3 * 2**20),
+        Service.CLEAN: Backlog(commits=4, commits_since_request=4, since=_ago(60)),
+    },
+    hindrances=(
+        Hindrance(reason="a write has no heartbeat", remedy="make it\nLAZY", services=frozenset({Service.CLEAN})),
+    ),
+    warnings=("the lock is for trials",),
+    metadata=MetadataBacklog(commits=12, since=_ago(7200), pinned_by="write 20260301025900000"),
+)
+RUNNING = Run(
+    id=RunId("run-8"),
+    table=ORDERS,
+    identity="x",
+    service=Service.COMPACTION,
+    state=RunState.RUNNING,
+    reason="our plan waits",
+    requested_by="policy",
+    created_at=_ago(20),
+    step=Step.EXECUTE,
+)
+ENDED = replace(
+    RUNNING,
+    id=RunId("run-6"),
+    service=Service.CLEAN,
+    state=RunState.FAILED,
+    started_at=_ago(200),
+    ended_at=_ago(185),
+    outcome="disk full",
+    figures={"plan_seconds": 1.5},
+)
+STATUS = TableStatus(
+    table=TABLE,
+    view=VIEW,
+    looked_ago=timedelta(seconds=2),
+    active=(RUNNING,),
+    approvals=(Service.CLEAN,),
+    writer_failures=(
+        Blamed(
+            failure=WriteFailure(instant="20260301025800000", at=_ago(70), reason="rolled back"), run=RunId("run-6")
+        ),
+    ),
+)
+DECIDED = (
+    DecisionRow(
+        table=ORDERS,
+        service=Service.CLEAN,
+        decision="Blocked",
+        reason="backing off: disk full",
+        remedy="make room",
+        again_at=NOW + timedelta(seconds=90),
+        decided_at=_ago(30),
+    ),
+)
+
+
+def _explained(status: TableStatus = STATUS) -> TableExplanation:
+    return explain(
+        status,
+        decided=DECIDED,
+        last_runs={Service.CLEAN: ENDED},
+        waiting={RUNNING.id: "clean run-9"},
+        now=NOW,
+    )
+
+
+def test_an_explanation_holds_all_that_is_known_of_a_service() -> None:
+    """Decision, backlog, plans, run and last run stand together, whatever order the policies have."""
+    explanation = _explained()
+    compaction, clean = explanation.services["compaction"], explanation.services["clean"]
+
+    assert list(explanation.services) == ["compaction", "clean"]
+    assert compaction.decision is None
+    assert compaction.backlog is not None
+    assert (compaction.backlog.commits, compaction.backlog.log_bytes) == (3, 3 * 2**20)
+    assert [(plan.instant, plan.ours) for plan in compaction.pending] == [(PLAN.time, True)]
+    assert compaction.active_run is not None
+    assert (compaction.active_run.step, compaction.active_run.waits_for) == ("execute", "clean run-9")
+    assert clean.decision is not None
+    assert (clean.decision.decision, clean.decision.remedy) == ("Blocked", "make room")
+    assert (clean.decision.decided_at, clean.decision.again_at) == (_ago(30), NOW + timedelta(seconds=90))
+    assert clean.last_run is not None
+    assert (clean.last_run.state, clean.last_run.run_seconds) == ("FAILED", 15)
+    assert (compaction.waits_for_approval, clean.waits_for_approval) == (False, True)
+
+
+def test_an_explanation_survives_the_way_to_a_program() -> None:
+    """What is sent as JSON is read back as it was, so the command line shows what the daemon said."""
+    explanation = _explained()
+
+    assert TableExplanation.model_validate_json(explanation.model_dump_json()) == explanation
+
+
+def test_the_text_is_aligned_and_what_stands_still_is_loud() -> None:
+    """At three in the morning capitals are found first, and each line begins with what it is about."""
+    assert written_out(_explained()).splitlines() == [
+        "sales.orders  hudi MERGE_ON_READ 9  /data/orders",
+        "  mode            act",
+        "  last look       2s ago; every 5s, sooner after a hook",
+        "  HELD BACK       clean: a write has no heartbeat",
+        "                  -> make it",
+        "                     LAZY",
+        "  warning         the lock is for trials",
+        "  last commit     12s ago; usually every 5s",
+        "  write in flight 20260301025958000, begun 2s ago, heartbeat good for 2m 58s",
+        "  write in flight 20260301025900000, begun 1m 0s ago, no heartbeat",
+        "  WRITE FAILED    20260301025800000, 1m 10s ago: rolled back (near our run run-6)",
+        "  metadata table  12 commits since its last compaction, 2h 0m ago",
+        "                  kept from being compacted by write 20260301025900000",
+        "",
+        "compaction",
+        "  decision        none yet",
+        "  due when        5 commits since the last one",
+        "  backlog         3 commits, 1 since the last request; at most 7 log files in a file group; "
+        "at most 3.0 MiB of log files in a file group",
+        "  pending         20260301025500000 requested 5m 0s ago, ours",
+        "  RUNNING         run-8 RUNNING at execute, asked for 20s ago: our plan waits",
+        "                  waits for clean run-9",
+        "  last run        none",
+        "",
+        "clean",
+        "  BLOCKED         backing off: disk full",
+        "                  -> make room",
+        "  decided         30s ago",
+        "  again           in 1m 30s (2026-03-01 03:01:30Z), or when the table changes",
+        "  APPROVAL        it would delete more than the table's budget, and waits for a person",
+        "  due when        1 commit since the last one",
+        "  backlog         4 commits, 4 since the last request",
+        "  last run        FAILED 3m 5s ago, took 15s: disk full (run-6)",
+    ]
+
+
+def test_a_table_that_was_never_looked_at_is_explained_without_guesses() -> None:
+    """What comes from the table is missing until it was observed; its trouble and its pause are shown."""
+    status = TableStatus(table=replace(TABLE, policies={}), trouble="no such bucket", paused="migration")
+
+    explanation = explain(status, decided=(), last_runs={}, waiting={}, now=NOW)
+
+    assert (explanation.writers, explanation.metadata, explanation.kind) == (None, None, None)
+    assert written_out(explanation).splitlines() == [
+        "sales.orders  hudi  /data/orders",
+        "  mode            act",
+        "  PAUSED          migration",
+        "  last look       not yet",
+        "  TROUBLE         no such bucket",
+        "",
+        "no service has a policy: only what happens is seen, and nothing is done",
+    ]
