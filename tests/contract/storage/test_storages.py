@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ import pytest
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import Storage
-from lakewarden.planners.storage import FsspecStorage, LocalStorage, storage_for
+from lakewarden.planners.storage import FsspecStorage, LocalStorage, Storages, storage_for
+from tests.support.s3_server import BUCKET, S3Server
 
 Put = Callable[[str, bytes], None]
 
@@ -26,14 +27,17 @@ class Place:
         self.storage, self.folder, self.put = storage, folder, put
 
 
-@pytest.fixture(params=["local", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+@pytest.fixture(params=["local", "memory", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, s3_server: S3Server) -> Iterator[Place]:
     if request.param == "local":
         yield Place(LocalStorage(), str(tmp_path), lambda name, content: _write(tmp_path / name, content))
         return
-    folder = f"memory://{uuid4().hex}"
-    files = fsspec.filesystem("memory")
-    yield Place(storage_for(folder), folder, lambda name, content: files.pipe_file(f"{folder}/{name}", content))
+    if request.param == "s3":
+        s3_server.start()
+        storages, folder, files = Storages([s3_server.store()]), f"s3://{BUCKET}/{uuid4().hex}", s3_server.files()
+    else:
+        storages, folder, files = Storages(), f"memory://{uuid4().hex}", fsspec.filesystem("memory")
+    yield Place(storages.of(folder), folder, lambda name, content: files.pipe_file(f"{folder}/{name}", content))
     files.rm(folder, recursive=True)
 
 
@@ -86,6 +90,22 @@ def test_a_file_is_read_whole_up_to_the_limit(place: Place) -> None:
         place.storage.read(f"{place.folder}/a", limit=4)
 
 
+def test_an_empty_file_is_read_as_such(place: Place) -> None:
+    """Hudi's timeline is full of them; S3 answers a request for the first byte of one with an error."""
+    place.put("empty", b"")
+    assert place.storage.read(f"{place.folder}/empty") == b""
+
+
+def test_a_stamp_changes_when_a_file_of_equal_size_takes_anothers_place(place: Place) -> None:
+    """Some stores know times to the second only: what they call the content's version tells."""
+    place.put("a", b"1")
+    before = place.storage.stamp(place.folder)
+    if isinstance(place.storage, LocalStorage):
+        (Path(place.folder) / "a").unlink()  # a folder's time tells of entries, not of contents
+    place.put("a", b"2")
+    assert place.storage.stamp(place.folder) != before
+
+
 def test_a_path_through_a_file_leads_nowhere(tmp_path: Path) -> None:
     """A file where a folder should be means that there is no such folder."""
     (tmp_path / "file").write_text("x")
@@ -105,6 +125,47 @@ def test_other_trouble_is_temporary() -> None:
     """Whatever a driver raises, the caller learns that trying again may help."""
     with pytest.raises(TemporaryError, match="hung up"):
         FsspecStorage(FailingDriver).listing("s3://b/x")
+
+
+def test_a_listing_of_many_pages_is_whole(s3_server: S3Server) -> None:
+    """A store answers with at most a thousand entries at a time: with three here, by the driver's own option."""
+    s3_server.start()
+    folder, files = f"s3://{BUCKET}/{uuid4().hex}", s3_server.files()
+    for number in range(8):
+        files.pipe_file(f"{folder}/{number}", b"1")
+    files.pipe_file(f"{folder}/sub/", b"")  # the mark of an empty folder, as Hadoop's S3A leaves it
+    storage = _paged(s3_server, folder, page=3)
+    assert sorted(entry.name for entry in storage.listing(folder)) == [*map(str, range(8)), "sub"]
+    with pytest.raises(FileNotFoundError):
+        storage.listing(f"{folder}/sub")
+
+
+def test_a_listing_that_breaks_off_is_an_error_and_no_shorter_listing(s3_server: S3Server) -> None:
+    """What is not listed would look like what was deleted."""
+    s3_server.start()
+    folder, files = f"s3://{BUCKET}/{uuid4().hex}", s3_server.files()
+    for number in range(8):
+        files.pipe_file(f"{folder}/{number}", b"1")
+    storage = _paged(s3_server, folder, page=3, fails_at=3)
+    with pytest.raises(TemporaryError, match="went away"):
+        storage.listing(folder)
+
+
+def _paged(server: S3Server, folder: str, *, page: int, fails_at: int = 0) -> Storage:
+    """Return a storage whose driver asks for `page` entries at a time, and is let down at the page `fails_at`."""
+    storage = Storages([server.store()]).of(folder)
+    assert isinstance(storage, FsspecStorage)
+    driver = storage._driver()
+    ask, asked = driver._list_pages, iter(range(1, 100))
+
+    async def pages(method: str, **arguments: Any) -> AsyncIterator[Any]:
+        async for found in ask(method, MaxKeys=page, **arguments):
+            if next(asked) == fails_at:
+                raise ConnectionResetError("the store went away")
+            yield found
+
+    driver._list_pages = pages
+    return storage
 
 
 def test_an_unknown_scheme_is_a_permanent_error() -> None:

