@@ -15,8 +15,8 @@ from lakewarden.service.demo.process import Child
 from lakewarden.service.demo.scene import Scene
 from lakewarden.service.demo.show import START_SECONDS, Show
 from lakewarden.service.demo.stage import Stage
-from lakewarden.service.demo.zookeeper import ZooKeeper
-from live.policies import WriterKind, inline_options, policies
+from live.casualties import Casualties
+from live.policies import WriterKind, more_options, policies
 from live.script import EACH_SUCCEEDS, Script
 from live.streaming import doubled_micro_batches, forget_last_micro_batch
 from live.tally import tallies
@@ -41,6 +41,9 @@ class Acts:
         self._stage = stage
         self._show = show
         self._streaming = streaming
+        self._casualties = Casualties(
+            stage, script.kind, wanted=EACH_SUCCEEDS if Service.ROLLBACK in self.policies else 0
+        )
         self._daemon: Daemon | None = None
 
     def play(self) -> None:
@@ -64,30 +67,31 @@ class Acts:
         self._show.watch("starting ZooKeeper", until=lambda _: zookeeper.ready(), at_most=START_SECONDS)
         self._daemon = daemon = self._stage.start_daemon(zookeeper, services=self.policies)
         self._show.spectator.meet(daemon)
-        writer = self._start_writer(zookeeper, daemon)
+        writer = self._start_writer(daemon)
         reader = self._stage.start_reader(pause_seconds=_READER_PAUSE_SECONDS)
         deadline = time.monotonic() + self._script.minutes * 60
         if self._script.writer is WriterKind.STREAMING:
             self._live(self._half_way, deadline)
             self._end_writer(writer)
             forget_last_micro_batch(self._streaming)
-            writer = self._start_writer(zookeeper, daemon)
+            writer = self._start_writer(daemon)
             self.doubled |= doubled_micro_batches(self._stage.table)
         self._live(self._enough, deadline)
+        self.trouble += self._casualties.survivors()
         self._end_writer(writer)
         self._show.drain(daemon, compact=self._script.writer is not WriterKind.INLINE)
         self._stage.stop_reader(reader)
         if self._script.writer is WriterKind.STREAMING:
             self.doubled |= doubled_micro_batches(self._stage.table)
 
-    def _start_writer(self, zookeeper: ZooKeeper, daemon: Daemon) -> Child:
+    def _start_writer(self, daemon: Daemon) -> Child:
         """Start the writer and return when it has committed and the daemon is up."""
         arguments = ["--table-type", self._script.kind, "--workload", Workload.DAYS, "--every", str(_EVERY_SECONDS)]
         if self._script.writer is WriterKind.STREAMING:
             arguments += ["--streaming", str(self._streaming)]
-        more = inline_options(self.policies) if self._script.writer is WriterKind.INLINE else {}
+        more = more_options(self._script.writer, self.policies)
         before = self._show.spectator.look("starting").commits
-        writer = self._stage.start_writer(zookeeper=zookeeper, daemon=daemon, more_options=more, arguments=arguments)
+        writer = self._stage.start_writer(daemon=daemon, arguments=arguments, more_options=more)
         self._show.watch(
             "starting the daemon, its worker and the writer",
             until=lambda scene: scene.commits > before and daemon.ready(),
@@ -110,11 +114,11 @@ class Acts:
             done = ", ".join(f"{name} {tally.succeeded}" for name, tally in tallies(scene.runs).items())
             return f"live: {scene.commits} of {self._script.commits} commits; {done}"
 
-        self._show.watch(
-            act,
-            until=lambda scene: enough(scene) or time.monotonic() > deadline,
-            at_most=self._script.minutes * 60 + START_SECONDS,
-        )
+        def over(scene: Scene) -> bool:
+            self._casualties.look(scene)
+            return enough(scene) or time.monotonic() > deadline
+
+        self._show.watch(act, until=over, at_most=self._script.minutes * 60 + START_SECONDS)
 
     def _enough(self, scene: Scene) -> bool:
         done = tallies(scene.runs)

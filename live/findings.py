@@ -69,4 +69,8 @@ def _time_travel(table: Path, record: Record, trouble: list[str]) -> TimeTravel:
     except Exception as error:  # noqa: BLE001 - a timeline that a foreign reader cannot read is a finding
         trouble.append(f"the timeline cannot be read: {type(error).__name__}: {error}")
         return TimeTravel(instants=0)
-    return TimeTravel(instants=len(journeys), wrong=[journey for journey in journeys if not journey.right])
+    return TimeTravel(
+        instants=len(journeys),
+        wrong=[journey for journey in journeys if not journey.right and not journey.overtaken],
+        overtaken=[journey for journey in journeys if journey.overtaken],
+    )

@@ -17,17 +17,19 @@ from lakewarden.executors.demo.record import Batch, Ending, Record, rows_after
 from lakewarden.service.demo.reader import count_wrong_rows, read_snapshot
 
 _OURS = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
+_TIMELINE = Path(".hoodie") / "timeline"
 _SINK = "_hudi_streaming_sink_checkpoint"
-_CLEAN = re.compile(r"\d+_\d+\.clean")
+_COMPLETED = re.compile(r"(?P<requested>\d+)_(?P<completed>\d+)\.(?P<action>[a-z]+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Commit:
-    """One completed instant of the active timeline. `operation` is Hudi's word for what it did, and `micro_batch`
-    the number that a streaming sink left in it.
+    """One completed instant of the active timeline, with the time of its completion. `operation` is Hudi's word for
+    what it did, and `micro_batch` the number that a streaming sink left in it.
     """
 
     instant: str
+    completed: str
     operation: str
     micro_batch: int | None = None
 
@@ -39,12 +41,17 @@ class Commit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Journey:
-    """What was found at one instant: how many rows differ from the record of then, or why nothing could be read."""
+    """What was found at one instant: how many rows differ from the record of then, or why nothing could be read.
+
+    `overtaken` is the instant of the compaction that was planned while this write was in flight: its log files belong
+    to file slices that begin later than itself, so its own instant does not show them (docs/hudi.md).
+    """
 
     instant: str
     operation: str
     wrong: int = 0
     failure: str = ""
+    overtaken: str = ""
 
     @property
     def right(self) -> bool:
@@ -55,6 +62,7 @@ class Journey:
 def commits(table: Path) -> list[Commit]:
     """Return the completed commits of the active timeline, in the order of their instants."""
     timeline = HudiTable(str(table)).get_timeline()
+    completions = {found["requested"]: found["completed"] for found in _completed(table)}
     instants = [
         *timeline.get_completed_commits(),
         *timeline.get_completed_deltacommits(),
@@ -67,6 +75,7 @@ def commits(table: Path) -> list[Commit]:
         found.append(
             Commit(
                 instant=instant.timestamp,
+                completed=completions.get(instant.timestamp, ""),
                 operation=str(metadata.get("operationType")),
                 micro_batch=max((int(number) for number in sink.values()), default=None),
             )
@@ -76,10 +85,10 @@ def commits(table: Path) -> list[Commit]:
 
 def earliest_retained(table: Path) -> str:
     """Return the instant up to which the newest clean has deleted; empty before the first one."""
-    cleans = sorted(path for path in (table / ".hoodie" / "timeline").iterdir() if _CLEAN.fullmatch(path.name))
+    cleans = sorted(found[0] for found in _completed(table) if found["action"] == "clean")
     if not cleans:
         return ""
-    with cleans[-1].open("rb") as file:
+    with (table / _TIMELINE / cleans[-1]).open("rb") as file:
         metadata: Any = next(iter(fastavro.reader(file)))
     return str(metadata["earliestCommitToRetain"] or "")
 
@@ -93,9 +102,15 @@ def travel(table: Path, record: Record) -> list[Journey]:
     return [_journey(table, commit, all_commits, record) for commit in retained]
 
 
+def _completed(table: Path) -> list[re.Match[str]]:
+    names = (path.name for path in (table / _TIMELINE).iterdir())
+    return [found for name in names if (found := _COMPLETED.fullmatch(name))]
+
+
 def _journey(table: Path, commit: Commit, all_commits: Sequence[Commit], record: Record) -> Journey:
-    last_write = max(other.instant for other in all_commits if other.writes and other.instant <= commit.instant)
-    batch = _batch_of(last_write, record)
+    writes = (other for other in all_commits if other.writes and other.instant <= commit.instant)
+    last_write = max(writes, key=lambda write: write.instant)
+    batch = _batch_of(last_write.instant, record)
     if batch is None:
         return Journey(instant=commit.instant, operation=commit.operation, failure="no batch was open at its write")
     done = [b for b in record.batches if b.ending is Ending.ACKNOWLEDGED and b.number < batch.number]
@@ -103,8 +118,18 @@ def _journey(table: Path, commit: Commit, all_commits: Sequence[Commit], record:
         found = read_snapshot(table, as_of=commit.instant)
     except Exception as error:  # noqa: BLE001 - whatever a foreign reader raises is a journey that failed
         return Journey(instant=commit.instant, operation=commit.operation, failure=f"{type(error).__name__}: {error}")
-    wrong = count_wrong_rows(found.rows, rows_after([*done, batch]))
-    return Journey(instant=commit.instant, operation=commit.operation, wrong=wrong)
+    expected = rows_after([*done, batch])
+    wrong = count_wrong_rows(found.rows, expected)
+    differing = {key for key in found.rows.keys() | expected.keys() if found.rows.get(key) != expected.get(key)}
+    only_its_own = differing <= {row.key for row in batch.rows}
+    overtaken = _overtaking(last_write, all_commits, as_of=commit.instant) if wrong and only_its_own else ""
+    return Journey(instant=commit.instant, operation=commit.operation, wrong=wrong, overtaken=overtaken)
+
+
+def _overtaking(write: Commit, all_commits: Sequence[Commit], *, as_of: str) -> str:
+    """Return the compaction that was planned while the write was in flight and that `as_of` does not show."""
+    compactions = (commit.instant for commit in all_commits if commit.operation == "COMPACT")
+    return next((c for c in compactions if write.instant < c < write.completed and c > as_of), "")
 
 
 def _batch_of(instant: str, record: Record) -> Batch | None:

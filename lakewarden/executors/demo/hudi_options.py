@@ -1,4 +1,6 @@
-"""The `hoodie.*` options of the demo's writers: those about their table, and those that Lakewarden asks for."""
+"""The `hoodie.*` options of the demo's writers that are about their table. What a writer beside Lakewarden must set
+is not among them: `lakewarden writer-options` prints that.
+"""
 
 from __future__ import annotations
 
@@ -40,30 +42,6 @@ def table_options(name: str, *, kind: TableType, workload: Workload) -> Mapping[
         "hoodie.embed.timeline.server": "false",
         "hoodie.write.markers.type": "DIRECT",
         **_index(workload),
-    }
-
-
-def beside_lakewarden(*, table: str, zookeeper: str, hook_url: str) -> Mapping[str, str]:
-    """Return what a production writer sets beside Lakewarden: a lock, LAZY, the callback, and no services of its own.
-
-    Both sides of a table name the same lock with the same keys; the callback is a hint that may fail but must not
-    hold the writer up. https://hudi.apache.org/docs/concurrency_control and /docs/configurations
-    """
-    return {
-        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
-        "hoodie.clean.failed.writes.policy": "LAZY",
-        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
-        "hoodie.write.lock.zookeeper.url": zookeeper,
-        "hoodie.write.lock.zookeeper.base_path": "/hudi",
-        "hoodie.write.lock.zookeeper.lock_key": table,
-        "hoodie.write.commit.callback.on": "true",
-        "hoodie.write.commit.callback.http.url": hook_url,
-        "hoodie.write.commit.callback.http.timeout.seconds": "2",
-        "hoodie.compact.inline": "false",
-        "hoodie.compact.schedule.inline": "false",
-        "hoodie.clustering.inline": "false",
-        "hoodie.clean.automatic": "false",
-        "hoodie.archive.automatic": "false",
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http
 import http.client
 import json
+import subprocess
 import sys
 from collections.abc import Mapping
 from datetime import timedelta
@@ -16,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
-from lakewarden.service.demo.process import Child, free_port
+from lakewarden.service.demo.process import Child, environment, free_port
 from lakewarden.service.http.schemas import RunBody, TableBody
 
 TABLE = "orders"
@@ -42,16 +43,21 @@ class Daemon:
         """Start it. `services` are the policies of the table, as the configuration writes them."""
         directory.mkdir(parents=True, exist_ok=True)
         self._api, self._management = free_port(), free_port()
-        config = directory / "lakewarden.yaml"
+        self._config = directory / "lakewarden.yaml"
         settings = self._settings(table, zookeeper, services)
-        config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
-        command = [sys.executable, "-m", "lakewarden.service.cli", "serve", "--config", str(config)]
-        self.process = Child("daemon", command, log=directory / "daemon.log")
+        self._config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+        self.process = Child("daemon", self._command("serve"), log=directory / "daemon.log")
 
-    @property
-    def hook_url(self) -> str:
-        """Where Hudi writers announce their commits."""
-        return f"http://127.0.0.1:{self._api}/v1/hooks/hudi"
+    def writer_options(self) -> dict[str, str]:
+        """Return what `lakewarden writer-options` tells a Spark writer of the table to set.
+
+        Raises TemporaryError if it does not end well.
+        """
+        command = self._command("writer-options", TABLE, "--engine", "spark", "--json")
+        told = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+        if told.returncode != 0:
+            raise TemporaryError(f"there are no writer options: {told.stderr}", delay=timedelta(seconds=1))
+        return {option["key"]: option["value"] for option in json.loads(told.stdout)["options"]}
 
     def ready(self) -> bool:
         """Whether its worker's session is up."""
@@ -110,6 +116,9 @@ class Daemon:
                 }
             ],
         }
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "lakewarden.service.cli", *arguments, "--config", str(self._config)]
 
     def _ask(self, port: int, path: str, *, method: str = "GET") -> str:
         """Return what the daemon answers. It is asked without whatever proxy the environment names."""

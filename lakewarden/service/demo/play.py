@@ -46,7 +46,7 @@ def _acts(stage: Stage, show: Show, seconds: int) -> Report:
     show.watch("starting ZooKeeper", until=lambda _: zookeeper.ready(), at_most=START_SECONDS)
     daemon = stage.start_daemon(zookeeper, services=SERVICES)
     show.spectator.meet(daemon)
-    writer = stage.start_writer(zookeeper=zookeeper, daemon=daemon, arguments=("--seconds", str(seconds)))
+    writer = stage.start_writer(daemon=daemon, arguments=("--seconds", str(seconds)))
     show.watch(
         "starting the daemon, its worker and the writer",
         until=lambda scene: scene.commits > 0 and daemon.ready(),

@@ -33,7 +33,7 @@ class Child:
             self._process = subprocess.Popen(
                 command,
                 cwd=log.parent,
-                env=_environment(),
+                env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -105,7 +105,7 @@ def _alive(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
     return alive
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Return our environment, with this very package importable from any directory."""
     root = str(Path(lakewarden.__file__).parent.parent)
     inherited = os.environ.get("PYTHONPATH")

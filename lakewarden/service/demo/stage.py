@@ -11,7 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from lakewarden.executors.demo.hudi_options import beside_lakewarden
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.service.demo.daemon import TABLE, Daemon
 from lakewarden.service.demo.process import Child
@@ -29,6 +28,7 @@ class Stage:
         self.record = directory / "writer.jsonl"
         self.queries = directory / "queries.jsonl"
         self._directory = directory
+        self._options = directory / "writer-options.json"
         self._ends = ExitStack()
         self._playing: list[Child] = []
 
@@ -56,7 +56,6 @@ class Stage:
     def start_writer(
         self,
         *,
-        zookeeper: ZooKeeper,
         daemon: Daemon,
         arguments: Sequence[str] = (),
         more_options: Mapping[str, str] = MappingProxyType({}),
@@ -64,16 +63,27 @@ class Stage:
         """Start the writer, which makes the table, with arguments of its own and `hoodie.*` options over those that
         Lakewarden asks for.
         """
-        options = self._directory / "writer-options.json"
-        asked = beside_lakewarden(table=TABLE, zookeeper=zookeeper.address, hook_url=daemon.hook_url)
-        options.write_text(json.dumps({**asked, **more_options}, indent=2), encoding="utf-8")
+        told = json.dumps({**daemon.writer_options(), **more_options}, indent=2)
+        self._options.write_text(told, encoding="utf-8")
         return self._start(
             "writer",
             "lakewarden.executors.demo.hudi_writer",
             *("--path", str(self.table), "--table", TABLE, "--record", str(self.record)),
-            *("--options", str(options), *arguments),
+            *("--options", str(self._options), *arguments),
             grace=_WRITER_GRACE,
         )
+
+    def start_casualty(self, number: int, *, arguments: Sequence[str] = ()) -> Child:
+        """Start a writer that will die in its only commit, with the options of the one that was started before."""
+        casualty = self._start(
+            f"casualty-{number}",
+            "lakewarden.executors.demo.hudi_casualty",
+            *("--path", str(self.table), "--table", TABLE, "--partition", f"lost-{number}"),
+            *("--options", str(self._options), *arguments),
+            grace=_WRITER_GRACE,
+        )
+        self.dismiss(casualty)
+        return casualty
 
     def start_reader(self, *, pause_seconds: float = 0.2) -> Child:
         """Start the reader, which breathes between two queries; there must be a table."""
