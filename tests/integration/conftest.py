@@ -161,7 +161,15 @@ class Driver:
         """Wait until every slot is free."""
         eventually(lambda: self.pool.room().slots > 0 and self.pool.room().free == self.pool.room().slots, within=120)
 
-    def submit(self, orders: Orders, service: Service, *, instant: str | None = None, **options: Any) -> RunId:
+    def submit(
+        self,
+        orders: Orders,
+        service: Service,
+        *,
+        instant: str | None = None,
+        counts_files: bool = False,
+        **options: Any,
+    ) -> RunId:
         run = RunId(f"run-{next(self._names)}")
         self.pool.submit(
             Assignment(
@@ -174,6 +182,7 @@ class Driver:
                 instant=instant,
                 table_options={"lock": dict(orders.lock)},
                 service_options=options,
+                counts_files=counts_files,
             )
         )
         return run

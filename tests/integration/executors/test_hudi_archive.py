@@ -1,0 +1,146 @@
+"""Hudi's archive on real Spark: old instants go, and nothing goes that somebody still needs on the timeline."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from lakewarden.executors.contract import Granted, Lost, NothingToDo, Refused, Step, Succeeded
+from lakewarden.executors.programs.hudi.client import HudiClient
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.model.instant import Service
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Driver, Orders
+
+pytestmark = pytest.mark.spark
+
+KEEP: dict[str, Any] = {"keep_min_commits": 2, "keep_max_commits": 3}
+OFTEN = {"hoodie.metadata.compact.max.delta.commits": "1"}
+CHECKPOINT = {
+    "hoodie.datasource.write.commitmeta.key.prefix": "_hudi",
+    "_hudi_streaming_sink_checkpoint": '{"orders-query":"41"}',
+}
+
+
+@pytest.fixture(scope="module")
+def long_table(written_orders: Orders, tmp_path_factory: pytest.TempPathFactory) -> Orders:
+    """Write seven commits, of which the fourth holds a query's checkpoint, with a metadata table that keeps up."""
+    path = tmp_path_factory.mktemp("long") / "orders"
+    shutil.copytree(written_orders.path, path)
+    table = dataclasses.replace(written_orders, path=path, expected=dict(written_orders.expected))
+    for conf in ({**OFTEN, **CHECKPOINT}, OFTEN, OFTEN, OFTEN):
+        table.conf = conf
+        table.write(keys=6)
+    return table
+
+
+@pytest.fixture
+def long_orders(long_table: Orders, tmp_path: Path) -> Orders:
+    """Copy the table of seven commits."""
+    shutil.copytree(long_table.path, tmp_path / "orders")
+    return dataclasses.replace(long_table, path=tmp_path / "orders", expected=dict(long_table.expected))
+
+
+def _commits(orders: Orders) -> list[str]:
+    return [name.split("_")[0] for name in orders.timeline("*.deltacommit")]
+
+
+def _history(orders: Orders) -> list[Path]:
+    return list((orders.path / ".hoodie" / "timeline" / "history").glob("*.parquet"))
+
+
+def test_an_archive_moves_old_instants_and_keeps_a_querys_last_checkpoint(driver: Driver, long_orders: Orders) -> None:
+    """The plan counts them and moves none; the commit whose checkpoint is a query's newest stays, and all after it.
+    The table reads as before, and its properties are untouched.
+    """
+    properties = long_orders.path / ".hoodie" / "hoodie.properties"
+    before = (properties.read_bytes(), properties.stat().st_mtime_ns)
+    commits = _commits(long_orders)
+    run = driver.submit(long_orders, Service.ARCHIVE, **KEEP)
+    plan = driver.climb(run, to=Step.COMMIT)
+    assert plan is not None
+    assert (plan.instant, plan.instants, plan.files_to_delete) == (None, 3, None)
+    assert _commits(long_orders) == commits
+
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    outcome = driver.finish(run)
+
+    assert isinstance(outcome, Succeeded)
+    assert outcome.figures["instants_archived"] == 3
+    assert _commits(long_orders) == commits[3:]
+    assert _history(long_orders)
+    assert long_orders.found() == long_orders.expected
+    assert (properties.read_bytes(), properties.stat().st_mtime_ns) == before
+
+    held = driver.carry_out(long_orders, Service.ARCHIVE, **KEEP)
+    assert isinstance(held, NothingToDo)
+    assert f"commit {commits[3]} holds the last checkpoint of query orders-query" in held.reason
+
+
+def test_an_archive_says_what_holds_everything(driver: Driver, long_orders: Orders) -> None:
+    """A savepoint, and too few commits: each in words."""
+    outcome = driver.carry_out(long_orders, Service.ARCHIVE, keep_min_commits=7, keep_max_commits=8)
+    assert outcome == NothingToDo(reason="the timeline has 7 commits, and archiving begins above 8")
+
+    options = HudiTableOptions.model_validate({"lock": dict(long_orders.lock)})
+    client = HudiClient(long_orders.spark, str(long_orders.path), options, {})
+    client.java.savepoint(_commits(long_orders)[0], "tester", "before a change")
+    client.close()
+
+    outcome = driver.carry_out(long_orders, Service.ARCHIVE, **KEEP)
+    assert isinstance(outcome, NothingToDo)
+    assert f"savepoint {_commits(long_orders)[0]}" in outcome.reason
+
+
+def test_an_archive_that_was_killed_half_way_is_finished_by_the_next(driver: Driver, long_orders: Orders) -> None:
+    """Kill -9 as soon as it has written the archived timeline: the table can be read, and the next one ends it."""
+    commits = _commits(long_orders)
+    run = driver.submit(long_orders, Service.ARCHIVE, **KEEP)
+    driver.climb(run, to=Step.COMMIT)
+    worker = psutil.Process(driver.pool._owner[run].process.pid)
+    jvms = worker.children()
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    while not _history(long_orders):
+        pass
+    for jvm in jvms:
+        jvm.kill()
+    driver.next(run, Lost)
+    assert long_orders.found() == long_orders.expected
+    driver.until_ready()
+
+    driver.carry_out(long_orders, Service.ARCHIVE, **KEEP)
+
+    assert _commits(long_orders) == commits[3:]
+    assert long_orders.timeline(f"{commits[0]}*") == []
+    assert long_orders.found() == long_orders.expected
+
+
+def test_below_table_version_8_instants_are_archived_too(driver: Driver, orders: Orders, tmp_path: Path) -> None:
+    """A copy-on-write table of version 6 without a metadata table: another archiver, the same rules."""
+    conf = {
+        "hoodie.write.table.version": "6",
+        "hoodie.write.auto.upgrade": "false",
+        "hoodie.metadata.enable": "false",
+        "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+    }
+    old = dataclasses.replace(orders, path=tmp_path / "old", expected={}, conf=conf)
+    for _ in range(4):
+        old.write(keys=6)
+    home = old.path / ".hoodie"
+    commits = sorted(path.name for path in home.glob("*.commit"))
+
+    run = driver.submit(old, Service.ARCHIVE, **KEEP)
+    driver.climb(run, to=Step.COMMIT)
+    driver.pool.answer(run, Step.COMMIT, Refused(reason="not now"))
+    assert sorted(path.name for path in home.glob("*.commit")) == commits
+    driver.finish(run)
+    assert isinstance(driver.carry_out(old, Service.ARCHIVE, **KEEP), Succeeded)
+
+    assert sorted(path.name for path in home.glob("*.commit")) == commits[2:]
+    assert old.found() == old.expected

@@ -1,0 +1,197 @@
+"""Hudi's clean on real Spark: it says what it deletes, deletes exactly that, and nothing that somebody needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+import pytest
+
+from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, NothingToDo, Refused, Step, Succeeded
+from lakewarden.planners.model.instant import Service
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Driver, Orders
+
+pytestmark = pytest.mark.spark
+
+NEWEST_ONLY: dict[str, Any] = {"policy": "KEEP_LATEST_FILE_VERSIONS", "file_versions_retained": 1}
+
+
+def _beside(orders: Orders, pattern: str) -> Path:
+    [found] = (orders.path / ".hoodie" / "timeline").glob(pattern)
+    return found
+
+
+def _beat(orders: Orders, write: str, *, ago: int) -> None:
+    """Let a write have given its last sign of life so many seconds ago."""
+    heartbeat = orders.path / ".hoodie" / ".heartbeat" / write
+    heartbeat.touch()
+    os.utime(heartbeat, (time.time() - ago, time.time() - ago))
+
+
+def test_a_clean_beside_an_executing_compaction_leaves_it_what_it_needs(driver: Driver, orders: Orders) -> None:
+    """The clean of a table runs while its compaction executes, and both end with every row right."""
+    driver.carry_out(orders, Service.COMPACTION)
+    orders.write()
+    compaction = driver.submit(orders, Service.COMPACTION)
+    driver.climb(compaction, to=Step.COMMIT)
+    before = orders.data_files()
+
+    outcome = driver.carry_out(orders, Service.CLEAN, **NEWEST_ONLY)
+
+    assert isinstance(outcome, Succeeded)
+    gone = before - orders.data_files()
+    assert gone
+    assert len(gone) == outcome.figures["files_deleted"]
+    driver.pool.answer(compaction, Step.COMMIT, Granted())
+    assert isinstance(driver.next(compaction, Ended).outcome, Succeeded)
+    assert orders.found() == orders.expected
+
+
+def test_a_clean_tells_before_it_deletes_how_much_it_will(driver: Driver, orders: Orders) -> None:
+    """The plan counts the files; nothing is deleted before the commit is granted, nor if it is refused."""
+    driver.carry_out(orders, Service.COMPACTION)
+    before = orders.data_files()
+    run = driver.submit(orders, Service.CLEAN, **NEWEST_ONLY)
+    plan = driver.climb(run, to=Step.COMMIT)
+    assert plan is not None
+    driver.pool.answer(run, Step.COMMIT, Refused(reason="over budget"))
+    driver.next(run, Ended)
+    assert orders.data_files() == before
+
+    taken_up = driver.submit(orders, Service.CLEAN, **NEWEST_ONLY)
+    assert driver.climb(taken_up, to=Step.COMMIT) == plan
+    driver.pool.answer(taken_up, Step.COMMIT, Granted())
+
+    assert isinstance(driver.next(taken_up, Ended).outcome, Succeeded)
+    assert len(before - orders.data_files()) == plan.files_to_delete
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_clean_that_would_delete_what_a_compaction_needs_deletes_nothing(
+    driver: Driver, orders: Orders, begun: bool
+) -> None:
+    """A clean plan that overlaps a compaction planned after it is withdrawn; one that somebody has begun is left
+    for a person to look at.
+    """
+    driver.carry_out(orders, Service.COMPACTION)
+    clean = driver.leave_planned(orders, Service.CLEAN, **NEWEST_ONLY)
+    doomed = _first_file(_beside(orders, f"{clean.instant}.clean.requested"))
+    _forge_compaction_of(orders, doomed)
+    if begun:
+        _beside(orders, f"{clean.instant}.clean.requested").with_name(f"{clean.instant}.clean.inflight").touch()
+    before = orders.data_files()
+
+    outcome = driver.carry_out(orders, Service.CLEAN, instant=clean.instant, **NEWEST_ONLY)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is (FailureKind.PERMANENT if begun else FailureKind.TEMPORARY)
+    assert "compaction 99999999999999999 needs it" in outcome.reason
+    assert orders.data_files() == before
+    assert bool(orders.timeline(f"{clean.instant}.clean.requested")) is begun
+
+
+def test_a_clean_rolls_back_dead_writes_and_no_others(driver: Driver, orders: Orders) -> None:
+    """A write without a heartbeat may be alive, of a writer that is not LAZY: it stays. One that has been silent for
+    longer than any writer is rolled back; one that is only as silent as a writer that pauses stays beside it.
+    """
+    driver.carry_out(orders, Service.COMPACTION)
+    timeline = orders.path / ".hoodie" / "timeline"
+    write, slow = (time.strftime(f"%Y%m%d%H%M%S00{n}", time.gmtime()) for n in range(2))
+    for state in ("requested", "inflight"):
+        (timeline / f"{write}.deltacommit.{state}").touch()
+        (timeline / f"{slow}.deltacommit.{state}").touch()
+    _beat(orders, slow, ago=600)
+
+    assert isinstance(driver.carry_out(orders, Service.CLEAN, **NEWEST_ONLY), Succeeded)
+    assert orders.timeline(f"{write}.deltacommit.inflight")
+    assert orders.timeline("*.rollback") == []
+
+    _beat(orders, write, ago=1200)
+    orders.write()
+    driver.carry_out(orders, Service.COMPACTION)
+    assert isinstance(driver.carry_out(orders, Service.CLEAN, **NEWEST_ONLY), Succeeded)
+    assert not orders.timeline(f"{write}.deltacommit.inflight")
+    assert orders.timeline(f"{slow}.deltacommit.inflight")
+    assert len(orders.timeline("*.rollback")) == 1
+    assert orders.found() == orders.expected
+
+
+def test_a_clean_goes_on_by_as_many_commits_as_it_may(driver: Driver, orders: Orders, tmp_path: Path) -> None:
+    """A copy-on-write table without a metadata table: the first clean takes all that its policy leaves, the next one
+    no more than its bound, and what it left over is the one's after. The table's files are counted where asked.
+    """
+    conf = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE", "hoodie.metadata.enable": "false"}
+    cow = dataclasses.replace(orders, path=tmp_path / "cow", expected={}, conf=conf)
+    properties = cow.path / ".hoodie" / "hoodie.properties"
+    for _ in range(3):
+        cow.write(keys=3)
+    before = (properties.read_bytes(), properties.stat().st_mtime_ns)
+
+    def clean(**options: Any) -> tuple[int | None, int | None]:
+        run = driver.submit(cow, Service.CLEAN, counts_files=True, commits_retained=1, **options)
+        plan = driver.climb(run, to=Step.COMMIT)
+        assert plan is not None
+        files = cow.data_files()
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        assert isinstance(driver.finish(run), Succeeded)
+        assert plan.files_in_table == len(files)
+        assert plan.files_to_delete == len(files - cow.data_files())
+        return plan.files_to_delete, plan.partitions_to_delete
+
+    assert clean() == (3, 0)
+    for _ in range(3):
+        cow.write(keys=3)
+    assert clean(max_commits_to_clean=1) == (3, 0)
+    assert clean(max_commits_to_clean=1) == (3, 0)
+    assert cow.found() == cow.expected
+    assert (properties.read_bytes(), properties.stat().st_mtime_ns) == before
+
+
+def test_a_clean_by_hours_deletes_nothing_younger(driver: Driver, orders: Orders) -> None:
+    """What is superseded for less than an hour stays. An empty clean says, once an hour, how far it has looked."""
+    driver.carry_out(orders, Service.COMPACTION)
+    before = orders.data_files()
+    by_hours: dict[str, Any] = {"policy": "KEEP_LATEST_BY_HOURS", "hours_retained": 1}
+
+    outcome = driver.carry_out(orders, Service.CLEAN, **by_hours)
+
+    assert isinstance(outcome, Succeeded)
+    assert outcome.figures["files_deleted"] == 0
+    assert orders.data_files() == before
+    assert isinstance(driver.carry_out(orders, Service.CLEAN, **by_hours), NothingToDo)
+    assert len(orders.timeline("*_*.clean")) == 1
+
+
+def _avro(file: Path) -> tuple[dict[str, Any], Any]:
+    """Return the one record of an Avro file, and its schema."""
+    with file.open("rb") as content:
+        reader: Any = fastavro.reader(content)
+        [record] = reader
+        return record, reader.writer_schema
+
+
+def _first_file(clean_plan: Path) -> tuple[str, str]:
+    """Return partition and name of one base file that a clean plan deletes."""
+    record, _ = _avro(clean_plan)
+    return next(
+        (partition, one["filePath"].rpartition("/")[2])
+        for partition, files in record["filePathsToBeDeletedPerPartition"].items()
+        for one in files
+        if one["filePath"].endswith(".parquet")
+    )
+
+
+def _forge_compaction_of(orders: Orders, file: tuple[str, str]) -> None:
+    """Put a compaction on the timeline that reads `file`, as another planner might."""
+    source = _beside(orders, "*.compaction.requested")
+    record, schema = _avro(source)
+    partition, name = file
+    operation = {**record["operations"][0], "partitionPath": partition, "dataFilePath": name}
+    with source.with_name("99999999999999999.compaction.requested").open("wb") as content:
+        fastavro.writer(content, schema, [{**record, "operations": [operation]}])
