@@ -21,7 +21,15 @@ def test_version_names_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"lakewarden {lakewarden.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["version"], ["inspect", "/nowhere"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["version"],
+        ["inspect", "/nowhere"],
+        ["explain", "orders", "--url", "http://127.0.0.1:9"],
+        ["writer-options", "orders", "--config", "/nowhere"],
+    ],
+)
 def test_a_quick_command_imports_nothing_heavy(arguments: list[str]) -> None:
     """What only the daemon and its workers need is not waited for by whoever looks at a table."""
     code = f"import sys; from lakewarden.service.cli import main; main({arguments!r}); print(sorted(sys.modules))"
@@ -71,7 +79,16 @@ def test_inspecting_what_is_no_table_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["bogus"], ["inspect"], ["demo", "--seconds", "0"], ["demo", "--seconds", "soon"]]
+    "arguments",
+    [
+        [],
+        ["bogus"],
+        ["inspect"],
+        ["explain"],
+        ["writer-options", "a", "--engine", "presto"],
+        ["demo", "--seconds", "0"],
+        ["demo", "--seconds", "soon"],
+    ],
 )
 def test_wrong_arguments_show_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2, as for every input that cannot be worked with."""
