@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.guard import Need, clean_overlaps, overlaps
+from lakewarden.planners.formats.hudi.guard import Need, clean_overlaps, overlaps, partitions_in_need
 from lakewarden.planners.formats.hudi.plans import DataFile, Plan
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import PlanSize
-from lakewarden.planners.storage import storage_for
+from lakewarden.planners.storage import LocalStorage, storage_for
 from tests.support.hudi_table import HudiTable
 
 PARTITIONS = st.sampled_from(["", "p0", "p1", "2026/01", "2026/01/02", "2026/011"])
@@ -103,3 +103,26 @@ def test_a_clean_that_is_not_pending_is_refused(table: HudiTable) -> None:
     """There is no plan to hold against anything."""
     with pytest.raises(TemporaryError, match="not pending"):
         found(table, "20260101000000000")
+
+
+def test_a_partition_that_somebody_needs_is_named_with_the_reason(table: HudiTable) -> None:
+    """Before a partition is deleted whole: a pending plan reads in it, a savepoint holds it, or a folder below it."""
+    write = table.begin_write()
+    table.commit_write(write)
+    table.savepoint(write, {"2026/01": (BASE,)})
+    plan = table.plan_compaction(files={"p0": (BASE, LOG)})
+    location = str(table.folder)
+
+    held = partitions_in_need(location, LocalStorage(), ["p0", "p1", "2026/01", "2026/02"])
+
+    assert held == {
+        "p0": f"compaction {plan} needs it, and its partition would be deleted",
+        "2026/01": f"savepoint {write} needs it, and its partition would be deleted",
+    }
+
+
+def test_while_a_savepoint_is_in_the_making_no_partition_may_go(table: HudiTable) -> None:
+    """Nobody knows yet what it will hold."""
+    table.put(f"{table.next_time()}.savepoint.inflight")
+    with pytest.raises(TemporaryError):
+        partitions_in_need(str(table.folder), LocalStorage(), ["p0"])
