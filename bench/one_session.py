@@ -31,7 +31,7 @@ def main() -> None:
         service=Service.COMPACTION,
         table_options=told["options"],
     )
-    with session.for_run(assignment.run) as spark:
+    with session.for_run(assignment.run, assignment.location) as spark:
         outcome = carry_out(Compaction(), spark, assignment, LocalStorage(), _grant)
     session.stop()
     if not isinstance(outcome, Succeeded):

@@ -31,9 +31,12 @@ from lakewarden.executors.contract import (
 )
 from lakewarden.executors.pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
+from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.planners.storage.settings import S3Store, StoreSettings
 from lakewarden.service.demo.zookeeper import ZooKeeper
+from tests.support.s3_server import S3Server
 
 _Event = TypeVar("_Event", Asked, Ended, Lost, RoomChanged, Started)
 
@@ -63,6 +66,16 @@ class Orders:
     versions: int = 0
     conf: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
+    @property
+    def location(self) -> str:
+        """The table's canonical location."""
+        return str(self.path)
+
+    @property
+    def address(self) -> str:
+        """The table as its writer spells it."""
+        return f"file://{self.path}"
+
     def write(self, *, keys: int = 30) -> None:
         """Upsert the first `keys` orders with a value no earlier commit had."""
         self.versions += 1
@@ -72,7 +85,7 @@ class Orders:
 
     def _save(self, rows: Sequence[tuple[str, str, int, str]]) -> None:
         frame = self.spark.createDataFrame(rows, "order_id string, note string, ts long, region string")
-        frame.coalesce(1).write.format("hudi").options(**self._options()).mode("append").save(f"file://{self.path}")
+        frame.coalesce(1).write.format("hudi").options(**self._options()).mode("append").save(self.address)
 
     def found(self) -> dict[str, str]:
         """Return what hudi-rs finds: a reader that shares no code with what wrote or serviced the table."""
@@ -118,8 +131,8 @@ class Orders:
 class SharedPool(WorkerPool):
     """A warm pool for one user after another: who starts it last is told, and nobody's close ends it."""
 
-    def __init__(self, profile: SparkProfile, *, directory: Path) -> None:
-        super().__init__(profile, directory=directory)
+    def __init__(self, profile: SparkProfile, *, directory: Path, storage: Sequence[StoreSettings]) -> None:
+        super().__init__(profile, directory=directory, storage=storage)
         self._user: Callable[[PoolEvent], None] | None = None
 
     def start(self, tell: Callable[[PoolEvent], None]) -> None:
@@ -177,7 +190,7 @@ class Driver:
                 epoch=1,
                 table=TableId("sales.orders"),
                 format="hudi",
-                location=str(orders.path),
+                location=orders.location,
                 service=service,
                 instant=instant,
                 table_options={"lock": dict(orders.lock)},
@@ -256,20 +269,28 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
+def s3_store(s3_server: S3Server) -> S3Store:
+    """Let every session reach the S3 server, which starts when a test needs it."""
+    bundles.fetch(["hudi"], stores=["s3"])
+    return s3_server.store()
+
+
+@pytest.fixture(scope="session")
+def spark(s3_store: S3Store) -> Iterator[Any]:
     """Start the writers' SparkSession, in a JVM apart from the worker's."""
     from lakewarden.executors.worker.session import Session  # noqa: PLC0415 - imports pyspark
 
-    session = _in_a_thread(lambda: Session(SparkProfile(memory="768m", master="local[2]", conf=_LIGHT_JVM)))
+    profile = SparkProfile(memory="768m", master="local[2]", conf=_LIGHT_JVM)
+    session = _in_a_thread(lambda: Session(profile, [s3_store]))
     yield session._root
     session.stop()
 
 
 @pytest.fixture(scope="session")
-def warm_driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+def warm_driver(tmp_path_factory: pytest.TempPathFactory, s3_store: S3Store) -> Iterator[Driver]:
     """Start the one pool of the whole session. Tests use `driver`."""
     profile = SparkProfile(memory="768m", master="local[2]", slots=3, heartbeat="200ms", conf=_LIGHT_JVM)
-    pool = SharedPool(profile, directory=tmp_path_factory.mktemp("pool"))
+    pool = SharedPool(profile, directory=tmp_path_factory.mktemp("pool"), storage=[s3_store])
     yield Driver(pool)
     pool.end()
 

@@ -19,7 +19,7 @@ BUCKET = "lake"
 _SERVERS = ("master", "volume", "filer")
 _PORTS = [f"{one}.port{kind}" for one in _SERVERS for kind in ("", ".grpc")]
 _PORTS += [f"s3.port.{kind}" for kind in ("grpc", "iceberg", "lance")]
-_ACCESS_KEY, _SECRET_KEY = "lakewarden-test", "no-secret-at-all"
+ACCESS_KEY, SECRET_KEY = "lakewarden-test", "the-secret-of-the-tests"
 
 
 class S3Server:
@@ -29,7 +29,7 @@ class S3Server:
         self._folder = folder
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
-        for name, value in (("access", _ACCESS_KEY), ("secret", _SECRET_KEY)):
+        for name, value in (("access", ACCESS_KEY), ("secret", SECRET_KEY)):
             (folder / name).write_text(f"{value}\n")
 
     @property
@@ -56,7 +56,7 @@ class S3Server:
             return
         identity = {
             "name": "tests",
-            "credentials": [{"accessKey": _ACCESS_KEY, "secretKey": _SECRET_KEY}],
+            "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}],
             "actions": ["Admin", "Read", "Write", "List"],
         }
         (self._folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
@@ -81,12 +81,22 @@ class S3Server:
         return fsspec.filesystem(
             "s3",
             endpoint_url=self.endpoint,
-            key=_ACCESS_KEY,
-            secret=_SECRET_KEY,
+            key=ACCESS_KEY,
+            secret=SECRET_KEY,
             config_kwargs={"s3": {"addressing_style": "path"}},
             use_listings_cache=False,
             skip_instance_cache=True,
         )
+
+    def options_of_hudi_rs(self) -> dict[str, str]:
+        """Return the options by which hudi-rs reaches it."""
+        return {
+            "aws_endpoint": self.endpoint,
+            "aws_allow_http": "true",
+            "aws_region": "us-east-1",
+            "aws_access_key_id": ACCESS_KEY,
+            "aws_secret_access_key": SECRET_KEY,
+        }
 
     def upload(self, folder: Path, name: str) -> str:
         """Put all files of a folder into the bucket and return the location that this makes."""
