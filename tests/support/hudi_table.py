@@ -38,6 +38,7 @@ CLEAN_PLAN = {
 _CLEAN = {
     "type": "record", "name": "HoodieCleanMetadata", "fields": [
         {"name": "lastCompletedCommitTimestamp", "type": "string"},
+        {"name": "earliestCommitToRetain", "type": "string"},
     ],
 }  # fmt: skip
 _SAVEPOINT = {
@@ -214,9 +215,10 @@ class HudiTable:
         self.put(f"{time}{completed}.{ending.get(action, action)}", content)
         (self.home / ".heartbeat" / time).unlink(missing_ok=True)
 
-    def complete_clean(self, time: str, *, seen: str) -> None:
-        """Complete a clean that has looked at commits up to `seen`."""
-        self.complete(time, "clean", avro(_CLEAN, {"lastCompletedCommitTimestamp": seen}))
+    def complete_clean(self, time: str, *, seen: str, retained: str = "") -> None:
+        """Complete a clean that has looked at commits up to `seen` and retained those since `retained`."""
+        metadata = {"lastCompletedCommitTimestamp": seen, "earliestCommitToRetain": retained}
+        self.complete(time, "clean", avro(_CLEAN, metadata))
 
     def beat(self, time: str) -> None:
         """Give a sign of life for an instant."""

@@ -132,6 +132,26 @@ def test_a_savepoint_holds_all_that_follows(table: HudiTable) -> None:
     assert f"savepoint {times[1]}" in reason
 
 
+def test_what_the_last_clean_retained_stays(table: HudiTable) -> None:
+    """The next clean goes on from there, and need not look through the whole table."""
+    times = _commits(table, 6)
+    table.complete_clean(table.plan_clean(files={"p0": ("a.parquet",)}), seen=times[-1], retained=times[2])
+    going, reason = _read(table)
+    assert going == 2
+    assert f"retained everything since {times[2]}" in reason
+
+
+def test_a_replacement_stays_until_a_clean_has_removed_what_it_replaced(table: HudiTable) -> None:
+    """Without it readers would see the replaced files again."""
+    _commits(table, 1)
+    replacing = table.begin_write("replacecommit")
+    table.commit_write(replacing, "replacecommit")
+    times = _commits(table, 4)
+    assert _read(table)[0] == 1
+    table.complete_clean(table.plan_clean(files={"p0": ("a.parquet",)}), seen=times[-1], retained=times[-1])
+    assert _read(table)[0] == 4
+
+
 def test_a_metadata_table_that_was_never_compacted_holds_everything(table: HudiTable) -> None:
     """So Hudi says as well; a person reads it."""
     _commits(table, 6)
