@@ -16,7 +16,7 @@ from lakewarden.service.demo.scene import Scene
 from lakewarden.service.demo.show import START_SECONDS, Show
 from lakewarden.service.demo.stage import Stage
 from live.casualties import Casualties
-from live.policies import WriterKind, more_options, policies
+from live.policies import WriterKind, inline_options, policies
 from live.script import EACH_SUCCEEDS, Script
 from live.streaming import doubled_micro_batches, forget_last_micro_batch
 from live.tally import tallies
@@ -89,7 +89,7 @@ class Acts:
         arguments = ["--table-type", self._script.kind, "--workload", Workload.DAYS, "--every", str(_EVERY_SECONDS)]
         if self._script.writer is WriterKind.STREAMING:
             arguments += ["--streaming", str(self._streaming)]
-        more = more_options(self._script.writer, self.policies)
+        more = inline_options(self.policies) if self._script.writer is WriterKind.INLINE else {}
         before = self._show.spectator.look("starting").commits
         writer = self._stage.start_writer(daemon=daemon, arguments=arguments, more_options=more)
         self._show.watch(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import time
+from datetime import timedelta
+from pathlib import Path
 
 from lakewarden.executors.demo.hudi_options import TableType
 from lakewarden.planners.model.instant import Service
@@ -11,26 +15,54 @@ from lakewarden.service.demo.scene import Scene
 from lakewarden.service.demo.stage import Stage
 from live.tally import tallies
 
+_LONG_AGO = timedelta(hours=1)
+
 
 class Casualties:
-    """Sends the next one as soon as the last one is dead and rolled back, `wanted` in all."""
+    """Sends the next one as soon as the last one is dead and rolled back, `wanted` in all.
+
+    Nobody may call a writer dead before its heartbeat has been silent for many minutes. The suite has not got them,
+    so it makes the last heartbeat of a dead one look as if it had been an hour ago.
+    """
 
     def __init__(self, stage: Stage, kind: TableType, *, wanted: int) -> None:
         self._stage = stage
         self._kind = kind
         self._wanted = wanted
         self._sent: list[Child] = []
+        self._buried = 0
 
     def look(self, scene: Scene) -> None:
-        """Send the next one, if it is time for it."""
+        """Age the heartbeat of one that has died, and send the next one if it is time for it."""
+        if len(self._sent) > self._buried:
+            if self._sent[-1].exit_code is None:
+                return
+            age_heartbeats(self._stage.table, partition=_partition(len(self._sent)), age=_LONG_AGO)
+            self._buried += 1
         done = tallies(scene.runs).get(Service.ROLLBACK)
         rolled_back = 0 if done is None else done.succeeded
-        all_dead = all(child.exit_code is not None for child in self._sent)
-        if all_dead and len(self._sent) < self._wanted and rolled_back >= len(self._sent):
-            arguments = ("--table-type", self._kind)
-            self._sent.append(self._stage.start_casualty(len(self._sent) + 1, arguments=arguments))
+        if self._buried < self._wanted and rolled_back >= self._buried:
+            number = self._buried + 1
+            arguments = ("--table-type", self._kind, "--partition", _partition(number))
+            self._sent.append(self._stage.start_casualty(number, arguments=arguments))
 
     def survivors(self) -> list[str]:
         """Return a sentence for each that ended in another way than it should."""
         ended = ((child.name, child.exit_code) for child in self._sent)
         return [f"{name} ended with {code}" for name, code in ended if code not in (None, -signal.SIGKILL)]
+
+
+def age_heartbeats(table: Path, *, partition: str, age: timedelta) -> None:
+    """Make the heartbeats of the writes that left data files in a partition older than they are.
+
+    Data files are called `<fileId>_<writeToken>_<instant>.parquet`.
+    """
+    then = time.time() - age.total_seconds()
+    for file in (table / partition).glob("*.parquet"):
+        heartbeat = table / ".hoodie" / ".heartbeat" / file.stem.rpartition("_")[2]
+        if heartbeat.exists():
+            os.utime(heartbeat, (then, then))
+
+
+def _partition(number: int) -> str:
+    return f"lost-{number}"

@@ -31,7 +31,7 @@ _POLICIES: Mapping[Service, Mapping[str, Any]] = {
     },
     Service.CLEAN: {"trigger": {"num_commits": 3}, "options": {"commits_retained": 6}},
     Service.ARCHIVE: {"trigger": {"num_commits": 3}, "options": {"keep_min_commits": 10, "keep_max_commits": 13}},
-    Service.ROLLBACK: {"trigger": {"num_commits": 1}, "options": {"dead_after": "30s"}},
+    Service.ROLLBACK: {},
 }
 """Every service that a run of minutes can show. Days are the least that ttl counts."""
 
@@ -49,13 +49,9 @@ def policies(kind: TableType, writer: WriterKind, supported: Collection[Service]
     return found
 
 
-def more_options(writer: WriterKind, services: Collection[str]) -> dict[str, str]:
-    """Return what the writers set besides the options that Lakewarden asks for: a heartbeat by which a dead one is
-    known within half a minute; for one that schedules inline, when to schedule, and to leave the warm days alone.
-    """
-    found = {"hoodie.client.heartbeat.interval_in_ms": "5000", "hoodie.client.heartbeat.tolerable.misses": "3"}
-    if writer is not WriterKind.INLINE:
-        return found
+def inline_options(services: Collection[str]) -> dict[str, str]:
+    """Return what a writer that schedules inline sets besides: when to schedule, and to leave the warm days alone."""
+    found: dict[str, str] = {}
     if Service.COMPACTION in services:
         found |= {"hoodie.compact.inline.max.delta.commits": str(_INLINE_COMMITS)}
     if Service.CLUSTERING in services:

@@ -78,8 +78,7 @@ class Stage:
         casualty = self._start(
             f"casualty-{number}",
             "lakewarden.executors.demo.hudi_casualty",
-            *("--path", str(self.table), "--table", TABLE, "--partition", f"lost-{number}"),
-            *("--options", str(self._options), *arguments),
+            *("--path", str(self.table), "--table", TABLE, "--options", str(self._options), *arguments),
             grace=_WRITER_GRACE,
         )
         self.dismiss(casualty)

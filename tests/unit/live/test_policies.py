@@ -11,7 +11,7 @@ from lakewarden.executors.demo.hudi_options import TableType
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config.loading import load
-from live.policies import WriterKind, more_options, policies
+from live.policies import WriterKind, inline_options, policies
 
 SHOWN = [*Service]
 
@@ -49,6 +49,6 @@ def test_an_inline_writer_schedules_what_is_left_to_it() -> None:
         "compaction",
         "clustering",
     }
-    of_inline = more_options(WriterKind.INLINE, services).keys() - more_options(WriterKind.UPSERT, services).keys()
-    assert {"hoodie.compact.inline.max.delta.commits", "hoodie.clustering.inline.max.commits"} <= of_inline
-    assert more_options(WriterKind.INLINE, ["clean"]) == more_options(WriterKind.UPSERT, services)
+    options = inline_options(services)
+    assert {"hoodie.compact.inline.max.delta.commits", "hoodie.clustering.inline.max.commits"} <= options.keys()
+    assert inline_options(["clean"]) == {}
