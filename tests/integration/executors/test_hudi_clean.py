@@ -57,14 +57,15 @@ def test_a_clean_tells_before_it_deletes_how_much_it_will(driver: Driver, orders
     """The plan counts the files; nothing is deleted before the commit is granted, nor if it is refused."""
     driver.carry_out(orders, Service.COMPACTION)
     before = orders.data_files()
-    run = driver.submit(orders, Service.CLEAN, **NEWEST_ONLY)
+    run = driver.submit(orders, Service.CLEAN, counts_files=True, **NEWEST_ONLY)
     plan = driver.climb(run, to=Step.COMMIT)
     assert plan is not None
+    assert plan.files_in_table == len(before)
     driver.pool.answer(run, Step.COMMIT, Refused(reason="over budget"))
     driver.next(run, Ended)
     assert orders.data_files() == before
 
-    taken_up = driver.submit(orders, Service.CLEAN, **NEWEST_ONLY)
+    taken_up = driver.submit(orders, Service.CLEAN, counts_files=True, **NEWEST_ONLY)
     assert driver.climb(taken_up, to=Step.COMMIT) == plan
     driver.pool.answer(taken_up, Step.COMMIT, Granted())
 

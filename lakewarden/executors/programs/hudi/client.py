@@ -6,7 +6,7 @@ No catalog entry and no SQL extension is needed: the table's own `hoodie.propert
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -184,10 +184,7 @@ class HudiClient:
         """Commit, as the `replacecommit` that was begun at `instant`, that these partitions hold nothing any more.
         Their files stay until a clean.
         """
-        paths = self._jvm.java.util.ArrayList()
-        for partition in partitions:
-            paths.add(partition)
-        result = self.java.deletePartitions(paths, instant)
+        result = self.java.deletePartitions(self._java_list(partitions), instant)
         extra = self._jvm.org.apache.hudi.common.util.Option.of(self._java_map(extra_metadata))
         replaced = result.getPartitionToReplaceFileIds()
         self.java.commit(instant, result.getWriteStatuses(), extra, "replacecommit", replaced)
@@ -210,7 +207,9 @@ class HudiClient:
         listed.
         """
         with self._listing() as listing:
-            files = listing.getAllFilesInPartitions(listing.getAllPartitionPaths())
+            base = str(self._meta.getBasePath().toString())
+            folders = self._java_list(f"{base}/{path}" if path else base for path in listing.getAllPartitionPaths())
+            files = listing.getAllFilesInPartitions(folders)  # wants whole paths, where the other gives relative ones
             return sum(int(found.size()) for found in files.values())
 
     def stop_heartbeat(self, instant: str) -> None:
@@ -249,6 +248,12 @@ class HudiClient:
         except Py4JJavaError:
             schema = resolver.getTableAvroSchema(_NO_META_FIELDS)
         return str(schema.toString())
+
+    def _java_list(self, entries: Iterable[str]) -> Any:
+        java_list = self._jvm.java.util.ArrayList()
+        for entry in entries:
+            java_list.add(entry)
+        return java_list
 
     def _java_map(self, entries: Mapping[str, str]) -> Any:
         java_map = self._jvm.java.util.HashMap()

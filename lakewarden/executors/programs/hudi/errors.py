@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 _LONGEST_MESSAGE = 400
 
-_LOCK_HELD = ("Unable to acquire lock", "Unable to acquire the lock")
+_LOCK_HELD = ("Unable to acquire lock", "Unable to acquire the lock", "FAILED_TO_ACQUIRE")
 _LOCK_DELAY = timedelta(seconds=30)
 _NOT_COMMITTED = (
     # Hudi raises these before it completes an instant, so they are believed even in the commit step.
