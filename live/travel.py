@@ -110,7 +110,7 @@ def _completed(table: Path) -> list[re.Match[str]]:
 def _journey(table: Path, commit: Commit, all_commits: Sequence[Commit], record: Record) -> Journey:
     writes = (other for other in all_commits if other.writes and other.instant <= commit.instant)
     last_write = max(writes, key=lambda write: write.instant)
-    batch = _batch_of(last_write.instant, record)
+    batch = batch_of(last_write.instant, record)
     if batch is None:
         return Journey(instant=commit.instant, operation=commit.operation, failure="no batch was open at its write")
     done = [b for b in record.batches if b.ending is Ending.ACKNOWLEDGED and b.number < batch.number]
@@ -122,17 +122,19 @@ def _journey(table: Path, commit: Commit, all_commits: Sequence[Commit], record:
     wrong = count_wrong_rows(found.rows, expected)
     differing = {key for key in found.rows.keys() | expected.keys() if found.rows.get(key) != expected.get(key)}
     only_its_own = differing <= {row.key for row in batch.rows}
-    overtaken = _overtaking(last_write, all_commits, as_of=commit.instant) if wrong and only_its_own else ""
+    overtaken = overtaking(last_write, all_commits, as_of=commit.instant) if wrong and only_its_own else ""
     return Journey(instant=commit.instant, operation=commit.operation, wrong=wrong, overtaken=overtaken)
 
 
-def _overtaking(write: Commit, all_commits: Sequence[Commit], *, as_of: str) -> str:
-    """Return the compaction that was planned while the write was in flight and that `as_of` does not show."""
+def overtaking(write: Commit, all_commits: Sequence[Commit], *, as_of: str) -> str:
+    """Return the compaction that was planned while the write was in flight and that `as_of` does not show; else an
+    empty string.
+    """
     compactions = (commit.instant for commit in all_commits if commit.operation == "COMPACT")
     return next((c for c in compactions if write.instant < c < write.completed and c > as_of), "")
 
 
-def _batch_of(instant: str, record: Record) -> Batch | None:
+def batch_of(instant: str, record: Record) -> Batch | None:
     """Return the batch that was open when the instant was stamped. Instants are wall-clock times in UTC."""
     at = datetime.strptime(instant + "000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
     return next((b for b in record.batches if b.answered is not None and b.begun <= at <= b.answered), None)
