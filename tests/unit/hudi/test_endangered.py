@@ -27,6 +27,8 @@ NEWER = an_instant(time="00000090", state=State.INFLIGHT)
         (Service.CLUSTERING, "plan", "9", {"00000010", "00000090"}),
         (Service.CLUSTERING, "execute", "9", set()),
         (Service.CLUSTERING, "commit", "9", set()),
+        (Service.TTL, "plan", "9", set()),
+        (Service.TTL, "commit", "9", {"00000010", "00000090"}),
         (Service.CLEAN, "plan", "9", set()),
         (Service.CLEAN, "commit", "9", {"00000090"}),
     ],
