@@ -27,7 +27,7 @@ from lakewarden.service.blame import Blamed, blame
 from lakewarden.service.book import Book
 from lakewarden.service.desk import Desk
 from lakewarden.service.events import Listener
-from lakewarden.service.inbox import Approved, BarrierLifted, Inbox, Letter, PauseAsked, RunAsked
+from lakewarden.service.inbox import Approved, BarrierLifted, Inbox, Letter, Looked, PauseAsked, RunAsked
 from lakewarden.service.questions import Questions
 from lakewarden.service.request import Requests
 from lakewarden.service.runs import Runs
@@ -198,8 +198,10 @@ class Daemon:
         """Look at a table, decide where that can bring something new, and make the next appointment."""
         attention = self._attention[table.id]
         attention.looked_at = now
+        if not self._watch.ready(table, anew=dirty):
+            return  # its store is being asked, and the rest is done when it has answered
         try:
-            look = self._watch.read(table) if dirty else self._watch.look(table)
+            look = self._watch.look(table, anew=dirty)
             ripe = attention.decide_at is not None and attention.decide_at <= now
             if dirty or look.news or attention.troubles or ripe:
                 self._decide(table, look.observation.view, attention, now)
@@ -271,6 +273,8 @@ class Daemon:
             case RunAsked() | PauseAsked() | Approved() | BarrierAsked() | BarrierLifted():
                 for table in self._desk.serve(letter):
                     self._attend_soon(table)
+            case Looked(table=answered):
+                self._agenda.put(answered, self._clock.monotonic())
             case _:
                 assert_never(letter)
 

@@ -41,7 +41,7 @@ from lakewarden.service.events import Listener, Listeners
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.management import build_management
 from lakewarden.service.http.server import HttpServer
-from lakewarden.service.inbox import Inbox
+from lakewarden.service.inbox import Inbox, Looked
 from lakewarden.service.journal import Journal
 from lakewarden.service.leases import DataFolder, Leases
 from lakewarden.service.logs import set_up_logs
@@ -88,7 +88,12 @@ def compose(
     registered = {table.id: table for table in tables}
     dice = dice or random.Random()  # noqa: S311 - jitter, not secrets
     inbox = Inbox()
-    watch = Watch(formats=formats, storage_for=(storages or Storages()).of, clock=clock)
+    watch = Watch(
+        formats=formats,
+        storage_for=(storages or Storages()).of,
+        clock=clock,
+        answered=lambda table: inbox.put(Looked(table=table)),
+    )
     limits = limits or Limits()
     standings = Standings(store=store, clock=clock, dice=dice)
     approvals = Approvals(store=store, clock=clock)
