@@ -60,9 +60,12 @@ def test_below_version_8_any_older_pending_instant_pins_it(tmp_path: Path) -> No
     for version in (6, 9):
         table = made(tmp_path / str(version), version=version, properties={"hoodie.table.metadata.partitions": "files"})
         metadata = MetadataTable(table)
-        plan = table.plan_compaction()
         metadata.commit(table.write({}))
-        table.begin_write()
+        plan = table.plan_compaction()
+        backlog = seen(table).metadata
+        assert backlog is not None
+        assert backlog.pinned_by is None
+        metadata.commit(table.write({}))
         backlog = seen(table).metadata
         assert backlog is not None
         assert backlog.pinned_by == (f"compaction {plan}" if version == 6 else None)

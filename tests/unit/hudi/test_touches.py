@@ -104,11 +104,10 @@ def test_an_inflight_file_that_cannot_be_read_says_nothing_and_is_no_fault(tmp_p
 def test_a_commit_too_large_to_be_read_leaves_unknown_what_was_touched_and_holds_back_nothing(tmp_path: Path) -> None:
     """Counting commits does not need it; a person is told."""
     table = made(tmp_path)
-    time = table.write({"p0": []})
-    table.write({"p1": []})
-    (file,) = table.timeline.glob(f"{time}_*.deltacommit")
-    table.put(file.name, b" " * (8 * 2**20 + 1))
-    view = seen(table)
+    table.write({"p0": []})
+    before = look(table)
+    table.commit_write(table.begin_write(), content=b" " * (8 * 2**20 + 1))
+    view = look(table, previous=before).view
     assert (view.writers.touches, view.faults) == (None, ())
     assert view.backlogs[Service.COMPACTION].log_files is None
     assert view.backlogs[Service.CLUSTERING].small_files is None

@@ -78,9 +78,14 @@ def _rolled_back(one: Known, reading: Reading) -> Iterator[RolledBack]:
 def _planned(record: Mapping[str, Any] | None) -> tuple[RolledBack, ...]:
     """Decode a `HoodieRollbackPlan`."""
     undone = (record or {}).get("instantToRollback")
-    return () if undone is None else (RolledBack(undone["commitTime"], undone["action"]),)
+    return () if undone is None else (_one(undone),)
 
 
 def _done(record: Mapping[str, Any] | None) -> tuple[RolledBack, ...]:
     """Decode a `HoodieRollbackMetadata`."""
-    return tuple(RolledBack(one["commitTime"], one["action"]) for one in (record or {}).get("instantsRollback") or ())
+    return tuple(_one(undone) for undone in (record or {}).get("instantsRollback") or ())
+
+
+def _one(undone: Mapping[str, Any]) -> RolledBack:
+    """Decode a `HoodieInstantInfo`."""
+    return RolledBack(str(undone["commitTime"]), str(undone["action"]))

@@ -153,7 +153,8 @@ def _clean(record: Mapping[str, Any] | None) -> Fact:
 
 
 def _completed_clean(record: Mapping[str, Any] | None) -> str | None:
-    return _present(record).get("lastCompletedCommitTimestamp") or None
+    seen = _present(record).get("lastCompletedCommitTimestamp")
+    return str(seen) if seen else None
 
 
 def _present(record: Mapping[str, Any] | None) -> Mapping[str, Any]:
