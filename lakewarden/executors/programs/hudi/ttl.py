@@ -88,7 +88,7 @@ class TtlSteps:
 
     def _candidates(self) -> Iterable[str]:
         if self._options.partition_selected:
-            return self._options.partition_selected
+            return [path.strip("/") for path in self._options.partition_selected]
         with translated(Step.PLAN):
             return [path for path in self._table.client.partitions() if path]
 
