@@ -91,7 +91,8 @@ class Barriers:
             cleans = [run for run in self._book.of(table).values() if SERVICES[run.service].barrier]
             self._note_held_back(barrier, cleans, now)
             barrier.asked = [pair for pair in barrier.asked if not self._answered(*pair, barrier, cleans, now)]
-            if not _wanted(barrier, now):
+            # A clean that was held back is not forgotten between two holds: it would never get its turn.
+            if not _wanted(barrier, now) and barrier.held_back_since is None:
                 del self._barriers[table]
 
     def refuse_all(self, reason: str) -> None:

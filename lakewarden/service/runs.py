@@ -216,7 +216,9 @@ class Runs:
             run = self._book.progress(run, state=RunState.UNKNOWN)
         else:
             run = self._book.end(run, settlement, at=self._clock.now())
-            seen = self._questions.ended(run) or view
+            planned_on = self._questions.ended(run)
+            # Off the timeline a service counts from what it left, not from what it found.
+            seen = view if run.off_timeline or planned_on is None else planned_on
             if view is None or str(view.identity) == run.identity:  # a table made anew is not to blame for the old one
                 self._standings.ended(run.table, run.service, settlement, seen)
         self._listener.ended(run)

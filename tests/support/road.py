@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
-from lakewarden.executors.contract import Assignment, Granted, Permit, Refused, Step
+from lakewarden.executors.contract import Assignment, Granted, Permit, Plan, Refused, Step
 from lakewarden.executors.fake_pool import FakePool
 from lakewarden.planners.formats.fake import FAKE, FakeTable
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Instant, RunId, Service
-from lakewarden.planners.model.table import Mode, Policy, Table, TableId
+from lakewarden.planners.model.table import DeletionBudget, Mode, Policy, Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.storage import storage_for
 from lakewarden.planners.triggers import NumCommits
+from lakewarden.service.blame import Blamed
 from lakewarden.service.events import Listener
 from lakewarden.service.inbox import Inbox
 from lakewarden.service.permits import Limits
@@ -26,6 +29,7 @@ from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import Run, RunState, Store
 from lakewarden.service.wiring import compose
 
+_Answer = TypeVar("_Answer")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TRIPS = TableId("trips")
 COMPACT = {Service.COMPACTION: Policy(trigger=NumCommits(at_least=3))}
@@ -51,6 +55,7 @@ class Diary(Listener):
     lines: list[str] = field(default_factory=list)
     troubles: list[tuple[TableId, str]] = field(default_factory=list)
     decisions: list[tuple[Service, Decision]] = field(default_factory=list)
+    failures: list[Blamed] = field(default_factory=list)
 
     def decided(self, table: Table, service: Service, decision: Decision) -> None:
         self.decisions.append((service, decision))
@@ -69,6 +74,12 @@ class Diary(Listener):
 
     def trouble(self, table: Table, reason: str) -> None:
         self.troubles.append((table.id, reason))
+
+    def writer_failed(self, table: Table, blamed: Blamed) -> None:
+        self.failures.append(blamed)
+
+    def approved(self, table: TableId, service: Service, deletion: Plan, by: str) -> None:
+        self.lines.append(f"{service} approved by {by}")
 
 
 class HoldingPool(FakePool):
@@ -122,6 +133,7 @@ class Road:
         clock: ManualClock | None = None,
         formats: Mapping[str, TableFormat] | None = None,
         drain: timedelta = timedelta(minutes=1),
+        budget: DeletionBudget | None = None,
     ) -> None:
         self.clock = clock or ManualClock(START)
         self.store = MemoryStore() if store is None else store
@@ -131,6 +143,7 @@ class Road:
         self.slots = slots
         self.formats = formats or {"fake": FAKE}
         self.drain = drain
+        self.budget = budget or DeletionBudget()
         self.limits = Limits()
         self.compose()
 
@@ -140,7 +153,14 @@ class Road:
         self.held_pool = HoldingPool(slots=self.slots, clock=self.clock)
         self.pool: FakePool = pool or self.held_pool
         tables = [
-            Table(id=name, format="fake", location=str(lake.folder), mode=self.mode, policies=self.policies)
+            Table(
+                id=name,
+                format="fake",
+                location=str(lake.folder),
+                mode=self.mode,
+                policies=self.policies,
+                budget=self.budget,
+            )
             for name, lake in self.lakes.items()
         ]
         room = compose(
@@ -201,6 +221,15 @@ class Road:
         for _ in range(commits):
             self.lakes[table].write()
         self.inbox.mark_dirty(table)
+
+    def decision(self, service: Service, table: TableId = TRIPS) -> Decision:
+        """Return the last decision on a service."""
+        return self.daemon._requests.decisions(table)[service]
+
+    def answered(self, future: Future[_Answer]) -> _Answer:
+        """Turn once and return the answer, which must be there at once."""
+        self.turn()
+        return future.result(timeout=0)
 
     def runs(self, service: Service = Service.COMPACTION, table: TableId | None = None) -> list[Run]:
         """Return the runs of a service, the oldest first."""

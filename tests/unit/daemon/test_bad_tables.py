@@ -1,0 +1,174 @@
+"""Hudi tables in every kind of trouble: each is Blocked with its own reason, comes back when it is mended, and harms
+no other table.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lakewarden.planners.formats.fake import FakeFormat
+from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import Observation, Storage
+from tests.support.hudi_table import HudiTable
+from tests.support.road import Road
+
+BAD, GOOD = TableId("bad"), TableId("good")
+
+
+class EitherFormat(FakeFormat):
+    """Reads the bad table as Hudi does, and the good one as the fake pool can serve it."""
+
+    def token(self, table: Table, storage: Storage) -> str:
+        return HUDI.token(table, storage) if table.id == BAD else super().token(table, storage)
+
+    def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
+        if table.id == BAD:
+            bad = replace(table, options=HudiTableOptions(writers="none"))
+            return HUDI.observe(bad, storage, previous, now=now)
+        return super().observe(table, storage, previous, now=now)
+
+    def endangered(self, view: TableView, service: Service, *, step: str, instant: str | None) -> tuple[Instant, ...]:
+        of = super() if view.kind == "FAKE" else HUDI
+        return of.endangered(view, service, step=step, instant=instant)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trouble:
+    """A way to break a Hudi table, what is said of it, and how it is mended."""
+
+    says: str
+    make: Callable[[HudiTable], None]
+    mend: Callable[[HudiTable], None]
+
+
+def put_away(name: str) -> tuple[Callable[[HudiTable], None], Callable[[HudiTable], None]]:
+    """Take a part of the table's folder away, and bring it back."""
+
+    def away(table: HudiTable) -> None:
+        (table.folder / name).rename(table.folder / "away")
+
+    def back(table: HudiTable) -> None:
+        (table.folder / "away").rename(table.folder / name)
+
+    return away, back
+
+
+def stray(content: bytes) -> tuple[Callable[[HudiTable], None], Callable[[HudiTable], None]]:
+    """Leave a plan with this content on the timeline, and remove it."""
+
+    def leave(table: HudiTable) -> None:
+        table.put("20260101000000001.compaction.requested", content)
+
+    def remove(table: HudiTable) -> None:
+        table.remove("20260101000000001.compaction.requested")
+
+    return leave, remove
+
+
+def properties(text: str) -> tuple[Callable[[HudiTable], None], Callable[[HudiTable], None]]:
+    """Replace a line of `hoodie.properties`, or all of it, and write it anew."""
+
+    def change(table: HudiTable) -> None:
+        file = table.home / "hoodie.properties"
+        file.write_text(file.read_text() + text if "=" in text else text)
+
+    return change, lambda table: table.set_properties(kind="MERGE_ON_READ")
+
+
+def executed_by_another(table: HudiTable) -> None:
+    """Let somebody with a heartbeat execute a plan."""
+    table.start(table.plan_compaction(run="run-of-ours"), "compaction")
+
+
+def ended_by_another(table: HudiTable) -> None:
+    """Let that somebody complete it."""
+    (plan,) = table.timeline.glob("*.compaction.requested")
+    table.complete(plan.name.partition(".")[0], "compaction")
+
+
+def trouble(says: str, both: tuple[Callable[[HudiTable], None], Callable[[HudiTable], None]]) -> Trouble:
+    return Trouble(says=says, make=both[0], mend=both[1])
+
+
+TROUBLES = {
+    "no .hoodie": trouble("holds no Hudi table: it has no .hoodie folder", put_away(".hoodie")),
+    "no properties": trouble("holds no Hudi table: .hoodie has no hoodie.properties", put_away(".hoodie/hoodie.properties")),
+    "no timeline": trouble("the timeline's folder", put_away(".hoodie/timeline")),
+    "damaged properties": trouble("half-written or damaged", properties("\x00\x01 nothing of a table")),
+    "unknown version": trouble("table version 77 is unknown to Lakewarden", properties("hoodie.table.version=77\n")),
+    "empty plan": trouble("20260101000000001.compaction.requested cannot be read: it is empty", stray(b"")),
+    "half-written plan": trouble("20260101000000001.compaction.requested cannot be read: its Avro", stray(b"Obj\x01ha")),
+    "foreign executor": trouble("is guarded by the heartbeat of whoever executes it", (executed_by_another, ended_by_another)),
+}  # fmt: skip
+
+
+def made_road(folder: Path) -> tuple[Road, HudiTable]:
+    """Compose a daemon for a Hudi table with one commit, and a good table beside it."""
+    road = Road(folder, names=[BAD, GOOD], formats={"fake": EitherFormat()})
+    table = HudiTable(road.lakes[BAD].folder, version=9, clock=road.clock, zone=UTC)
+    table.commit_write(table.begin_write())
+    return road, table
+
+
+def last_decision(road: Road) -> tuple[str, str]:
+    """Return the decision on the bad table's compaction, and its reason."""
+    found = road.store.decisions(BAD)[-1] if road.store.decisions(BAD) else None
+    return ("", "") if found is None else (found.decision, found.reason)
+
+
+@pytest.mark.parametrize("way", TROUBLES)
+def test_a_table_in_trouble_is_blocked_with_its_reason_harms_no_other_and_comes_back(tmp_path: Path, way: str) -> None:
+    """The reason names what is wrong; nothing runs on it; the others are served in the meantime."""
+    road, table = made_road(tmp_path)
+    TROUBLES[way].make(table)
+    road.inbox.mark_dirty(BAD)
+    road.write(3, GOOD)
+
+    road.until(lambda: road.lakes[GOOD].log_files == 0, within=timedelta(seconds=15))
+    decision, reason = last_decision(road)
+    assert decision == "Blocked"
+    assert TROUBLES[way].says in reason
+    assert road.runs(table=BAD) == []
+
+    TROUBLES[way].mend(table)
+    road.inbox.mark_dirty(BAD)
+    road.until(lambda: last_decision(road)[0] == "NotDue")
+    assert road.runs(table=BAD) == []
+
+
+def test_garbage_on_the_timeline_is_no_trouble(tmp_path: Path) -> None:
+    """What is no instant of Hudi's is looked over."""
+    road, table = made_road(tmp_path)
+    for name in ("20260101.commit", "notes.txt", "2026010100000000x.deltacommit.requested", ".#lock", "é.commit"):
+        table.put(name, b"garbage")
+    road.inbox.mark_dirty(BAD)
+    road.until(lambda: last_decision(road)[0] == "NotDue")
+    assert "1 of 3 commits" in last_decision(road)[1]
+
+
+def test_a_table_that_was_deleted_and_made_again_is_served_as_the_new_one(tmp_path: Path) -> None:
+    """Nothing of the old one is counted, and while there is none the reason says so."""
+    road, table = made_road(tmp_path)
+    table.commit_write(table.begin_write())
+    road.inbox.mark_dirty(BAD)
+    road.until(lambda: "2 of 3 commits" in last_decision(road)[1])
+
+    shutil.rmtree(table.folder)
+    road.inbox.mark_dirty(BAD)
+    road.until(lambda: "holds no Hudi table" in last_decision(road)[1])
+
+    again = HudiTable(table.folder, version=9, clock=road.clock, zone=UTC)
+    again.commit_write(again.begin_write())
+    road.inbox.mark_dirty(BAD)
+    road.until(lambda: "1 of 3 commits" in last_decision(road)[1])
+    assert road.runs(table=BAD) == []

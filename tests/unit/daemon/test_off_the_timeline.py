@@ -1,0 +1,83 @@
+"""Plans that are not on the timeline, and instants that have left it: what can be known of them is known otherwise."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from lakewarden.executors.contract import Step
+from lakewarden.planners.formats.fake.options import FakeArchiveOptions
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Policy
+from lakewarden.planners.triggers import NumCommits
+from lakewarden.service.store.port import RunState
+from tests.support.road import COMPACT, Road
+
+ARCHIVE = {Service.ARCHIVE: Policy(trigger=NumCommits(at_least=5), options=FakeArchiveOptions(instants_retained=2))}
+
+
+def test_an_archive_succeeds_by_its_workers_word_and_waits_for_news(tmp_path: Path) -> None:
+    """It leaves no instant behind, and is asked for again when enough has been written, not at every look."""
+    road = Road(tmp_path, policies=ARCHIVE)
+    road.write(5)
+    road.until(lambda: road.states(Service.ARCHIVE) == [RunState.SUCCEEDED])
+    (run,) = road.runs(Service.ARCHIVE)
+    assert (run.outcome, run.instant) == ("completed", None)
+    assert run.figures["instants_archived"] == 3
+    assert len(road.view().timeline.instants) == 2
+    assert road.lake.rows == 5
+
+    road.for_a_while(timedelta(minutes=5))
+    assert len(road.runs(Service.ARCHIVE)) == 1
+
+    road.write(5)
+    road.until(lambda: road.states(Service.ARCHIVE) == [RunState.SUCCEEDED] * 2)
+
+
+@pytest.mark.parametrize("step", [Step.EXECUTE, Step.COMMIT])
+def test_a_lost_archive_has_failed_and_is_asked_for_again(tmp_path: Path, step: Step) -> None:
+    """Nobody can say how far it came; it is never looked for on the timeline, and not quarantined for its absence."""
+    road = Road(tmp_path, policies=ARCHIVE)
+    road.write(5)
+    run = road.until_executing(step, Service.ARCHIVE)
+    road.pool.kill(run.id)
+    road.held_pool.release()
+
+    road.until(lambda: road.states(Service.ARCHIVE) == [RunState.FAILED, RunState.SUCCEEDED])
+
+    lost, _ = road.runs(Service.ARCHIVE)
+    assert lost.outcome is not None
+    assert lost.outcome.startswith("the fake worker was killed; the timeline cannot tell how it ended")
+
+
+def test_an_archive_that_a_killed_daemon_left_is_settled_without_the_timelines_word(tmp_path: Path) -> None:
+    """Once its worker must be gone: nothing on the timeline will ever tell."""
+    road = Road(tmp_path, policies=ARCHIVE)
+    road.write(5)
+    road.until_executing(Step.COMMIT, Service.ARCHIVE)
+
+    road.compose()
+    road.for_a_while(timedelta(seconds=5))
+    assert road.states(Service.ARCHIVE) == [RunState.UNKNOWN]
+
+    road.until(lambda: road.states(Service.ARCHIVE) == [RunState.FAILED, RunState.SUCCEEDED])
+
+
+def test_an_instant_that_was_archived_while_we_were_away_is_not_run_again(tmp_path: Path) -> None:
+    """It was completed by the orphaned worker, and has left the timeline since: nobody is blamed for that."""
+    road = Road(tmp_path, policies=COMPACT)
+    road.write(3)
+    road.until_executing(Step.COMMIT)
+    road.held_pool.release()
+    road.lake.write()
+    road.lake.archive(road.lake.archivable(instants_retained=1))
+
+    road.compose()
+    road.until(lambda: road.states() == [RunState.CANCELLED])
+    road.for_a_while(timedelta(minutes=1))
+
+    (run,) = road.runs()
+    assert run.outcome == "its instant was completed or rolled back, and has been archived since"
+    assert road.lake.log_files == 1
