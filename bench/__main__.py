@@ -21,25 +21,30 @@ NAMES = (
     "hook_endpoint",
     "hook_flood",
     "pool",
+    "mix",
     "overhead",
     "hook_to_run",
 )
+LONG = ("many_runs",)
+"""Take a quarter of an hour or more: measured only by name."""
 
 
 def main() -> int:
-    """Measure what was asked for, everything by default; returns 1 if a goal was missed."""
+    """Measure what was asked for, by default all that is not long; returns 1 if a goal was missed."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(NAMES)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(NAMES + LONG)}")
     parser.add_argument("--report", type=Path, help="write the figures to this file, as JSON")
+    parser.add_argument("--runs", type=int, default=500, help="of many_runs: how many (%(default)s)")
     asked = parser.parse_args()
-    unknown = [name for name in asked.names if name not in NAMES]
+    unknown = [name for name in asked.names if name not in NAMES + LONG]
     if unknown:
-        parser.error(f"there is no {', '.join(unknown)}; there is {', '.join(NAMES)}")
+        parser.error(f"there is no {', '.join(unknown)}; there is {', '.join(NAMES + LONG)}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that every process is ended
     figures: list[Figure] = []
     for name in asked.names or NAMES:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
-        figures += importlib.import_module(f"bench.{name}").measure()
+        arguments = {"runs": asked.runs} if name == "many_runs" else {}
+        figures += importlib.import_module(f"bench.{name}").measure(**arguments)
         if asked.report is not None:
             asked.report.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
     Console().print(_drawn(figures))

@@ -78,7 +78,7 @@ def _catch_up(daemon: Served, table: Path) -> float:
         if time.monotonic() - begun > 60:
             raise TimeoutError(f"{table.name} was last looked at {ago:.0f} s ago")
         time.sleep(0.02)
-    return time.monotonic() - begun - ago
+    return time.monotonic() - begun - float(ago)
 
 
 def _resident_mib(daemon: Served) -> float:

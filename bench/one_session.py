@@ -1,41 +1,59 @@
-"""One compaction in a session process that is started for it and ends with it: what a cron job would do.
+"""One run in a session process that is started for it and ends with it: what a cron job would do.
 
-python -m bench.one_session '{"location": ..., "options": ...}'
+python -m bench.one_session '{"location": ..., "service": ..., "table_options": ..., "service_options": ...}'
+
+The last line that it prints is how many seconds of a core it took.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 
+from bench.cores import core_seconds, family
 from lakewarden.executors.contract import Assignment, Granted, Plan, Step, Succeeded
-from lakewarden.executors.profile import SparkProfile
-from lakewarden.executors.programs.hudi.compaction import Compaction
-from lakewarden.executors.worker.session import Session
-from lakewarden.executors.worker.steps import carry_out
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.planners.storage import LocalStorage
+
+
+def run_alone(assignment: Assignment, *, log: Path) -> float:
+    """Carry out a run in a process of its own; returns the core-seconds that it and its JVM took.
+
+    Raises CalledProcessError if the run does not succeed: `log` says why.
+    """
+    told = {
+        "location": assignment.location,
+        "service": assignment.service,
+        "table_options": assignment.table_options,
+        "service_options": assignment.service_options,
+    }
+    command = [sys.executable, "-m", "bench.one_session", json.dumps(told)]
+    with log.open("ab") as errors:
+        said = subprocess.run(command, stdout=subprocess.PIPE, stderr=errors, check=True).stdout
+    return float(said.splitlines()[-1])
 
 
 def main() -> None:
-    """Start a session, compact, end."""
+    """Start a session, carry out the run, end."""
+    from lakewarden.executors.profile import SparkProfile  # noqa: PLC0415 - for the process alone
+    from lakewarden.executors.programs import PROGRAMS  # noqa: PLC0415
+    from lakewarden.executors.worker.session import Session  # noqa: PLC0415 - imports pyspark
+    from lakewarden.executors.worker.steps import carry_out  # noqa: PLC0415
+    from lakewarden.planners.storage import LocalStorage  # noqa: PLC0415
+
     told = json.loads(sys.argv[1])
+    service = Service(told.pop("service"))
+    assignment = Assignment(run=RunId("alone"), epoch=1, table=TableId("alone"), format="hudi", service=service, **told)
     session = Session(SparkProfile())
-    assignment = Assignment(
-        run=RunId("alone"),
-        epoch=1,
-        table=TableId("alone"),
-        format="hudi",
-        location=told["location"],
-        service=Service.COMPACTION,
-        table_options=told["options"],
-    )
     with session.for_run(assignment.run, assignment.location) as spark:
-        outcome = carry_out(Compaction(), spark, assignment, LocalStorage(), _grant)
+        outcome = carry_out(PROGRAMS["hudi", service](), spark, assignment, LocalStorage(), _grant)
     session.stop()
     if not isinstance(outcome, Succeeded):
         sys.exit(str(outcome))
+    print(core_seconds(family(os.getpid())))
 
 
 def _grant(_step: Step, _plan: Plan | None) -> Granted:

@@ -1,6 +1,6 @@
-"""Small real Hudi tables with work for a compaction: one is written, and copied as often as it is needed.
+"""Small real Hudi tables with work for services: one is written, and copied as often as it is needed.
 
-python -m bench.small_tables DIRECTORY HOST:PORT      writes the one
+python -m bench.small_tables DIRECTORY HOST:PORT WORKLOAD      writes the one
 """
 
 from __future__ import annotations
@@ -14,19 +14,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from lakewarden.executors.demo.hudi_options import TableType, Workload, table_options
 from lakewarden.service.demo.zookeeper import ZooKeeper
 
-COMMITS = 4
+COMMITS = {Workload.REGIONS: 4, Workload.DAYS: 6}
 
 
 class SmallTables:
-    """A ZooKeeper, and copies of a merge-on-read table with 3 file groups and 3 rounds of log files."""
+    """A ZooKeeper, and copies of a merge-on-read table: of regions with 3 file groups and 3 rounds of log files, or of
+    days with 3 small files each and a few log files.
+    """
 
-    def __init__(self, folder: Path, zookeeper: ZooKeeper) -> None:
+    def __init__(self, folder: Path, zookeeper: ZooKeeper, workload: Workload) -> None:
         self.folder = folder
         self._zookeeper = zookeeper
         self._original = folder / "original"
-        command = [sys.executable, "-m", "bench.small_tables", str(self._original)]
+        command = [sys.executable, "-m", "bench.small_tables", str(self._original), workload]
         with (folder / "writer.log").open("wb") as log:
             subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=True)
 
@@ -57,7 +60,7 @@ class SmallTables:
 
 
 @contextmanager
-def small_tables() -> Iterator[SmallTables]:
+def small_tables(workload: Workload = Workload.REGIONS) -> Iterator[SmallTables]:
     """Provide tables for as long as the bracket is open."""
     folder = Path(tempfile.mkdtemp(prefix="lakewarden-bench-"))
     zookeeper = ZooKeeper(folder / "zookeeper")
@@ -66,7 +69,7 @@ def small_tables() -> Iterator[SmallTables]:
             if zookeeper.process.exit_code is not None:
                 raise RuntimeError(f"ZooKeeper is gone: {zookeeper.process.last_words()}")
             time.sleep(0.05)
-        yield SmallTables(folder, zookeeper)
+        yield SmallTables(folder, zookeeper, workload)
     finally:
         zookeeper.stop()
         shutil.rmtree(folder)
@@ -76,17 +79,17 @@ def main() -> None:
     """Write the original table with the demo's writer."""
     from lakewarden.executors.demo import orders  # noqa: PLC0415 - imports pyspark
     from lakewarden.executors.demo.hudi_batches import BatchCommitter  # noqa: PLC0415
-    from lakewarden.executors.demo.hudi_options import TableType, Workload, table_options  # noqa: PLC0415
     from lakewarden.executors.demo.hudi_writer import start_spark  # noqa: PLC0415
 
-    path = Path(sys.argv[1])
+    path, workload = Path(sys.argv[1]), Workload(sys.argv[2])
     options = {
-        **table_options("small", kind=TableType.MOR, workload=Workload.REGIONS),
+        **table_options("small", kind=TableType.MOR, workload=workload),
         "hoodie.clean.automatic": "false",
         "hoodie.archive.automatic": "false",
     }
     writer = BatchCommitter(start_spark(), path=path, options=options)
-    for number, rows in zip(range(1, COMMITS + 1), orders.batches(seed=0), strict=False):
+    batches = {Workload.REGIONS: orders.batches, Workload.DAYS: orders.days}[workload]
+    for number, rows in zip(range(1, COMMITS[workload] + 1), batches(seed=0), strict=False):
         writer.commit(number, rows)
 
 

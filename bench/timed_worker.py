@@ -9,14 +9,14 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, Plan, Steps
-from lakewarden.executors.programs.hudi import compaction
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.programs.hudi import compaction, opened
 from lakewarden.executors.worker import main as worker
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.ports import Storage
 
 TIMINGS = "bench timings "
-_program: Any = compaction
+_opened: Any = opened
 _worker: Any = worker
 
 
@@ -50,19 +50,19 @@ class TimedSteps:
         self._steps = steps
         self._stopwatch = stopwatch
 
-    def plan(self) -> Plan | None:
-        look = _program.look
+    def plan(self) -> Plan | NothingToDo | None:
+        look = _opened.look
 
         def untimed_look(*arguments: Any, **named: Any) -> Any:
             with self._stopwatch.paused():
                 return look(*arguments, **named)
 
-        _program.look = untimed_look  # our own check of the plan is no Hudi call
+        _opened.look = untimed_look  # our own check of the plan is no Hudi call
         try:
             with self._stopwatch.running():
                 return self._steps.plan()
         finally:
-            _program.look = look
+            _opened.look = look
 
     def execute(self, plan: Plan) -> None:
         with self._stopwatch.running():

@@ -1,0 +1,79 @@
+"""Runs on a session pool with every step granted: what is left of the daemon when only the work is measured."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.small_tables import SmallTables
+from lakewarden.executors.contract import Asked, Assignment, Ended, Granted, Lost, PoolEvent, Succeeded
+from lakewarden.executors.pool import WorkerPool
+from lakewarden.executors.profile import SparkProfile
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import TableId
+
+
+def assignment_of(tables: SmallTables, path: Path, service: Service = Service.COMPACTION, **options: Any) -> Assignment:
+    """Return the run of one service on one table."""
+    return Assignment(
+        run=RunId(f"{path.name}-{service}"),
+        epoch=1,
+        table=TableId(path.name),
+        format="hudi",
+        location=str(path),
+        service=service,
+        table_options=tables.options(path.name),
+        service_options=options,
+    )
+
+
+class Hands:
+    """A pool, and what it tells."""
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
+        self._events: queue.SimpleQueue[PoolEvent] = queue.SimpleQueue()
+        pool.start(self._events.put)
+        while not pool.room().free:
+            self._events.get(timeout=120)
+
+    def carry_out(self, chains: Sequence[Sequence[Assignment]], *, at_once: int = 1) -> float:
+        """Carry out every chain, its runs one after another; returns the seconds it took.
+
+        Raises RuntimeError if a run does not succeed.
+        """
+        begun = time.monotonic()
+        waiting = deque(deque(chain) for chain in chains)
+        under_way: dict[RunId, deque[Assignment]] = {}
+        while waiting or under_way:
+            while waiting and len(under_way) < at_once:
+                self._go_on(waiting.popleft(), under_way)
+            match self._events.get(timeout=300):
+                case Asked() as asked:
+                    self._pool.answer(asked.run, asked.step, Granted())
+                case Ended(run=run, outcome=Succeeded()):
+                    self._go_on(under_way.pop(run), under_way)
+                case Ended() | Lost() as failed:
+                    raise RuntimeError(f"a run did not succeed: {failed}")
+        return time.monotonic() - begun
+
+    def _go_on(self, chain: deque[Assignment], under_way: dict[RunId, deque[Assignment]]) -> None:
+        if chain:
+            assignment = chain.popleft()
+            under_way[assignment.run] = chain
+            self._pool.submit(assignment)
+
+
+@contextmanager
+def hands(directory: Path, profile: SparkProfile) -> Iterator[Hands]:
+    """Provide a pool whose workers are up, for as long as the bracket is open."""
+    pool = WorkerPool(profile, directory=directory)
+    try:
+        yield Hands(pool)
+    finally:
+        pool.close()
