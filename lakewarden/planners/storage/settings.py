@@ -166,10 +166,14 @@ class S3Store(StoreSettings):
             found["aws.credentials.provider"] = f"{_S3A}.SimpleAWSCredentialsProvider"
             found |= {"access.key": self.access_key.value(), "secret.key": self.secret_key.value()}
         start = f"fs.s3a.bucket.{self.host}" if self.host else "fs.s3a"
-        return {"fs.s3.impl": f"{_S3A}.S3AFileSystem"} | {f"{start}.{key}": value for key, value in found.items()}
+        everywhere = {"fs.s3.impl": f"{_S3A}.S3AFileSystem", "fs.s3a.connection.maximum": _CONNECTIONS}
+        return everywhere | {f"{start}.{key}": value for key, value in found.items()}
 
 
 _S3A = "org.apache.hadoop.fs.s3a"
+_CONNECTIONS = "1000"
+"""Hudi leaves streams open, each of which keeps a connection (docs/object_stores.md); S3A's own limit is 96."""
+
 _AS_BOTO_DOES = "com.amazonaws.auth.DefaultAWSCredentialsProviderChain"
 """Unlike S3A's own default it knows web identities, as pods on Kubernetes have them."""
 
