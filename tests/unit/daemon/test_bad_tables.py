@@ -38,8 +38,9 @@ class EitherFormat(FakeFormat):
         return super().observe(table, storage, previous, now=now)
 
     def endangered(self, view: TableView, service: Service, *, step: str, instant: str | None) -> tuple[Instant, ...]:
-        of = super() if view.kind == "FAKE" else HUDI
-        return of.endangered(view, service, step=step, instant=instant)
+        if view.kind == "FAKE":
+            return super().endangered(view, service, step=step, instant=instant)
+        return HUDI.endangered(view, service, step=step, instant=instant)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +86,9 @@ def properties(text: str) -> tuple[Callable[[HudiTable], None], Callable[[HudiTa
     return change, lambda table: table.set_properties(kind="MERGE_ON_READ")
 
 
-def executed_by_another(table: HudiTable) -> None:
+def executed_by_another(table: HudiTable, *, run: str | None = None) -> None:
     """Let somebody with a heartbeat execute a plan."""
-    table.start(table.plan_compaction(run="run-of-ours"), "compaction")
+    table.start(table.plan_compaction(run=run), "compaction")
 
 
 def ended_by_another(table: HudiTable) -> None:
@@ -102,13 +103,13 @@ def trouble(says: str, both: tuple[Callable[[HudiTable], None], Callable[[HudiTa
 
 TROUBLES = {
     "no .hoodie": trouble("holds no Hudi table: it has no .hoodie folder", put_away(".hoodie")),
-    "no properties": trouble("holds no Hudi table: .hoodie has no hoodie.properties", put_away(".hoodie/hoodie.properties")),
+    "no properties": trouble(".hoodie has no hoodie.properties", put_away(".hoodie/hoodie.properties")),
     "no timeline": trouble("the timeline's folder", put_away(".hoodie/timeline")),
     "damaged properties": trouble("half-written or damaged", properties("\x00\x01 nothing of a table")),
-    "unknown version": trouble("table version 77 is unknown to Lakewarden", properties("hoodie.table.version=77\n")),
+    "unknown version": trouble("table version 77 is unknown", properties("hoodie.table.version=77\n")),
     "empty plan": trouble("20260101000000001.compaction.requested cannot be read: it is empty", stray(b"")),
-    "half-written plan": trouble("20260101000000001.compaction.requested cannot be read: its Avro", stray(b"Obj\x01ha")),
-    "foreign executor": trouble("is guarded by the heartbeat of whoever executes it", (executed_by_another, ended_by_another)),
+    "half-written plan": trouble("compaction.requested cannot be read: its Avro", stray(b"Obj\x01ha")),
+    "foreign executor": trouble("is guarded by the heartbeat of", (executed_by_another, ended_by_another)),
 }  # fmt: skip
 
 
@@ -143,6 +144,18 @@ def test_a_table_in_trouble_is_blocked_with_its_reason_harms_no_other_and_comes_
     TROUBLES[way].mend(table)
     road.inbox.mark_dirty(BAD)
     road.until(lambda: last_decision(road)[0] == "NotDue")
+    assert road.runs(table=BAD) == []
+
+
+def test_our_plan_in_a_foreign_executors_hands_is_left_alone_and_told(tmp_path: Path) -> None:
+    """While its heartbeat stands we wait; once it was completed without us, a person has to find out by whom."""
+    road, table = made_road(tmp_path)
+    executed_by_another(table, run="run-of-ours")
+    road.inbox.mark_dirty(BAD)
+    road.until(lambda: "is guarded by the heartbeat of" in last_decision(road)[1])
+    ended_by_another(table)
+    road.inbox.mark_dirty(BAD)
+    road.until(lambda: "was completed by another executor" in last_decision(road)[1])
     assert road.runs(table=BAD) == []
 
 
