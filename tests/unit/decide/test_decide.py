@@ -17,7 +17,8 @@ from lakewarden.planners.model.decision import Blocked, Decision, Due, NotDue
 from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
 from lakewarden.planners.model.table import Mode, Policy, Scheduling
 from lakewarden.planners.model.view import Backlog, Hindrance, TableView
-from lakewarden.planners.triggers import AllOf, NumCommits, TimeElapsed
+from lakewarden.planners.model.window import Window
+from lakewarden.planners.triggers import AllOf, NumCommits, NumRewrites, TimeElapsed
 from tests.support.values import NOW, a_view, an_instant
 
 MINUTE = timedelta(minutes=1)
@@ -434,3 +435,71 @@ def test_the_next_look_is_the_earliest_that_any_decision_asks_for() -> None:
 
     assert next_look(decisions) == NOW + MINUTE
     assert next_look({Service.CLUSTERING: Due(reason="now"), Service.TTL: NotDue(reason="no")}) is None
+
+
+# -- windows
+
+OPEN = Window(start=(NOW - MINUTE).time(), end=(NOW + MINUTE).time())
+CLOSED = Window(start=(NOW + 60 * MINUTE).time(), end=(NOW + 120 * MINUTE).time())
+
+
+def test_within_its_window_a_service_is_due_as_ever() -> None:
+    """A window changes nothing while it is open."""
+    assert decided(policy=replace(POLICY, window=OPEN)) == decided()
+
+
+def test_outside_its_window_nothing_new_is_planned_and_the_next_start_is_awaited() -> None:
+    """With what would make it due, so that people see that only the hour is wrong."""
+    assert decided(policy=replace(POLICY, window=CLOSED)) == NotDue(
+        reason="outside its window: 5 of 5 commits since the last one", again_at=NOW + 60 * MINUTE
+    )
+
+
+def test_outside_its_window_what_is_pending_is_still_finished() -> None:
+    """A plan that waits does more harm than one that is carried out at a bad hour."""
+    assert decided(OURS, policy=replace(POLICY, window=CLOSED)) == decided(OURS)
+
+
+def test_a_persons_request_skips_the_window() -> None:
+    """Whoever asks knows what time it is."""
+    assert decided(policy=replace(POLICY, window=CLOSED), asked=True) == Due(reason="asked for")
+
+
+# -- deletions that wait for a person
+
+
+def test_a_deletion_that_waits_for_approval_is_blocked_with_its_remedy() -> None:
+    """Also where it is asked for, where its plan is pending, and while it would rest."""
+    question = Blocked(reason="would delete 24,000 files, more than the budget of 20,000", remedy="approve it")
+    standing = replace(ACT, approval=question, backoff=Backoff(until=NOW + MINUTE, reason="it stepped back"))
+
+    for asked, instants in itertools.product([False, True], [(), (OURS,)]):
+        assert decided(*instants, standing=standing, asked=asked) == question
+
+
+# -- services whose doings the format does not count
+
+
+def test_rewrites_that_brought_no_work_do_not_bring_it_again() -> None:
+    """A clean that follows compactions and found nothing waits for the next compaction, not for the next commit."""
+    follows = Policy(trigger=NumRewrites(at_least=1))
+    idle = replace(ACT, idle=Idle(after="0 until ever", commits=5, rewrites=1))
+
+    def after(rewrites: int) -> Decision:
+        backlog = replace(READY, commits=6, rewrites=rewrites)
+        return decided(standing=idle, policy=follows, backlog=backlog, service=Service.CLEAN)
+
+    assert isinstance(after(1), NotDue)
+    assert isinstance(after(2), Due)
+
+
+def test_the_clock_of_a_service_that_found_nothing_starts_anew() -> None:
+    """Else one that is due once a day would look for work at every commit once a day has passed."""
+    daily = Policy(trigger=TimeElapsed(at_least=timedelta(days=1)))
+    backlog = replace(READY, since=NOW - timedelta(days=3))
+    idle = replace(ACT, idle=Idle(after="0 until ever", commits=4, at=NOW - timedelta(hours=1)))
+
+    assert isinstance(decided(policy=daily, backlog=backlog), Due)
+    assert decided(policy=daily, backlog=backlog, standing=idle) == NotDue(
+        reason="1h of 1d since the last one", again_at=NOW + timedelta(hours=23)
+    )

@@ -10,7 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.model.view import Backlog
-from lakewarden.planners.triggers import AllOf, AnyOf, NumCommits, NumCommitsAfterLastRequest, TimeElapsed, Trigger
+from lakewarden.planners.triggers import (
+    AllOf,
+    AnyOf,
+    LogBytes,
+    LogFiles,
+    NumCommits,
+    NumCommitsAfterLastRequest,
+    NumRewrites,
+    SmallFiles,
+    TimeElapsed,
+    Trigger,
+)
 from tests.support.values import NOW
 
 HOUR = timedelta(hours=1)
@@ -23,8 +34,13 @@ _backlogs = st.builds(
     commits=st.integers(0, 8),
     commits_since_request=st.integers(0, 8),
     since=st.none() | _moments,
+    rewrites=st.integers(0, 8),
+    log_files=st.none() | st.integers(0, 8),
+    log_bytes=st.none() | st.integers(0, 8),
+    small_files=st.none() | st.integers(0, 8),
 )
 _simple = st.one_of(
+    *(st.builds(trigger, at_least=st.integers(1, 8)) for trigger in (NumRewrites, LogFiles, LogBytes, SmallFiles)),
     st.builds(NumCommits, at_least=st.integers(1, 8)),
     st.builds(NumCommitsAfterLastRequest, at_least=st.integers(1, 8)),
     st.builds(TimeElapsed, at_least=st.timedeltas(min_value=timedelta(seconds=1), max_value=timedelta(days=2))),
@@ -145,3 +161,36 @@ def test_a_composed_reason_names_the_parts_that_decided() -> None:
     assert AllOf(triggers=(few, many)).judge(both, NOW).reason == (
         "5 of 2 commits since the last one and 3 of 3 commits since the last request"
     )
+
+
+# -- what has piled up in files
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("trigger", "backlog", "reason"),
+    [
+        (NumRewrites(at_least=2), Backlog(rewrites=2), "2 of 2 compactions or clusterings since the last one"),
+        (LogFiles(at_least=9), Backlog(log_files=9), "9 of 9 log files in a file group"),
+        (LogBytes(at_least=64 * MIB), Backlog(log_bytes=96 * MIB), "96MiB of 64MiB of log files in a file group"),
+        (SmallFiles(at_least=3), Backlog(small_files=4), "4 of 3 small files"),
+    ],
+)
+def test_a_pile_fires_from_its_size_on_and_says_how_large_it_is(
+    trigger: Trigger, backlog: Backlog, reason: str
+) -> None:
+    """Without regard to time: only a change can make it fire."""
+    verdict = trigger.judge(backlog, NOW)
+
+    assert (verdict.fires, verdict.reason, verdict.again_at) == (True, reason, None)
+    assert not trigger.judge(replace(backlog, rewrites=1, log_files=8, log_bytes=MIB, small_files=2), NOW).fires
+
+
+@pytest.mark.parametrize("trigger", [LogFiles(at_least=1), LogBytes(at_least=1), SmallFiles(at_least=1)])
+def test_a_pile_that_the_format_does_not_count_never_fires_and_says_so(trigger: Trigger) -> None:
+    """Unknown is not large."""
+    verdict = trigger.judge(Backlog(commits=99), NOW)
+
+    assert not verdict.fires
+    assert verdict.reason.endswith("is not known")
