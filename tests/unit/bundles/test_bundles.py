@@ -26,7 +26,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeJava:
     java = FakeJava(tmp_path / "java", "17")
     monkeypatch.setenv("JAVA_HOME", str(java.home))
     monkeypatch.setenv("LAKEWARDEN_CACHE", str(tmp_path / "cache"))
-    line = SparkLine(spark="3.5.9", scala="2.12", java=17, bundles={"tiny": TINY})
+    line = SparkLine(spark="3.5.9", scala="2.12", java=17, bundles={"tiny": TINY}, stores={"s3": (TINY,)})
     monkeypatch.setattr(bundles, "LINE", line)
     return java
 
@@ -79,6 +79,16 @@ def test_a_half_written_jar_is_fetched_again(java: FakeJava, tmp_path: Path) -> 
 
     assert jar.read_bytes() == CONTENT
     assert _left_behind(tmp_path) == [jar.name]
+
+
+def test_what_a_store_needs_comes_only_with_it(java: FakeJava) -> None:
+    """A kind of store that the line knows nothing of may be one that Spark reaches by itself."""
+    java.publish(CONTENT)
+
+    assert bundles.fetch([], lambda _: None, stores=["hdfs"]) == ()
+    assert java.times_asked == 0
+    assert [jar.name for jar in bundles.fetch([], lambda _: None, stores=["s3"])] == ["tiny-1.0.jar"]
+    assert bundles.jars([], ["s3"]) == bundles.jars(["tiny"])
 
 
 @pytest.mark.usefixtures("java")
