@@ -92,7 +92,15 @@ def test_a_write_in_flight_says_what_it_will_touch(tmp_path: Path) -> None:
     assert seen(table).writers.touching == frozenset({"p0", "p1", "p2"})
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"{", b"Obj\x01", b'{"partitionToWriteStats": 7}'])
+@pytest.mark.parametrize("operation", ["INSERT_OVERWRITE_TABLE", "DELETE_PARTITION", "BULK_INSERT", "UNHEARD_OF"])
+def test_a_write_that_changes_more_than_it_names_does_not_say_where(tmp_path: Path, operation: str) -> None:
+    """An insert overwrite of a whole table names only the partitions that it fills."""
+    table = made(tmp_path)
+    table.put(f"{table.begin_write()}.deltacommit.inflight", commit_content({"p0": []}, operation=operation))
+    assert seen(table).writers.touching is None
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"{", b"Obj\x01", b'{"operationType": "UPSERT", "x": 7}'])
 def test_an_inflight_file_that_cannot_be_read_says_nothing_and_is_no_fault(tmp_path: Path, content: bytes) -> None:
     """It may be in the middle of being written."""
     table = made(tmp_path)

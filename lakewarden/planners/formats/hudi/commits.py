@@ -11,6 +11,10 @@ from lakewarden.planners.formats.hudi.plans import RUN_KEY
 from lakewarden.planners.model.instant import RunId
 
 _A_LOG = ".log."
+_SAY_WHERE = frozenset(
+    {"UPSERT", "UPSERT_PREPPED", "INSERT", "INSERT_PREPPED", "DELETE", "DELETE_PREPPED", "INSERT_OVERWRITE"}
+)
+"""Operations (`WriteOperationType`) that change no partition but those of their workload profile."""
 
 
 class FileGroup(NamedTuple):
@@ -64,9 +68,12 @@ def written(record: Mapping[str, Any] | None) -> Written:
 
 def partitions_to_come(record: Mapping[str, Any] | None) -> frozenset[str] | None:
     """Return the partitions that a write in flight will write to, by the workload profile that Hudi keeps in its
-    inflight file; None where it keeps none (a bulk insert, an insert overwrite, before the profile is made).
+    inflight file; None where that does not say it: before the profile is made, for a bulk insert, which has none, and
+    for what replaces more than it writes (a deletion of partitions, an insert overwrite of the whole table).
     """
-    profile = None if record is None else record.get("partitionToWriteStats")
+    if record is None or record.get("operationType") not in _SAY_WHERE:
+        return None
+    profile = record.get("partitionToWriteStats")
     return frozenset(map(_interned, profile)) if profile else None
 
 
