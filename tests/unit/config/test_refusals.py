@@ -57,7 +57,10 @@ def test_a_problem_is_named_by_the_path_of_its_key(tmp_path: Path, written: str,
     ("written", "problem"),
     [
         ("compactoin: {}", "services.compactoin: it is one of compaction, "),
-        ("orphans: {}", "services.orphans: orphans is not supported on hudi; supported are compaction, log_compaction,"),
+        (
+            "orphans: {}",
+            "services.orphans: orphans is not supported on hudi; supported are compaction, log_compaction,",
+        ),
         ("clean: {triger: {}}", "services.clean.triger: there is no such key; did you mean trigger?"),
         ("clean: {trigger: {num_commit: 1}}", "services.clean.trigger: 'num_commit' is no trigger: it is one of"),
         ("clean: {trigger: {num_commits: 0}}", "services.clean.trigger: num_commits: 0 is no number"),
@@ -66,6 +69,14 @@ def test_a_problem_is_named_by_the_path_of_its_key(tmp_path: Path, written: str,
         ("clean: {trigger: {num_commits: 1, time_elapsed: 1h}}", "services.clean.trigger: a trigger is one of"),
         ("clean: {trigger: {time_elapsed: 60}}", "services.clean.trigger: time_elapsed: 60 needs a number and a unit"),
         ("clean: {options: {commits_retaned: 1}}", "services.clean.options.commits_retaned: there is no such key; did"),
+        (
+            "clustering: {options: {partition_regex: '('}}",
+            "services.clustering.options.partition_regex: '(' is no regular",
+        ),
+        (
+            "clustering: {options: {small_file_limit: 1GiB}}",
+            "services.clustering.options: small_file_limit: 1GiB must be",
+        ),
         ("clean: {options: {hours_retained: 3}}", "services.clean.options: hours_retained: 3 says nothing under"),
     ],
 )

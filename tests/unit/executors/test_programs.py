@@ -10,11 +10,18 @@ from hypothesis import strategies as st
 
 from lakewarden.executors.contract import Step
 from lakewarden.executors.programs import PROGRAMS
-from lakewarden.executors.programs.hudi import compaction, config
+from lakewarden.executors.programs.hudi import clustering, compaction, config, log_compaction
 from lakewarden.executors.programs.hudi.clean import settings as clean_settings
 from lakewarden.executors.programs.hudi.errors import LockHeldError, meaning
 from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions, ZookeeperLock
-from lakewarden.planners.formats.hudi.service_options import CleanOptions, CleanPolicy, CompactionOptions
+from lakewarden.planners.formats.hudi.service_options import (
+    CleanOptions,
+    CleanPolicy,
+    ClusteringOptions,
+    CompactionOptions,
+    LayoutStrategy,
+    LogCompactionOptions,
+)
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
 from lakewarden.planners.registry import FORMATS
 
@@ -106,6 +113,19 @@ def test_service_options_become_hudis_keys() -> None:
     assert clean["hoodie.clean.policy"] == "KEEP_LATEST_FILE_VERSIONS"
     assert clean["hoodie.clean.fileversions.retained"] == "2"
     assert "hoodie.clean.commits.retained" not in clean
+    ordered = clustering.settings(ClusteringOptions(sort_columns=("a", "b"), layout=LayoutStrategy.HILBERT))
+    assert ordered["hoodie.clustering.plan.strategy.sort.columns"] == "a,b"
+    assert ordered["hoodie.layout.optimize.strategy"] == "hilbert"
+    assert ordered["hoodie.clustering.plan.strategy.small.file.limit"] == str(300 * 2**20)
+    merged = log_compaction.settings(LogCompactionOptions(log_blocks_threshold=3))
+    assert merged["hoodie.log.compaction.blocks.threshold"] == "3"
+
+
+def test_of_a_clustering_and_a_writer_it_is_the_clustering_that_gives_way() -> None:
+    """Without this strategy Hudi asks no question before it commits a clustering, and the writer loses."""
+    strategy = clustering.settings(ClusteringOptions())["hoodie.write.lock.conflict.resolution.strategy"]
+
+    assert strategy == "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
 
 
 @pytest.mark.parametrize(

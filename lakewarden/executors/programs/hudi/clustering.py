@@ -18,7 +18,7 @@ from lakewarden.executors.contract import Assignment, Plan, Step, Steps
 from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.look import clustered_files, plan_of
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.planners.formats.hudi.cold import cold_partitions, disturbed, known_since
+from lakewarden.planners.formats.hudi.cold import ColdPartitions, cold_partitions, disturbed, known_since
 from lakewarden.planners.formats.hudi.plans import RUN_KEY, DataFile
 from lakewarden.planners.formats.hudi.service_options import ClusteringOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
@@ -120,33 +120,38 @@ class ClusteringSteps:
                 self._table.client.take_back_clustering(self._ours)
 
     def _schedule(self) -> str | None:
-        partitions = self._choose()
-        if not partitions:
-            return None
-        with translated(Step.PLAN):
-            self._table.client.choose_partitions(partitions)
-            return self._table.client.schedule("CLUSTER", extra_metadata={RUN_KEY: self._table.assignment.run})
+        """Put a plan for the cold partitions on the timeline; None where there is nothing to do in any partition.
 
-    def _choose(self) -> Sequence[str]:
-        """Return the cold partitions that there is something to do in. Raises YieldError where none is cold yet."""
+        Raises YieldError where there may be in one that is not cold yet: it will be without another commit.
+        """
         view = self._when_writes_have_said_where()
-        now = self._table.clock.now()
+        cold = self._cold(view)
+        partitions = self._unordered(cold.partitions, view) if self._options.sort_columns else cold.partitions
+        instant = None
+        if partitions:
+            with translated(Step.PLAN):
+                self._table.client.choose_partitions(partitions)
+                instant = self._table.client.schedule("CLUSTER", extra_metadata={RUN_KEY: self._table.assignment.run})
+        if instant is None and cold.next_at is not None:
+            untouched_for = format_duration(self._options.untouched_for)
+            raise YieldError(
+                f"nothing to do in the {len(cold.partitions)} partitions left alone for {untouched_for}",
+                delay=cold.next_at - view.observed_at,
+            )
+        return instant
+
+    def _cold(self, view: TableView) -> ColdPartitions:
         with translated(Step.PLAN):
             partitions = self._table.client.partitions()
-        untouched_for = self._options.untouched_for
-        cold = cold_partitions(
+        return cold_partitions(
             partitions,
             view.writers.touches or {},
             touching=view.writers.touching or frozenset(),
             known_since=known_since(view.timeline),
-            untouched_for=untouched_for,
+            untouched_for=self._options.untouched_for,
             matching=self._options.partition_regex,
-            now=now,
+            now=view.observed_at,
         )
-        if not cold.partitions:
-            delay = timedelta(minutes=10) if cold.next_at is None else cold.next_at - now
-            raise YieldError(f"no partition has been left alone for {format_duration(untouched_for)}", delay=delay)
-        return self._unordered(cold.partitions, view) if self._options.sort_columns else cold.partitions
 
     def _unordered(self, partitions: Sequence[str], view: TableView) -> Sequence[str]:
         """Return the partitions without those whose only file no writer has written: its rows are ordered already."""
@@ -165,13 +170,17 @@ class ClusteringSteps:
             raise YieldError(reason, delay=self._options.untouched_for)
 
     def _when_writes_have_said_where(self) -> TableView:
-        """Return the table in a moment in which every write in flight says which partitions it touches."""
+        """Return the table in a moment in which every write in flight says which partitions it touches.
+
+        Raises YieldError if there is none for too long. Writes whose writers are dead, if there are no others, touch
+        nothing any more.
+        """
         deadline = self._table.clock.monotonic() + _UNTIL_WRITES_SAY_WHERE.total_seconds()
         while True:
             view = self._table.view(commits=True)
             if view.writers.touches is None:
                 raise TemporaryError("what was written to which partition cannot be read from the timeline")
-            if view.writers.touching is not None:
+            if view.writers.touching is not None or not _alive(view):
                 return view
             if self._table.clock.monotonic() >= deadline:
                 raise YieldError("a write in flight does not say which partitions it touches")
@@ -184,6 +193,11 @@ class ClusteringSteps:
             if found.time == instant:
                 return found
         raise TemporaryError(f"clustering {instant} is not pending on the timeline")
+
+
+def _alive(view: TableView) -> list[Instant]:
+    """Return the writes in flight whose heartbeat has not run out."""
+    return [w for w in view.writers.in_flight if w.guarded_until is None or view.observed_at < w.guarded_until]
 
 
 def _refuse_buckets(files: frozenset[DataFile]) -> None:
