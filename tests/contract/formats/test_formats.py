@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId, Service, State
+from lakewarden.planners.model.table import Policy
 from lakewarden.planners.model.timeline import Fate
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import Observation
+from lakewarden.planners.ports import Observation, WriterEngine
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.settings import Settings
 from lakewarden.planners.storage import storage_for
+from lakewarden.planners.triggers import NumCommits
 from tests.contract.formats.lives import Life, observed, table_of
 
 Born = Callable[[], Life]
@@ -293,3 +295,21 @@ def test_every_supported_service_has_a_backlog(born: Born) -> None:
     """What can be configured can be decided on."""
     life = born()
     assert set(life.format.services) <= set(observed(life).view.backlogs)
+
+
+@pytest.mark.parametrize("engine", WriterEngine)
+def test_a_writer_is_told_each_option_once_and_why(born: Born, engine: WriterEngine) -> None:
+    """What is said depends on the settings alone, names where commits are announced, and grows with the services."""
+    life = born()
+    bare = table_of(life)
+    served = replace(bare, policies={service: Policy(trigger=NumCommits(at_least=1)) for service in SERVICES})
+
+    told = life.format.writer_options(served, engine=engine, hook_url="http://here/hook")
+
+    assert told == life.format.writer_options(served, engine=engine, hook_url="http://here/hook")
+    assert len({option.key for option in told}) == len(told)
+    assert all(option.why for option in told)
+    assert "http://here/hook" in {option.value for option in told}
+    fewer = life.format.writer_options(bare, engine=engine, hook_url="http://here/hook")
+    assert {option.key for option in fewer} < {option.key for option in told}
+    assert life.format.contradictions(served) == ()
