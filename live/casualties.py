@@ -13,16 +13,18 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.service.demo.process import Child
 from lakewarden.service.demo.scene import Scene
 from lakewarden.service.demo.stage import Stage
+from live.policies import DEAD_AFTER
 from live.tally import tallies
 
-_LONG_AGO = timedelta(hours=1)
+_SILENCE = DEAD_AFTER + timedelta(minutes=2)
 
 
 class Casualties:
     """Sends the next one as soon as the last one is dead and rolled back, `wanted` in all.
 
     Nobody may call a writer dead before its heartbeat has been silent for many minutes. The suite has not got them,
-    so it makes the last heartbeat of a dead one look as if it had been an hour ago.
+    so it makes the last heartbeat of a dead one older: old enough for a rollback, and not yet for a clean, which would
+    roll it back on the way.
     """
 
     def __init__(self, stage: Stage, kind: TableType, *, wanted: int) -> None:
@@ -37,7 +39,7 @@ class Casualties:
         if len(self._sent) > self._buried:
             if self._sent[-1].exit_code is None:
                 return
-            age_heartbeats(self._stage.table, partition=_partition(len(self._sent)), age=_LONG_AGO)
+            age_heartbeats(self._stage.table, partition=_partition(len(self._sent)), age=_SILENCE)
             self._buried += 1
         done = tallies(scene.runs).get(Service.ROLLBACK)
         rolled_back = 0 if done is None else done.succeeded

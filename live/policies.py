@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
 from lakewarden.executors.demo.hudi_options import TableType
 from lakewarden.executors.demo.orders import WARM_DAYS
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.settings import format_duration
 
 
 class WriterKind(StrEnum):
@@ -18,6 +20,9 @@ class WriterKind(StrEnum):
     INLINE = "inline"
     STREAMING = "streaming"
 
+
+DEAD_AFTER = timedelta(minutes=10)
+"""How long a writer is silent before it is rolled back."""
 
 _ON_LOG_FILES = frozenset({Service.COMPACTION, Service.LOG_COMPACTION})
 
@@ -31,7 +36,7 @@ _POLICIES: Mapping[Service, Mapping[str, Any]] = {
     },
     Service.CLEAN: {"trigger": {"num_commits": 3}, "options": {"commits_retained": 6}},
     Service.ARCHIVE: {"trigger": {"num_commits": 3}, "options": {"keep_min_commits": 10, "keep_max_commits": 13}},
-    Service.ROLLBACK: {},
+    Service.ROLLBACK: {"options": {"dead_after": format_duration(DEAD_AFTER)}},
 }
 """Every service that a run of minutes can show. Days are the least that ttl counts."""
 
