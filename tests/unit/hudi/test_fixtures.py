@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi import HUDI, THOROUGH, HudiFormat
 from lakewarden.planners.formats.hudi.guard import clean_overlaps
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.model.instant import Deed, Service
@@ -40,11 +40,11 @@ def says(name: str) -> Any:
     return json.loads((FIXTURES / f"{name}.json").read_text())
 
 
-def view_of(folder: Path, **options: Any) -> TableView:
+def view_of(folder: Path, *, by: HudiFormat = HUDI, **options: Any) -> TableView:
     table = Table(
         id=TableId("trips"), format="hudi", location=str(folder), options=HudiTableOptions(writers="none", **options)
     )
-    return HUDI.observe(table, storage_for(table.location), None, now=datetime.now(UTC)).view
+    return by.observe(table, storage_for(table.location), None, now=datetime.now(UTC)).view
 
 
 def test_there_is_a_table_of_every_version_and_type() -> None:
@@ -93,6 +93,35 @@ def test_one_of_everything_is_seen(name: str, tmp_path: Path) -> None:
     assert [len(timeline.pending(s)) for s in kinds] == [1, 1, 1]
     assert timeline.last_completed(Deed.SAVEPOINT) is not None
     assert len(timeline.writes_in_flight()) == 1
+
+
+@pytest.mark.parametrize("name", MERGE_ON_READ)
+def test_the_log_files_since_the_last_compaction_are_those_of_the_next_plan_and_one_more(
+    name: str, tmp_path: Path
+) -> None:
+    """Its plan has one log file of p1 and one of p2, as Hudi says; after it p1 was written to once more."""
+    view = view_of(unpacked(name, tmp_path), by=THOROUGH)
+    (plan,) = says(name)["pending_compactions"]
+    compaction = view.backlogs[Service.COMPACTION]
+    assert (plan["file_groups"], compaction.log_files) == (2, 2)
+    assert compaction.log_bytes is not None
+    assert plan["bytes"] / 2 < compaction.log_bytes < plan["bytes"] * 3 / 2
+    assert view.backlogs[Service.CLUSTERING].small_files == 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_partitions_of_real_writes_are_known(name: str, tmp_path: Path) -> None:
+    """Of completed writes, none of which only inserted after the first, and of the one in flight."""
+    view = view_of(unpacked(name, tmp_path), by=THOROUGH)
+    writes = [i.time for i in view.timeline.instants if i.stands_for is Deed.WRITE and not i.pending]
+    assert view.writers.touches is not None
+    touched = {partition: (touch.instant, touch.updates) for partition, touch in view.writers.touches.items()}
+    if name.startswith("cow"):
+        assert touched == dict.fromkeys(("p0", "p1", "p2"), (writes[-1], True))
+        assert view.writers.touching == frozenset(("p0", "p1", "p2"))
+    else:
+        assert touched == {"p0": (writes[3], True), "p1": (writes[-1], True), "p2": (writes[-2], True)}
+        assert view.writers.touching == frozenset(("p1",))
 
 
 @pytest.mark.parametrize("name", MERGE_ON_READ)
