@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from pathlib import Path
 from queue import Queue
+from typing import Any
 
 from lakewarden.executors.contract import Pool
+from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.service_options import CompactionOptions
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.table import Mode, Policy, Table, TableId
+from lakewarden.planners.ports import WriterEngine
+from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.events import Listener
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.server import HttpServer
@@ -26,11 +33,21 @@ _PATIENCE = 60.0
 class HudiDaemon(Listener):
     """Tells what it decides, how its runs end, and what became of each hook, to whoever waits for it."""
 
-    def __init__(self) -> None:
-        self.hook_url = ""
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._hook_url = ""
         self._decisions: Queue[Decision] = Queue()
         self._ended: Queue[Run] = Queue()
         self._hooks: Queue[tuple[str, str]] = Queue()
+
+    def served_at(self, port: int) -> None:
+        """Note the port of the API."""
+        self._hook_url = f"http://127.0.0.1:{port}/v1/hooks/hudi"
+
+    def writer_options(self) -> dict[str, str]:
+        """Return what Lakewarden tells a Spark writer of the table to set, the callback among it."""
+        options = HUDI.writer_options(self._table, engine=WriterEngine.SPARK, hook_url=self._hook_url)
+        return {option.key: option.value for option in options}
 
     def decided(self, table: Table, service: Service, decision: Decision) -> None:
         self._decisions.put(decision)
@@ -56,9 +73,18 @@ class HudiDaemon(Listener):
 
 
 @contextmanager
-def hudi_daemon(table: Table, pool: Pool) -> Iterator[HudiDaemon]:
-    """Serve a table for as long as the bracket is open."""
-    daemon = HudiDaemon()
+def hudi_daemon(location: Path, *, lock: Mapping[str, Any], pool: Pool, compacts_after: int) -> Iterator[HudiDaemon]:
+    """Serve a table for as long as the bracket is open: compacted after so many commits, looked at once an hour."""
+    table = Table(
+        id=TableId("sales.orders"),
+        format="hudi",
+        location=str(location),
+        mode=Mode.ACT,
+        poll=timedelta(hours=1),
+        options=HudiTableOptions.model_validate({"lock": dict(lock)}),
+        policies={Service.COMPACTION: Policy(trigger=NumCommits(at_least=compacts_after), options=CompactionOptions())},
+    )
+    daemon = HudiDaemon(table)
     clock = SystemClock()
     room = compose(
         tables=[table],
@@ -76,5 +102,5 @@ def hudi_daemon(table: Table, pool: Pool) -> Iterator[HudiDaemon]:
         life.callback(thread.join, _PATIENCE)
         life.callback(room.daemon.stop)
         server = life.enter_context(HttpServer(api, name="api", host="127.0.0.1", port=0))
-        daemon.hook_url = f"http://127.0.0.1:{server.port}/v1/hooks/hudi"
+        daemon.served_at(server.port)
         yield daemon
