@@ -5,16 +5,17 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lakewarden.executors.worker import bundles, java
 from tests.support.hudi_bundles import HUDI_BUNDLES
 
 ROW = "order_id string, note string, ts long, region string"
 Row = tuple[str, str, int, str]
+_Answer = TypeVar("_Answer")
 
 _CONF = {
     "spark.master": "local[1]",
@@ -44,15 +45,18 @@ class HudiRelease:
 
     def write(self, path: Path, rows: Sequence[Row], options: Mapping[str, str]) -> None:
         """Commit one batch."""
-        self._process.submit(_write, str(path), list(rows), dict(options)).result()
+        self._ask(_write, str(path), list(rows), dict(options))
 
     def rows(self, path: Path) -> dict[str, str]:
         """Return every order's note, as this release reads it."""
-        return self._process.submit(_rows, str(path)).result()
+        return self._ask(_rows, str(path))
 
     def says(self, path: Path, kind: str) -> Any:
         """Return this release's own account of a table of the type `kind`: see tests/fixtures/hudi/generate.py."""
-        return self._process.submit(_says, str(path), kind).result()
+        return self._ask(_says, str(path), kind)
+
+    def _ask(self, what: Callable[..., _Answer], *arguments: Any) -> _Answer:
+        return self._process.submit(_in_words, what, *arguments).result()
 
     def close(self) -> None:
         """End the process and its JVM."""
@@ -75,6 +79,14 @@ def _start_spark(jar: str) -> None:
         builder = builder.config(key, value)
     _spark = builder.getOrCreate()
     _spark.sparkContext.setLogLevel("WARN")
+
+
+def _in_words(what: Callable[..., _Answer], *arguments: Any) -> _Answer:
+    """Do it here; what goes wrong in the JVM is told in words, since its own exceptions cannot leave the process."""
+    try:
+        return what(*arguments)
+    except Exception as error:  # noqa: BLE001 - the edge of the process
+        raise RuntimeError(str(error)[:2000]) from None
 
 
 def _write(path: str, rows: list[Row], options: dict[str, str]) -> None:
