@@ -140,7 +140,7 @@ class S3Store(StoreSettings):
         """Return the options of s3fs."""
         seconds = self.timeout.total_seconds()
         config: dict[str, Any] = {"connect_timeout": seconds / 4, "read_timeout": seconds / 2}
-        config["retries"] = {"mode": "standard", "total_max_attempts": 3}
+        config["retries"] = {"total_max_attempts": 1}  # s3fs tries again by itself, and so does the next look
         if self.path_style:
             config["s3"] = {"addressing_style": "path"}
         options: dict[str, Any] = {"anon": self.anonymous, "config_kwargs": config}

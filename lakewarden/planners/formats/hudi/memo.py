@@ -18,10 +18,11 @@ Decoder = Callable[[Mapping[str, Any] | None], _T]
 
 
 class Remembered(NamedTuple):
-    """A fact with the size and time of the file it was read from."""
+    """A fact with the size, the time and the store's version of the file it was read from."""
 
     size: int
     modified: datetime
+    version: str
     fact: Any
 
 
@@ -97,8 +98,8 @@ class Reading:
 
     def _known(self, entry: FileEntry, make: Decoder[_T]) -> _T:
         known = self.remembered.facts.get((entry.name, make))
-        if known is None or (known.size, known.modified) != (entry.size, entry.modified):
+        if known is None or known[:3] != (entry.size, entry.modified, entry.version):
             fact = make(decode(self.storage.read(f"{self.folder}/{entry.name}")))
-            known = Remembered(size=entry.size, modified=entry.modified, fact=fact)
+            known = Remembered(size=entry.size, modified=entry.modified, version=entry.version, fact=fact)
         self.kept[entry.name, make] = known
         return cast(_T, known.fact)
