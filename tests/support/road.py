@@ -13,7 +13,7 @@ from typing import TypeVar
 from lakewarden.executors.contract import Assignment, Granted, Permit, Plan, Refused, Step
 from lakewarden.executors.fake_pool import FakePool
 from lakewarden.planners.formats.fake import FAKE, FakeTable
-from lakewarden.planners.model.clock import ManualClock
+from lakewarden.planners.model.clock import Clock, ManualClock
 from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Instant, RunId, Service
 from lakewarden.planners.model.table import DeletionBudget, Mode, Policy, Table, TableId
@@ -85,7 +85,7 @@ class Diary(Listener):
 class HoldingPool(FakePool):
     """A fake pool that takes some steps only when it is told to: until then they are being executed."""
 
-    def __init__(self, *, slots: int, clock: ManualClock) -> None:
+    def __init__(self, *, slots: int, clock: Clock | None = None) -> None:
         super().__init__(slots=slots, clock=clock)
         self._services: dict[RunId, Service] = {}
         self._held: set[tuple[Service, Step]] = set()

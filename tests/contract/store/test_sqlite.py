@@ -10,13 +10,17 @@ from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
+import alembic.command
+import alembic.config
 import pytest
+import sqlalchemy as sa
 
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.store.port import DecisionRow, RunState
+from lakewarden.service.store import schema
+from lakewarden.service.store.port import ApprovalRow, DecisionRow, RunState
 from lakewarden.service.store.sql import open_sqlite
 from tests.support.values import NOW, a_run
 
@@ -78,7 +82,7 @@ def test_what_is_acknowledged_survives_a_power_cut(tmp_path: Path) -> None:
 
 
 def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
-    """Runs, epochs, decisions and pauses."""
+    """Runs, epochs, decisions, pauses and approvals."""
     path = tmp_path / "lakewarden.db"
     decision = DecisionRow(
         table=TableId("trips"),
@@ -89,10 +93,23 @@ def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
         again_at=NOW + timedelta(hours=1),
         decided_at=NOW,
     )
+    question = ApprovalRow(
+        table=TableId("trips"),
+        service=Service.CLEAN,
+        identity="/lake/trips#once",
+        instant="00000030",
+        files=24_000,
+        files_in_table=None,
+        partitions=0,
+        asked_at=NOW,
+        approved_by="ada",
+        approved_at=NOW,
+    )
     store = open_sqlite(path)
     run = store.claim(store.request(a_run("r1")).id, owner="host:1", at=NOW)
     store.decided([decision])
     store.pause(None, reason="maintenance", at=NOW)
+    store.keep_approval(question)
     store.close()
 
     store = open_sqlite(path)
@@ -101,6 +118,27 @@ def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
     assert store.epoch(identity=run.identity, service=run.service) == 1
     assert store.decisions(TableId("trips")) == [decision]
     assert store.pauses() == {None: "maintenance"}
+    assert store.approvals() == [question]
+    store.close()
+
+
+def test_a_store_of_the_first_schema_is_upgraded_with_what_it_holds(tmp_path: Path) -> None:
+    """A newer Lakewarden opens it, and nothing of it is lost."""
+    path = tmp_path / "lakewarden.db"
+    config = alembic.config.Config()
+    config.set_main_option("script_location", "lakewarden.service.store:migrations")
+    config.set_main_option("path_separator", "os")
+    engine = sa.create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        alembic.command.upgrade(config, "0001")
+        connection.execute(sa.insert(schema.pauses).values(table_id="trips", reason="migration", paused_at=NOW))
+    engine.dispose()
+
+    store = open_sqlite(path)
+
+    assert store.pauses() == {TableId("trips"): "migration"}
+    assert store.approvals() == []
     store.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.store.port import DecisionRow, Run, RunState, Store, SupersededError
+from lakewarden.service.store.port import ApprovalRow, DecisionRow, Run, RunState, Store, SupersededError
 from tests.support.values import IDENTITY, NOW, a_run
 
 HOUR = timedelta(hours=1)
@@ -392,3 +393,33 @@ def test_threads_that_write_at_once_all_succeed(store: Store) -> None:
     assert troubles == []
     assert sorted(epochs) == sorted([*range(1, 13)] * 2)
     assert store.active() == []
+
+
+# -- approvals
+
+QUESTION = ApprovalRow(
+    table=TableId("trips"),
+    service=Service.CLEAN,
+    identity=str(IDENTITY),
+    instant="00000030",
+    files=24_000,
+    files_in_table=53_000,
+    partitions=0,
+    asked_at=NOW,
+)
+
+
+def test_a_question_for_approval_is_kept_until_it_is_forgotten(store: Store) -> None:
+    """One for each service of a table, each in place of the one before, with its answer."""
+    answered = replace(QUESTION, approved_by="ada", approved_at=NOW + HOUR)
+    other = replace(QUESTION, service=Service.ARCHIVE, instant=None, files_in_table=None)
+    store.keep_approval(QUESTION)
+    store.keep_approval(other)
+    assert set(store.approvals()) == {QUESTION, other}
+
+    store.keep_approval(answered)
+    assert set(store.approvals()) == {answered, other}
+
+    store.forget_approval(TableId("trips"), Service.CLEAN)
+    store.forget_approval(TableId("nowhere"), Service.CLEAN)
+    assert set(store.approvals()) == {other}

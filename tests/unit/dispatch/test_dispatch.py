@@ -32,13 +32,21 @@ def clean(name: str, table: TableId = TRIPS) -> Run:
 
 
 def started(
-    *queued: Run, running: Sequence[Run] = (), gates: Sequence[TableId] = (), slots: int = 3, free: int | None = None
+    *queued: Run,
+    running: Sequence[Run] = (),
+    gates: Sequence[TableId] = (),
+    barred: Sequence[TableId] = (),
+    alone: Sequence[tuple[TableId, Service]] = (),
+    slots: int = 3,
+    free: int | None = None,
 ) -> str | None:
     """Return the id of the run that starts next in a pool with so many slots, of which the running take one each."""
     chosen = startable(
         queued=queued,
         running=[replace(r, state=RunState.RUNNING) for r in running],
         gates=gates,
+        barred=barred,
+        alone=alone,
         pools=dict.fromkeys((TRIPS, ORDERS, STOCK), "default"),
         rooms={"default": Room(slots=slots, free=slots - len(running) if free is None else free)},
     )
@@ -84,6 +92,37 @@ def test_a_gate_holds_back_the_cleans_of_its_table_only() -> None:
     assert started(clean("k"), gates=[TRIPS]) is None
     assert started(clean("k"), clean("m", ORDERS), gates=[TRIPS]) == "m"
     assert started(run("a"), gates=[TRIPS]) == "a"
+
+
+def test_a_clean_that_was_left_half_way_passes_the_gate() -> None:
+    """The commit that closed the gate waits for it."""
+    assert started(replace(clean("k"), instant="00000030"), gates=[TRIPS]) == "k"
+
+
+def test_a_writers_barrier_holds_every_clean_of_its_table_back() -> None:
+    """Also one that has a plan to finish; other tables' cleans, and compactions, go on."""
+    assert started(clean("k"), barred=[TRIPS]) is None
+    assert started(replace(clean("k"), instant="00000030"), barred=[TRIPS]) is None
+    assert started(clean("k"), clean("m", ORDERS), run("a"), barred=[TRIPS]) == "m"
+    assert started(run("a"), barred=[TRIPS]) == "a"
+
+
+def test_a_clean_that_may_not_run_beside_starts_when_its_table_is_quiet() -> None:
+    """And nothing starts beside it; on other tables cleans run beside compactions as ever."""
+    alone = [(TRIPS, Service.CLEAN)]
+
+    assert started(clean("k"), running=[run("x")], alone=alone) is None
+    assert started(run("a"), running=[clean("k")], alone=alone) is None
+    assert started(clean("k"), running=[run("x", ORDERS)], alone=alone) == "k"
+    assert started(clean("m", ORDERS), running=[run("x", ORDERS)], alone=alone) == "m"
+
+
+def test_two_services_that_delete_never_run_on_one_table_at_once() -> None:
+    """Each has checked its plan against what the others had not deleted yet."""
+    deleting = [service for service, traits in SERVICES.items() if traits.deletes]
+
+    for queued, running in itertools.product(deleting, deleting):
+        assert started(run("a", TRIPS, queued), running=[run("x", TRIPS, running)], slots=4) is None
 
 
 @pytest.mark.parametrize(("queued", "running"), list(itertools.product(Service, Service)))

@@ -16,12 +16,11 @@ import pytest
 from fastapi import FastAPI
 
 from lakewarden.executors.contract import Permit, Step, Wait
-from lakewarden.executors.fake_pool import FakePool
 from lakewarden.planners.formats.fake import FAKE, FakeTable
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.table import Mode, Policy, Table, TableId
+from lakewarden.planners.model.table import DeletionBudget, Mode, Policy, Table, TableId
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.events import Listener, Listeners
 from lakewarden.service.http.api import build_api
@@ -31,6 +30,7 @@ from lakewarden.service.metrics import Metrics
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import Run, Store
 from lakewarden.service.wiring import compose
+from tests.support.road import HoldingPool
 
 PATIENCE = 10.0
 _NEVER = NumCommits(at_least=1000)
@@ -70,10 +70,19 @@ class Moments(Listener):
 class House:
     """The table `trips`, whose services never become due by themselves, under a daemon that may act on it."""
 
-    def __init__(self, folder: Path, *, clock: Clock | None = None, store: Store | None = None, slots: int = 2) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        clock: Clock | None = None,
+        store: Store | None = None,
+        slots: int = 2,
+        budget: DeletionBudget | None = None,
+    ) -> None:
         clock = clock or SystemClock()
         self.lake = FakeTable.create(folder / "trips")
         self.moments = Moments()
+        self.pool = HoldingPool(slots=slots)
         self.metrics = Metrics([Service.COMPACTION, Service.CLEAN])
         table = Table(
             id=TableId("trips"),
@@ -86,10 +95,11 @@ class House:
                 service: Policy(trigger=_NEVER, options=FAKE.services[service]())
                 for service in (Service.COMPACTION, Service.CLEAN)
             },
+            budget=budget or DeletionBudget(),
         )
         self.room = compose(
             tables=[table],
-            pools={"default": FakePool(slots=slots)},
+            pools={"default": self.pool},
             store=store or MemoryStore(),
             clock=clock,
             listener=Listeners([self.metrics, self.moments]),

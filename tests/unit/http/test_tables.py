@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.unit.http.conftest import House
@@ -57,6 +58,26 @@ def test_writes_in_flight_are_shown(house: House) -> None:
     house.moments.wait()
 
     assert [write["time"] for write in _table(house)["writers"]["in_flight"]] == [time]
+
+
+def test_a_writers_failure_is_shown_and_counted_against_the_run_it_was_near(house: House) -> None:
+    """Its target is zero, so that somebody looks; one far from any run of ours is counted apart."""
+    labels = {"table": "trips", "near_us": "true"}
+    assert house.metric("lakewarden_writer_failures_total", **labels) == 0
+    house.api.post("/v1/tables/trips/services/compaction/runs")
+    first = house.moments.ending().id
+    failed = house.lake.begin_write()
+    long_ago = (datetime.now(UTC) - timedelta(seconds=30)).timestamp()
+    os.utime(house.lake.folder / "heartbeats" / failed, (long_ago, long_ago))
+    house.api.post("/v1/tables/trips/services/compaction/runs")
+    runs = {first, house.moments.ending().id}
+
+    (failure,) = _table(house)["writers"]["failures"]
+
+    assert (failure["instant"], failure["reason"]) == (failed, "its heartbeat ran out")
+    assert failure["near_run"] in runs
+    assert house.metric("lakewarden_writer_failures_total", **labels) == 1
+    assert house.metric("lakewarden_writer_failures_total", table="trips", near_us="false") == 0
 
 
 def test_pending_instants_are_listed_by_service(house: House) -> None:

@@ -20,10 +20,13 @@ from tests.support.values import NOW, a_run, a_view, an_instant
 SECOND = timedelta(seconds=1)
 LIMITS = Limits()
 COMPACTING = a_run("c1", state=RunState.RUNNING, epoch=1, instant="00000020")
+CLUSTERING = a_run("g1", service=Service.CLUSTERING, state=RunState.RUNNING, epoch=1, instant="00000040")
+ARCHIVING = a_run("a1", service=Service.ARCHIVE, state=RunState.RUNNING, epoch=1)
 CLEANING = a_run("k1", service=Service.CLEAN, state=RunState.RUNNING, epoch=1, instant="00000030")
 PLANS = (
     an_instant(time="00000020", stands_for=Service.COMPACTION, state=State.INFLIGHT),
     an_instant(time="00000030", stands_for=Service.CLEAN, state=State.REQUESTED),
+    an_instant(time="00000040", stands_for=Service.CLUSTERING, state=State.REQUESTED),
 )
 VIEW = a_view(*PLANS)
 WRITE = an_instant(
@@ -196,16 +199,78 @@ def test_a_joined_deletion_waits_for_a_granted_commit_and_no_longer_than_that() 
     assert isinstance(ask(CLEANING, Step.COMMIT, neighbours=(committing,), waited=waited), Refused)
 
 
-def test_only_a_joined_deletion_has_to_end_before_its_permit_expires() -> None:
+def test_only_a_joined_step_has_to_end_before_its_permit_expires() -> None:
     """Past its expiry the worker's JVM is killed, so that no deletion is under way that we do not know of."""
     assert ask(CLEANING, Step.COMMIT) == Granted(
         reason="the instant is ours to complete, no clean is executing, no write would fail",
         expires=LIMITS.joined_step,
     )
-    for run, step in itertools.product([COMPACTING, CLEANING], Step):
+    for run, step in itertools.product([COMPACTING, CLEANING, CLUSTERING, ARCHIVING], Step):
         permit = ask(run, step)
         assert isinstance(permit, Granted)
-        assert (permit.expires is not None) is (run is CLEANING and step is Step.COMMIT)
+        assert (permit.expires is not None) is (run is not COMPACTING and step is Step.COMMIT)
+
+
+# -- a service whose pending plan makes writers fail
+
+BREAKS: dict[str, dict[str, Any]] = {
+    "metadata that cannot be read": {"view": replace(VIEW, faults=("00000015.commit is cut off",))},
+    "a write": {"endangered": (WRITE,)},
+    "a clean": {"neighbours": (replace(CLEANING, state=RunState.COMMITTING),)},
+    "a clean that was left half-way": {"unfinished": (PLANS[1],)},
+}
+
+
+@pytest.mark.parametrize("why", BREAKS)
+@pytest.mark.parametrize("step", [Step.EXECUTE, Step.COMMIT])
+def test_a_clustering_never_waits_with_its_plan(step: Step, why: str) -> None:
+    """Where a compaction would wait it is refused, and its program withdraws the plan."""
+    assert not isinstance(ask(CLUSTERING, step, **BREAKS[why]), Wait)
+    assert isinstance(ask(CLUSTERING, Step.COMMIT, **BREAKS[why]), Refused)
+    assert isinstance(ask(COMPACTING, Step.COMMIT, **BREAKS[why]), Wait)
+
+
+def test_a_clustering_waits_before_it_has_planned_and_then_gives_up() -> None:
+    """As long as there is no plan nobody is hurt; beside a writer it is never planned."""
+    run = unplanned(CLUSTERING)
+
+    assert isinstance(ask(run, Step.PLAN, endangered=(WRITE,)), Wait)
+    assert ask(run, Step.PLAN, endangered=(WRITE,), waited=LIMITS.writer_patience) == Refused(
+        reason="no moment without a write in flight within 5m"
+    )
+
+
+# -- cleans that were left half-way, deletions beyond the budget, writers' barriers
+
+
+def test_nothing_is_planned_or_committed_before_a_clean_that_was_left_half_way_is_finished() -> None:
+    """Else a commit would overtake the clean that it should have waited for."""
+    unfinished: dict[str, Any] = {"unfinished": (PLANS[1],)}
+    reason = "clean 00000030 was left half-way and is finished first"
+
+    assert ask(unplanned(COMPACTING), Step.PLAN, **unfinished) == Refused(reason=reason)
+    assert ask(COMPACTING, Step.PLAN, **unfinished) == Refused(reason=reason)
+    assert ask(COMPACTING, Step.COMMIT, **unfinished) == Wait(reason=reason)
+    assert isinstance(ask(COMPACTING, Step.COMMIT, waited=LIMITS.commit_patience, **unfinished), Refused)
+    for step in Step:
+        assert isinstance(ask(CLEANING, step, **unfinished), Granted)
+
+
+@pytest.mark.parametrize("waited", [timedelta(0), LIMITS.commit_patience])
+def test_a_deletion_that_nobody_has_approved_steps_back_at_once(waited: timedelta) -> None:
+    """A person may take days: no question is held open for that, and no slot."""
+    too_much = "would delete 24,000 files, more than the budget of 20,000"
+
+    assert ask(CLEANING, Step.COMMIT, unapproved=too_much, waited=waited) == Refused(reason=too_much)
+
+
+def test_a_writers_barrier_holds_cleans_back_at_their_commit_and_nobody_else() -> None:
+    """Planning deletes nothing, and other services have a barrier of their own: the table's lock."""
+    assert ask(CLEANING, Step.COMMIT, barred=True) == Wait(reason="a writer's barrier holds cleans back")
+    assert isinstance(ask(CLEANING, Step.COMMIT, barred=True, waited=LIMITS.commit_patience), Refused)
+    for run, step in itertools.product([COMPACTING, CLUSTERING, CLEANING], [Step.PLAN, Step.EXECUTE]):
+        assert isinstance(ask(run, step, barred=True), Granted)
+    assert isinstance(ask(COMPACTING, Step.COMMIT, barred=True), Granted)
 
 
 # -- a clean and a compaction beside each other
@@ -304,7 +369,9 @@ def test_no_question_is_left_open_for_ever() -> None:
         for state in (RunState.RUNNING, RunState.COMMITTING)
     ]
     for run, step, view, endangered, neighbours in itertools.product(
-        [COMPACTING, CLEANING, unplanned(COMPACTING)], Step, views, writes, others
+        [COMPACTING, CLEANING, CLUSTERING, ARCHIVING, unplanned(COMPACTING)], Step, views, writes, others
     ):
-        permit = ask(run, step, waited=LIMITS.commit_patience, view=view, endangered=endangered, neighbours=neighbours)
-        assert not isinstance(permit, Wait)
+        around: dict[str, Any] = {"view": view, "endangered": endangered, "neighbours": neighbours}
+        for barred, unfinished in itertools.product([False, True], [(), (PLANS[1],)]):
+            permit = ask(run, step, waited=LIMITS.commit_patience, barred=barred, unfinished=unfinished, **around)
+            assert not isinstance(permit, Wait)

@@ -1,0 +1,179 @@
+"""How triggers, windows, budgets and cleans that follow compactions are written, and what they become."""
+
+from __future__ import annotations
+
+from datetime import time, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import DeletionBudget, Policy, Table
+from lakewarden.planners.model.window import Weekday, Window
+from lakewarden.planners.triggers import (
+    AllOf,
+    AnyOf,
+    LogBytes,
+    LogFiles,
+    NumCommits,
+    NumCommitsAfterLastRequest,
+    NumRewrites,
+    SmallFiles,
+    TimeElapsed,
+    Trigger,
+)
+from lakewarden.service.config.loading import load
+
+HOUR = timedelta(hours=1)
+
+
+def a_table(folder: Path, services: str, *, more: str = "", defaults: str = "{}") -> Table:
+    """Load a file with one fake table."""
+    file = folder / "lakewarden.yaml"
+    file.write_text(
+        f"defaults: {defaults}\ntables: [{{id: a, format: fake, path: /x, services: {{{services}}}{more}}}]"
+    )
+    (table,) = load(file).tables
+    return table
+
+
+def compaction(folder: Path, written: str) -> Policy:
+    """Return what is written down of a compaction policy."""
+    return a_table(folder, f"compaction: {{{written}}}").policies[Service.COMPACTION]
+
+
+@pytest.mark.parametrize(
+    ("written", "trigger"),
+    [
+        ("NUM_COMMITS", NumCommits(at_least=5)),
+        ("{NUM_COMMITS: 7}", NumCommits(at_least=7)),
+        ("NUM_COMMITS_AFTER_LAST_REQUEST", NumCommitsAfterLastRequest(at_least=5)),
+        ("TIME_ELAPSED", TimeElapsed(at_least=HOUR)),
+        ("{TIME_ELAPSED: 2h}", TimeElapsed(at_least=2 * HOUR)),
+        ("NUM_AND_TIME", AllOf(triggers=(NumCommits(at_least=5), TimeElapsed(at_least=HOUR)))),
+        (
+            "{NUM_OR_TIME: {num_commits: 7, time_elapsed: 2h}}",
+            AnyOf(triggers=(NumCommits(at_least=7), TimeElapsed(at_least=2 * HOUR))),
+        ),
+        ("{NUM_OR_TIME: {num_commits: 7}}", AnyOf(triggers=(NumCommits(at_least=7), TimeElapsed(at_least=HOUR)))),
+        (
+            "{any_of: [NUM_COMMITS, {log_files: 9}]}",
+            AnyOf(triggers=(NumCommits(at_least=5), LogFiles(at_least=9))),
+        ),
+        ("{log_bytes: 64MiB}", LogBytes(at_least=64 * 2**20)),
+        ("{small_files: 12}", SmallFiles(at_least=12)),
+    ],
+)
+def test_hudis_names_of_strategies_stand_for_what_they_compose(tmp_path: Path, written: str, trigger: Trigger) -> None:
+    """Alone with Hudi's numbers (5 commits, an hour), with numbers of one's own, and as parts of others."""
+    assert compaction(tmp_path, f"trigger: {written}").trigger == trigger
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("NUM_COMMIT", "a trigger is one of num_commits, "),
+        ("{NUM_COMMITS: many}", "NUM_COMMITS: 'many' is no number"),
+        ("{NUM_AND_TIME: 5}", "NUM_AND_TIME: needs num_commits and time_elapsed, as in {num_commits: 5"),
+        ("{NUM_OR_TIME: {commits: 5}}", "NUM_OR_TIME: needs num_commits and time_elapsed"),
+        ("{log_bytes: 0B}", "log_bytes: '0B' is no size: it is 1B or more"),
+    ],
+)
+def test_a_wrong_trigger_is_named_with_what_may_stand_there(tmp_path: Path, written: str, problem: str) -> None:
+    """Under the path of its key."""
+    with pytest.raises(PermanentError) as refused:
+        compaction(tmp_path, f"trigger: {written}")
+
+    assert f"tables[0].services.compaction.trigger: {problem}" in str(refused.value)
+
+
+@pytest.mark.parametrize("start", ['"22:30"', "22:30"])
+def test_a_window_is_read_with_quotes_and_without(tmp_path: Path, start: str) -> None:
+    """YAML takes 22:30 for a number of base sixty; its days and zone have defaults."""
+    assert compaction(tmp_path, f'window: {{start: {start}, end: "06:00"}}').window == Window(
+        start=time(22, 30), end=time(6)
+    )
+
+
+def test_a_window_has_days_and_a_zone(tmp_path: Path) -> None:
+    """In the words of the calendar."""
+    written = 'window: {start: "09:00", end: "17:00", days: [sat, sun], timezone: Europe/Berlin}'
+
+    assert compaction(tmp_path, written).window == Window(
+        start=time(9), end=time(17), days=frozenset({Weekday.SAT, Weekday.SUN}), zone=ZoneInfo("Europe/Berlin")
+    )
+    assert compaction(tmp_path, "").window is None
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ('start: "25:00", end: "06:00"', "window.start: '25:00' is no time of day, as '22:00' is"),
+        ('start: "06:00", end: "06:00"', "start: and end: are both 06:00"),
+        ('start: "05:00", end: "06:00", days: [someday]', "'someday' is no day: it is one of mon, tue"),
+        ('start: "05:00", end: "06:00", days: []', "window.days: "),
+        ('start: "05:00", end: "06:00", timezone: Mars', "window.timezone: 'Mars' is not a time zone"),
+        ('start: "05:00"', "window.end: is missing"),
+    ],
+)
+def test_a_wrong_window_is_refused(tmp_path: Path, written: str, problem: str) -> None:
+    """With the path of its key and what is wrong there."""
+    with pytest.raises(PermanentError) as refused:
+        compaction(tmp_path, f"window: {{{written}}}")
+
+    assert problem in str(refused.value)
+
+
+# -- cleans that follow compactions
+
+
+def test_a_clean_that_is_not_asynchronous_follows_each_compaction(tmp_path: Path) -> None:
+    """It runs beside nothing, and needs no trigger."""
+    policies = a_table(tmp_path, "compaction: {}, clean: {async: false}").policies
+
+    assert policies[Service.CLEAN].trigger == NumRewrites(at_least=1)
+    assert not policies[Service.CLEAN].beside
+    assert policies[Service.COMPACTION].beside
+
+
+@pytest.mark.parametrize(
+    ("services", "problem"),
+    [
+        ("compaction: {async: false}", "compaction.async: only a clean can be told to run after each compaction"),
+        (
+            "compaction: {}, clean: {async: false, trigger: {num_commits: 1}}",
+            "clean.async: false lets it run after each compaction, so it has no trigger of its own",
+        ),
+        ("clean: {async: false}", "clean.async: false lets it run after each compaction, but the table has no compac"),
+    ],
+)
+def test_following_compactions_is_refused_where_it_says_nothing(tmp_path: Path, services: str, problem: str) -> None:
+    """Each with the path of its key, and which of two contradicting keys is too much."""
+    with pytest.raises(PermanentError) as refused:
+        a_table(tmp_path, services)
+
+    assert f"tables[0].services.{problem}" in str(refused.value)
+
+
+# -- deletion budgets
+
+
+def test_a_budget_is_the_tables_own_or_the_defaults(tmp_path: Path) -> None:
+    """As a whole: a table that has one has nothing of the defaults' one."""
+    defaults = "{budget: {files: 7, partitions: 3}}"
+
+    assert a_table(tmp_path, "").budget == DeletionBudget(partitions=100)
+    assert a_table(tmp_path, "", defaults=defaults).budget == DeletionBudget(files=7, partitions=3)
+    own = ", budget: {percent: 80, partitions: null}"
+    assert a_table(tmp_path, "", defaults=defaults, more=own).budget == DeletionBudget(percent=80)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("files", "-1"), ("percent", "101"), ("partitions", "many"), ("bytes", "3")]
+)
+def test_a_wrong_budget_is_refused(tmp_path: Path, key: str, value: str) -> None:
+    """Under the path of its key."""
+    with pytest.raises(PermanentError, match=rf"tables\[0\].budget.{key}: "):
+        a_table(tmp_path, "", more=f", budget: {{{key}: {value}}}")
