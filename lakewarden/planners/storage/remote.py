@@ -95,13 +95,17 @@ class FsspecStorage:
             version=str(next((one[key] for key in _VERSION_KEYS if one.get(key)), "")),
         )
 
-    @staticmethod
-    def _asked(location: str, ask: Callable[[], Any]) -> Any:
-        """Ask the driver, with its many kinds of errors in our own words."""
+    def _asked(self, location: str, ask: Callable[[], Any]) -> Any:
+        """Ask the driver, with its many kinds of errors in our own words. One that was turned away is opened anew
+        the next time: its secret may have been replaced.
+        """
         try:
             return ask()
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileNotFoundError(location) from error
+        except PermissionError as error:
+            self._opened = None
+            raise TemporaryError(f"{location} cannot be read: its store refuses us: {error}") from error
         except TimeoutError as error:
             raise TemporaryError(f"{location} cannot be read: its store has not answered in time") from error
         except Exception as error:

@@ -15,7 +15,8 @@ import pytest
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage import FsspecStorage, LocalStorage, Storages, storage_for
-from tests.support.s3_server import BUCKET, S3Server
+from lakewarden.planners.storage.settings import Secret
+from tests.support.s3_server import BUCKET, SECRET_KEY, S3Server
 
 Put = Callable[[str, bytes], None]
 
@@ -149,6 +150,21 @@ def test_a_listing_that_breaks_off_is_an_error_and_no_shorter_listing(s3_server:
     storage = _paged(s3_server, folder, page=3, fails_at=3)
     with pytest.raises(TemporaryError, match="went away"):
         storage.listing(folder)
+
+
+def test_a_secret_that_was_replaced_is_used_without_a_restart(s3_server: S3Server, tmp_path: Path) -> None:
+    """A store that turns us away is asked again with the secret that there is then."""
+    s3_server.start()
+    folder, secret = f"s3://{BUCKET}/{uuid4().hex}", tmp_path / "secret"
+    s3_server.files().pipe_file(f"{folder}/a", b"1")
+    secret.write_text("outdated")
+    storage = Storages([s3_server.store(secret_key=Secret(file=secret))]).of(folder)
+    with pytest.raises(TemporaryError, match="refuses us") as refused:
+        storage.listing(folder)
+    assert "outdated" not in str(refused.value)
+
+    secret.write_text(SECRET_KEY)
+    assert [entry.name for entry in storage.listing(folder)] == ["a"]
 
 
 def _paged(server: S3Server, folder: str, *, page: int, fails_at: int = 0) -> Storage:
