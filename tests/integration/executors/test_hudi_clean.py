@@ -125,7 +125,7 @@ def test_a_clean_rolls_back_dead_writes_and_no_others(driver: Driver, orders: Or
 
 def test_a_clean_goes_on_by_as_many_commits_as_it_may(driver: Driver, orders: Orders, tmp_path: Path) -> None:
     """A copy-on-write table without a metadata table: the first clean takes all that its policy leaves, the next one
-    no more than its bound, and what it left over is the one's after. The table's files are counted where asked.
+    no more than its bound, and what it left over waits for the one after the next commit. The table's files are counted where asked.
     """
     conf = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE", "hoodie.metadata.enable": "false"}
     cow = dataclasses.replace(orders, path=tmp_path / "cow", expected={}, conf=conf)
@@ -149,6 +149,7 @@ def test_a_clean_goes_on_by_as_many_commits_as_it_may(driver: Driver, orders: Or
     for _ in range(3):
         cow.write(keys=3)
     assert clean(max_commits_to_clean=1) == (3, 0)
+    cow.write(keys=3)
     assert clean(max_commits_to_clean=1) == (3, 0)
     assert cow.found() == cow.expected
     assert (properties.read_bytes(), properties.stat().st_mtime_ns) == before
