@@ -100,6 +100,15 @@ def test_a_write_that_begins_is_seen_by_the_next_look(uploaded: Callable[[str], 
     assert [i.time for i in table.observed(first).view.writers.in_flight][-1:] == [write]
 
 
+def test_folders_without_times_are_no_identity(uploaded: Callable[[str], Uploaded]) -> None:
+    """Hadoop marks empty folders by empty objects, which come and go: the table stays the one it was."""
+    table = uploaded("cow_v9")
+    before = table.observed().view.identity
+    table.files.pipe_file(f"{table.location}/.hoodie/.aux/.bootstrap/.fileids/", b"")
+
+    assert table.observed().view.identity == before
+
+
 def test_a_place_in_a_store_without_a_table_is_a_permanent_error(s3_server: S3Server) -> None:
     """Neither an empty place nor a bucket that does not exist is taken for a table."""
     s3_server.start()

@@ -19,12 +19,13 @@ def table_identity(location: str, storage: Storage) -> TableIdentity:
     is the table's moment of creation.
 
     Its limits: a copy or restore that does not keep folder times makes it another table, whose leases and pauses
-    start afresh; where the folders are missing (stores that know no empty folders, tables of other makers), all
-    tables that ever were at the location count as one.
+    start afresh; where the folders are missing or have no times (object stores, tables of other makers), all tables
+    that ever were at the location count as one.
     """
     try:
         folders = storage.listing(f"{location}/{_MADE_ONCE}")
     except FileNotFoundError:
         folders = ()
-    made = min((folder.modified for folder in folders if folder.is_folder), default=None)
+    times = [folder.modified for folder in folders if folder.is_folder and folder.modified.timestamp() > 0]
+    made = min(times, default=None)
     return TableIdentity(location=location, created=UNKNOWN if made is None else f"{made:%Y%m%dT%H%M%S.%f}")
