@@ -125,7 +125,8 @@ def test_a_clean_rolls_back_dead_writes_and_no_others(driver: Driver, orders: Or
 
 def test_a_clean_goes_on_by_as_many_commits_as_it_may(driver: Driver, orders: Orders, tmp_path: Path) -> None:
     """A copy-on-write table without a metadata table: the first clean takes all that its policy leaves, the next one
-    no more than its bound, and what it left over waits for the one after the next commit. The table's files are counted where asked.
+    no more than its bound, and what it left over waits for the one after the next commit. The table's files are
+    counted where asked.
     """
     conf = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE", "hoodie.metadata.enable": "false"}
     cow = dataclasses.replace(orders, path=tmp_path / "cow", expected={}, conf=conf)
