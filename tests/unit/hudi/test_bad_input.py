@@ -190,3 +190,4 @@ def test_what_left_the_timeline_is_past_and_what_is_to_come_is_not(tmp_path: Pat
     rest = seen(table).timeline
     assert [timeline.is_past(first) for timeline in (empty, whole, rest)] == [False, False, True]
     assert not rest.is_past(second)
+    assert not rest.is_past(table.next_time())

@@ -123,6 +123,18 @@ def test_a_commit_too_large_to_be_read_leaves_unknown_what_was_touched_and_holds
     assert "larger than 8MiB" in view.warnings[0]
 
 
+def test_a_commit_that_was_half_written_counts_once_it_is_whole(tmp_path: Path) -> None:
+    """What was derived without it is not remembered for the same names."""
+    table = made(tmp_path)
+    table.commit_write(table.begin_write(), content=b'{"partition')
+    half = look(table)
+    assert (half.view.writers.touches, len(half.view.faults)) == (None, 1)
+    (file,) = table.timeline.glob("*_*.deltacommit")
+    table.put(file.name, commit_content({"p0": [log_file("a", "1")]}))
+    whole = look(table, previous=half).view
+    assert (whole.backlogs[Service.COMPACTION].log_files, whole.faults) == (1, ())
+
+
 def test_a_ttl_of_ours_is_told_from_a_writers_deletion_by_its_signature(tmp_path: Path) -> None:
     """To the timeline both are replacecommits that delete partitions."""
     table = made(tmp_path)
