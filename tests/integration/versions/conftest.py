@@ -1,0 +1,89 @@
+"""Orders that are written and read by another Hudi release, in its own process, and served by ours."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.storage import storage_for
+from lakewarden.service.demo.zookeeper import ZooKeeper
+from tests.integration.conftest import Orders
+from tests.support.hudi_release import HudiRelease
+
+MERGE_ON_READ, COPY_ON_WRITE = "MERGE_ON_READ", "COPY_ON_WRITE"
+
+
+@dataclasses.dataclass
+class ReleaseOrders(Orders):
+    """The orders of one release, on a table of the type `kind`."""
+
+    release: HudiRelease = dataclasses.field(kw_only=True)
+    kind: str = dataclasses.field(kw_only=True)
+
+    def writing(self, **conf: str) -> ReleaseOrders:
+        """Return the same orders, written with further options. Both keep one record of what was written."""
+        return dataclasses.replace(self, conf={**self.conf, **conf})
+
+    def read_by_their_release(self) -> dict[str, str]:
+        """Return what the table's own release finds in it."""
+        return self.release.rows(self.path)
+
+    def says(self) -> Any:
+        """Return what the table's own release says of it."""
+        return self.release.says(self.path, self.kind)
+
+    def view(self) -> TableView:
+        """Return what we see in it."""
+        options = HudiTableOptions.model_validate({"lock": dict(self.lock)})
+        table = Table(id=TableId("orders"), format="hudi", location=str(self.path), options=options)
+        return HUDI.observe(table, storage_for(table.location), None, now=datetime.now(UTC)).view
+
+    def properties(self) -> list[str]:
+        """Return the table's properties, without the comments that say when they were written."""
+        text = (self.path / ".hoodie" / "hoodie.properties").read_text()
+        return sorted(line for line in text.splitlines() if not line.startswith("#"))
+
+    def _save(self, rows: Sequence[tuple[str, str, int, str]]) -> None:
+        self.release.write(self.path, rows, self._options())
+
+
+@pytest.fixture(scope="session")
+def release_of() -> Iterator[Callable[[str], HudiRelease]]:
+    """Start each release that is asked for once."""
+    started: dict[str, HudiRelease] = {}
+    with ExitStack() as life:
+
+        def start(version: str) -> HudiRelease:
+            if version not in started:
+                started[version] = HudiRelease(version)
+                life.callback(started[version].close)
+            return started[version]
+
+        yield start
+
+
+@pytest.fixture
+def orders_of(
+    release_of: Callable[[str], HudiRelease], zookeeper: ZooKeeper, tmp_path: Path
+) -> Callable[[str, str], ReleaseOrders]:
+    """Return what makes the empty orders of a release, with a table type."""
+
+    def make(version: str, kind: str) -> ReleaseOrders:
+        key = str(tmp_path).strip("/").replace("/", ".")
+        lock = {"provider": "zookeeper", "url": zookeeper.address, "base_path": "/hudi", "lock_key": key}
+        conf = {"hoodie.datasource.write.table.type": kind}
+        return ReleaseOrders(
+            path=tmp_path / "orders", lock=lock, spark=None, conf=conf, release=release_of(version), kind=kind
+        )
+
+    return make
