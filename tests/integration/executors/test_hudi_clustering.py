@@ -1,0 +1,340 @@
+"""Hudi's clustering on real Spark: what it rewrites, and how it makes way for writers."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import psutil
+import pyarrow.parquet
+import pytest
+
+from lakewarden.executors.contract import (
+    Ended,
+    Failed,
+    FailureKind,
+    Granted,
+    Lost,
+    NothingToDo,
+    Refused,
+    Step,
+    Succeeded,
+    Yielded,
+)
+from lakewarden.executors.programs.hudi.client import HudiClient
+from lakewarden.executors.programs.hudi.clustering import settings
+from lakewarden.executors.programs.hudi.errors import translated
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.service_options import ClusteringOptions
+from lakewarden.planners.model.errors import YieldError
+from lakewarden.planners.model.instant import Service
+from tests.integration.conftest import Driver, Orders
+
+pytestmark = pytest.mark.spark
+
+AT_ONCE: dict[str, Any] = {"untouched_for": "0s"}
+ONE_FILE_FOR_EACH_BATCH = {"hoodie.parquet.small.file.limit": "0"}
+COPY_ON_WRITE = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE", "hoodie.metadata.enable": "false"}
+THE_WRITER_GIVES_WAY = {
+    "hoodie.write.lock.conflict.resolution.strategy": (
+        "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
+    )
+}
+
+
+class Scattered(Orders):
+    """A table with a small file in each partition for every batch of new orders."""
+
+    def put(self, regions: Mapping[str, str]) -> None:
+        """Upsert these orders, each into its region, with notes that fall while the orders' numbers rise."""
+        self.versions += 1
+        rows = [(key, f"{99 - int(key[1:])}-v{self.versions}", self.versions, at) for key, at in regions.items()]
+        self._save(rows)
+        self.expected.update({key: note for key, note, _, _ in rows})
+
+    def add_batches(self, *partitions: str, batches: int = 3) -> None:
+        """Insert batches of two new orders in each of these partitions."""
+        size = 2 * len(partitions)
+        for first in range(0, batches * size, size):
+            self.put({f"o{n}": partitions[n % len(partitions)] for n in range(first, first + size)})
+
+    def base_files(self, partition: str) -> dict[str, Path]:
+        """Return the base files in a partition's folder, by name."""
+        return {file.name: file for file in (self.path / partition).glob("*.parquet")}
+
+    def properties(self) -> tuple[bytes, int]:
+        """Return what `hoodie.properties` holds, and when it was written."""
+        file = self.path / ".hoodie" / "hoodie.properties"
+        return file.read_bytes(), file.stat().st_mtime_ns
+
+    def client(self) -> HudiClient:
+        """Return a clustering client of somebody else's, in the writer's own JVM."""
+        options = HudiTableOptions.model_validate({"lock": dict(self.lock)})
+        return HudiClient(self.spark, str(self.path), options, settings(ClusteringOptions()))
+
+    def writing_with(self, conf: Mapping[str, str]) -> Scattered:
+        """Return the same table with other options of its writer."""
+        return dataclasses.replace(self, conf={**self.conf, **conf})
+
+
+@pytest.fixture(scope="session")
+def written(written_orders: Orders, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Scattered]:
+    """Write a table of each type, one without metadata table, with three small files in each of three partitions."""
+    tables = {}
+    for kind, conf in {"COPY_ON_WRITE": COPY_ON_WRITE, "MERGE_ON_READ": {}}.items():
+        path = tmp_path_factory.mktemp("scattered") / "orders"
+        lock = {**written_orders.lock, "lock_key": f"scattered-{kind}"}
+        table = Scattered(path=path, lock=lock, spark=written_orders.spark, conf={**ONE_FILE_FOR_EACH_BATCH, **conf})
+        table.add_batches("p0", "p1", "p2")
+        table.put({"o0": "p0", "o1": "p1"})
+        tables[kind] = table
+    return tables
+
+
+@pytest.fixture
+def table_of(written: Mapping[str, Scattered], tmp_path: Path) -> Callable[[str], Scattered]:
+    """Return a maker of copies."""
+
+    def copy(kind: str) -> Scattered:
+        path = tmp_path / "orders"
+        shutil.copytree(written[kind].path, path)
+        lock = {**written[kind].lock, "lock_key": str(tmp_path).strip("/").replace("/", ".")}
+        return dataclasses.replace(written[kind], path=path, lock=lock, expected=dict(written[kind].expected))
+
+    return copy
+
+
+@pytest.fixture
+def table(table_of: Callable[[str], Scattered]) -> Scattered:
+    """Copy the merge-on-read one."""
+    return table_of("MERGE_ON_READ")
+
+
+@contextlib.contextmanager
+def stopped_in_flight(table: Scattered, write: Callable[[], None]) -> Iterator[None]:
+    """Hold a writer still once its write says which partitions it touches, and let it end after the bracket: well."""
+    raised: list[Exception] = []
+
+    def attempt() -> None:
+        try:
+            write()
+        except Exception as error:  # noqa: BLE001 - told in the main thread
+            raised.append(error)
+
+    jvm = psutil.Process(int(table.spark._jvm.java.lang.ProcessHandle.current().pid()))
+    before = table.timeline("*.deltacommit.inflight")
+    writer = threading.Thread(target=attempt)
+    writer.start()
+    while table.timeline("*.deltacommit.inflight") == before:
+        assert writer.is_alive()
+        time.sleep(0.001)
+    jvm.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        jvm.send_signal(signal.SIGCONT)
+        writer.join()
+    assert raised == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "layout"), [("COPY_ON_WRITE", "linear"), ("MERGE_ON_READ", "z-order"), ("COPY_ON_WRITE", "hilbert")]
+)
+def test_small_files_become_one_in_the_order_asked_for(
+    driver: Driver, table_of: Callable[[str], Scattered], kind: str, layout: str
+) -> None:
+    """The partitions that match are rewritten, signed and ordered, once; nothing else of the table changes."""
+    table = table_of(kind)
+    properties, others = table.properties(), table.base_files("p2")
+    options = {"sort_columns": ["note", "order_id"], "layout": layout, "partition_regex": "p[01]", **AT_ONCE}
+    run = driver.submit(table, Service.CLUSTERING, **options)
+    plan = driver.climb(run, to=Step.COMMIT)
+    assert plan is not None
+    assert plan.file_groups == 6
+    [requested] = (table.path / ".hoodie" / "timeline").glob(f"{plan.instant}.clustering.requested")
+    assert _record(requested)["extraMetadata"]["lakewarden.run"] == run
+    driver.pool.answer(run, Step.COMMIT, Granted())
+
+    assert isinstance(driver.next(run, Ended).outcome, Succeeded)
+    for partition in ("p0", "p1"):
+        [clustered] = (file for name, file in table.base_files(partition).items() if f"_{plan.instant}." in name)
+        notes = pyarrow.parquet.read_table(clustered, columns=["note"]).column("note").to_pylist()
+        assert len(notes) == 6
+        assert layout != "linear" or notes == sorted(notes)
+    assert table.base_files("p2") == others
+    assert table.found() == table.expected
+    assert table.properties() == properties
+    assert isinstance(driver.carry_out(table, Service.CLUSTERING, **options), NothingToDo)
+
+
+def test_what_was_just_written_is_left_alone(driver: Driver, table: Scattered) -> None:
+    """Nothing is planned, and the run says when the first partition will have been left alone for long enough."""
+    outcome = driver.carry_out(table, Service.CLUSTERING, untouched_for="1h")
+
+    assert isinstance(outcome, Yielded)
+    assert timedelta(minutes=30) < outcome.delay < timedelta(hours=1)
+    assert table.timeline("*.clustering.*") == []
+
+
+def test_a_partition_that_is_being_written_to_is_not_taken(driver: Driver, table: Scattered) -> None:
+    """Beside a write in flight the other partitions are clustered, and both commit."""
+    with stopped_in_flight(table, lambda: table.put({"o0": "p0"})):
+        outcome = driver.carry_out(table, Service.CLUSTERING, **AT_ONCE)
+
+    assert isinstance(outcome, Succeeded)
+    assert outcome.figures["file_groups"] == 6  # of nine
+    assert table.found() == table.expected
+
+
+def test_a_write_that_came_after_the_plan_makes_it_step_back(driver: Driver, table: Scattered) -> None:
+    """Seen before anything is rewritten: the plan is gone at once, and the writer commits."""
+    table = table.writing_with(THE_WRITER_GIVES_WAY)  # any other is rejected while the plan is pending
+    run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
+    driver.climb(run, to=Step.COMMIT)
+    with stopped_in_flight(table, lambda: table.put({"o0": "p0"})):
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        outcome = driver.next(run, Ended).outcome
+        assert table.timeline("*.clustering.*") == []
+
+    assert isinstance(outcome, Yielded)
+    assert "partition p0" in outcome.reason
+    assert table.found() == table.expected
+
+
+def test_of_a_clustering_and_a_write_that_overlap_the_clustering_loses(table: Scattered) -> None:
+    """A write that nobody saw in time is not lost: Hudi refuses our commit, and what we wrote is rolled back."""
+    client = table.client()
+    client.choose_partitions(["p0"])
+    instant = client.schedule("CLUSTER", extra_metadata={})
+    assert instant is not None
+    table.writing_with(THE_WRITER_GIVES_WAY).put({"o0": "p0"})
+    table.expected["o0"] = f"99-v{table.versions + 1}"
+
+    with pytest.raises(YieldError), translated(Step.COMMIT):
+        client.java.cluster(instant, True)
+    client.take_back_clustering(instant)
+    client.close()
+
+    assert table.timeline("*.clustering.*") == []
+    assert not any(f"_{instant}." in name for name in table.base_files("p0"))
+    assert table.found() == table.expected
+
+
+def test_a_plan_that_may_not_be_executed_hinders_no_writer(driver: Driver, table: Scattered) -> None:
+    """While the plan is pending an update of its files fails; refused, it is gone, and the same update succeeds."""
+    run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
+    driver.climb(run, to=Step.COMMIT)
+    with pytest.raises(Exception, match="HoodieClusteringUpdateException"):
+        table.put({"o0": "p0"})
+    table.versions -= 1
+
+    driver.pool.answer(run, Step.COMMIT, Refused(reason="a writer is busy"))
+
+    assert driver.next(run, Ended).outcome == Yielded(reason="a writer is busy")
+    assert table.timeline("*.clustering.*") == []
+    table.put({"o0": "p0"})
+    assert table.found() == table.expected
+
+
+def test_a_plan_of_somebody_else_is_executed_only_if_nobody_has_begun_it(driver: Driver, table: Scattered) -> None:
+    """Two executors of one clustering destroy rows, and no heartbeat tells whether there is one."""
+    client = table.client()
+    instant = client.schedule("CLUSTER", extra_metadata={})
+    client.close()
+    inflight = table.path / ".hoodie" / "timeline" / f"{instant}.clustering.inflight"
+    inflight.touch()
+
+    outcome = driver.carry_out(table, Service.CLUSTERING, instant=instant, **AT_ONCE)
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.PERMANENT
+    assert inflight.exists()
+    assert table.found() == table.expected
+
+    inflight.unlink()
+    assert isinstance(driver.carry_out(table, Service.CLUSTERING, instant=instant, **AT_ONCE), Succeeded)
+    assert table.found() == table.expected
+
+
+def test_a_clustering_whose_jvm_was_killed_is_finished_by_another_run(driver: Driver, table: Scattered) -> None:
+    """Kill -9 in the joined step: the run is lost, the next one rolls back and rewrites, and every row is right."""
+    run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
+    plan = driver.climb(run, to=Step.COMMIT)
+    assert plan is not None
+    worker = psutil.Process(driver.pool._owner[run].process.pid)
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    while not table.timeline(f"{plan.instant}.clustering.inflight"):
+        time.sleep(0.001)
+    for jvm in worker.children():
+        jvm.send_signal(signal.SIGKILL)
+    driver.next(run, Lost)
+    assert table.timeline(f"{plan.instant}_*.replacecommit") == []
+    assert table.found() == table.expected
+    driver.until_ready()
+
+    assert isinstance(driver.carry_out(table, Service.CLUSTERING, instant=plan.instant, **AT_ONCE), Succeeded)
+    assert len(table.timeline(f"{plan.instant}_*.replacecommit")) == 1
+    assert table.found() == table.expected
+
+
+def test_the_files_of_a_bucket_index_are_not_clustered(driver: Driver, table: Scattered, tmp_path: Path) -> None:
+    """Their writer finds its rows by the names of its files."""
+    index = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
+    buckets = dataclasses.replace(table, path=tmp_path / "buckets", conf=index, expected={})
+    buckets.add_batches("p0", batches=2)
+
+    outcome = driver.carry_out(buckets, Service.CLUSTERING, **AT_ONCE)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.PERMANENT
+    assert "bucket index" in outcome.reason
+    assert buckets.timeline("*.clustering.*") == []
+
+
+def test_partitions_with_odd_names_are_taken_and_those_that_cannot_be_named_are_not(
+    driver: Driver, table: Scattered, tmp_path: Path
+) -> None:
+    """Names are handed to Hudi in a list with commas between them."""
+    odd = dataclasses.replace(table, path=tmp_path / "odd", expected={})
+    odd.add_batches("a b=ü", "c,d", batches=2)
+
+    outcome = driver.carry_out(odd, Service.CLUSTERING, **AT_ONCE)
+
+    assert isinstance(outcome, Succeeded)
+    assert outcome.figures["file_groups"] == 2
+    assert len(odd.base_files("a b=ü")) == 3
+    assert len(odd.base_files("c,d")) == 2
+    assert odd.found() == odd.expected
+
+
+def test_a_table_without_partitions_is_clustered_whole(driver: Driver, table: Scattered, tmp_path: Path) -> None:
+    """Its one partition has no name that Hudi could be told."""
+    conf = {
+        **ONE_FILE_FOR_EACH_BATCH,
+        "hoodie.datasource.write.partitionpath.field": "",
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+    }
+    whole = dataclasses.replace(table, path=tmp_path / "whole", conf=conf, expected={})
+    whole.add_batches("nowhere", batches=2)
+
+    outcome = driver.carry_out(whole, Service.CLUSTERING, **AT_ONCE)
+
+    assert isinstance(outcome, Succeeded)
+    assert outcome.figures == {**outcome.figures, "file_groups": 2, "files_written": 1}
+    assert whole.found() == whole.expected
+
+
+def _record(file: Path) -> dict[str, Any]:
+    """Return the one record of an Avro file."""
+    with file.open("rb") as content:
+        reader: Any = fastavro.reader(content)
+        [record] = reader
+        return dict(record)
