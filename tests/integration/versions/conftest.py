@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -33,6 +35,17 @@ class ReleaseOrders(Orders):
     def writing(self, **conf: str) -> ReleaseOrders:
         """Return the same orders, written with further options. Both keep one record of what was written."""
         return dataclasses.replace(self, conf={**self.conf, **conf})
+
+    def found(self) -> dict[str, str]:
+        """Return what hudi-rs finds, in a copy without the metadata table: it reads no metadata table whose files are
+        of two releases, as those of 1.0.2 and ours are.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "orders"
+            shutil.copytree(self.path, copy, ignore=shutil.ignore_patterns("metadata"))
+            properties = [line for line in self.properties() if "hoodie.table.metadata.partitions" not in line]
+            (copy / ".hoodie" / "hoodie.properties").write_text("\n".join(properties))
+            return Orders.found(dataclasses.replace(self, path=copy))
 
     def read_by_their_release(self) -> dict[str, str]:
         """Return what the table's own release finds in it."""
