@@ -27,7 +27,7 @@ TABLE = "sales.orders"
 class DaemonProcess:
     """Starts, kills and asks one daemon, again and again on the same data folder."""
 
-    def __init__(self, folder: Path, orders: Orders, services: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, orders: Orders, services: Mapping[str, Any], **spark: Any) -> None:
         self._folder = folder
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -40,7 +40,7 @@ class DaemonProcess:
                     "api": {"port": self._port},
                     "management": {"port": free_port()},
                     "daemon": {"data_dir": "data", "drain": "20s"},
-                    "spark": {"default": {"memory": "768m", "master": "local[2]", "conf": conf}},
+                    "spark": {"default": {"memory": "768m", "master": "local[2]", "conf": conf, **spark}},
                     "tables": [
                         {
                             "id": TABLE,
@@ -82,10 +82,14 @@ class DaemonProcess:
         _, alive = psutil.wait_procs(family, timeout=15)
         assert not alive, f"outlived the daemon: {alive}"
 
+    def worker_jvms(self) -> list[psutil.Process]:
+        """Return the JVMs of the session workers that are up."""
+        family = psutil.Process(self.process.pid).children(recursive=True)
+        return [process for process in family if process.name() == "java"]
+
     def kill_worker_jvm(self) -> None:
         """Kill the JVM of the session worker."""
-        family = psutil.Process(self.process.pid).children(recursive=True)
-        [jvm] = [process for process in family if process.name() == "java"]
+        [jvm] = self.worker_jvms()
         jvm.kill()
 
     def stop(self) -> int:
@@ -117,6 +121,10 @@ class DaemonProcess:
             time.sleep(0.05)
         return found
 
+    def workers_ready(self) -> int:
+        """Return how many times a session worker has come up, by the log."""
+        return self.log.read_text().count("a session worker is ready")
+
     def until_succeeded(self, service: str, **figures: Any) -> dict[str, Any]:
         """Return the first run of a service that has succeeded on an instant."""
 
@@ -134,11 +142,11 @@ class DaemonProcess:
 
 @pytest.fixture
 def daemon_of(tmp_path: Path) -> Iterator[Callable[..., DaemonProcess]]:
-    """Make daemons for a table and its policies; whatever they leave behind is ended."""
+    """Make daemons for a table, its policies and a Spark profile; whatever they leave behind is ended."""
     made: list[DaemonProcess] = []
 
-    def make(orders: Orders, services: Mapping[str, Any]) -> DaemonProcess:
-        made.append(DaemonProcess(tmp_path / "daemon", orders, services))
+    def make(orders: Orders, services: Mapping[str, Any], **spark: Any) -> DaemonProcess:
+        made.append(DaemonProcess(tmp_path / "daemon", orders, services, **spark))
         return made[-1]
 
     yield make
