@@ -48,7 +48,7 @@ def main() -> None:
     service = Service(told.pop("service"))
     assignment = Assignment(run=RunId("alone"), epoch=1, table=TableId("alone"), format="hudi", service=service, **told)
     session = Session(SparkProfile())
-    with session.for_run(assignment.run, assignment.location) as spark:
+    with session.for_run(assignment.run) as spark:
         outcome = carry_out(PROGRAMS["hudi", service](), spark, assignment, LocalStorage(), _grant)
     session.stop()
     if not isinstance(outcome, Succeeded):

@@ -59,6 +59,10 @@ from lakewarden.service.watch import Watch
 
 log = structlog.get_logger(__name__)
 
+RUNS_ON_S3 = 50
+"""A worker with a table on S3 is replaced after so many runs: Hudi leaves connections open there, which only the end
+of the JVM closes (docs/object_stores.md)."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ControlRoom:
@@ -243,7 +247,10 @@ def _pools(
         storage = [store for number, store in enumerate(found) if store is not None and store not in found[:number]]
         schemes = {store.scheme for store in storage}
         bundles.fetch(profiles[name].formats, say=lambda what: log.info("bundle", what=what), stores=schemes)
-        pools[name] = WorkerPool(profiles[name], directory=folder / "workers" / name, storage=storage)
+        profile = profiles[name]
+        if "s3" in schemes:
+            profile = profile.model_copy(update={"recycle_after": min(profile.recycle_after, RUNS_ON_S3)})
+        pools[name] = WorkerPool(profile, directory=folder / "workers" / name, storage=storage)
     return pools
 
 

@@ -50,7 +50,7 @@ class Run:
         """Carry the run out and tell how it ended."""
         run = self.assignment.run
         self._tell(Started(run=run))
-        with session.for_run(run, self.assignment.location) as spark:
+        with session.for_run(run) as spark:
             outcome = carry_out(program, spark, self.assignment, storage, self._ask)
         self._step_ended()
         self._ended.set()

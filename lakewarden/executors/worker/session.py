@@ -6,13 +6,11 @@ import contextlib
 import os
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import structlog
-from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -41,9 +39,6 @@ class Session:
         context.setLogLevel("WARN")
         _tell_hadoop(context, storage)
         self._root = SparkSession(context)
-        self._counting = threading.Lock()
-        self._under_way = 0
-        self._used: set[str] = set()  # locations of tables whose file systems are open
 
     @property
     def jvm_pid(self) -> int:
@@ -61,42 +56,8 @@ class Session:
         self._jvm.java.lang.System.currentTimeMillis()
 
     @contextlib.contextmanager
-    def for_run(self, run: RunId, location: str) -> Iterator[SparkSession]:
-        """Lend a new session to the calling thread, whose Spark jobs bear the run's name meanwhile.
-
-        `location` is the run's table, as Hadoop spells it. When no run is under way any more, the file systems of
-        their tables are closed.
-        """
-        with self._run_under_way(location), self._named(run) as spark:
-            yield spark
-
-    @contextlib.contextmanager
-    def _run_under_way(self, location: str) -> Iterator[None]:
-        """Count the runs. The last one to end closes what all of them used: Hudi leaves streams open, each of which
-        keeps one of the few connections of S3A's pool for ever (docs/object_stores.md).
-        """
-        with self._counting:
-            self._under_way += 1
-            if "://" in location:
-                self._used.add(location)
-        try:
-            yield
-        finally:
-            with self._counting:
-                self._under_way -= 1
-                while self._used and not self._under_way:
-                    self._close_file_system(self._used.pop())
-
-    def _close_file_system(self, location: str) -> None:
-        """Close Hadoop's file system of a location; whoever needs it next gets a new one."""
-        hadoop = self._root.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 - pyspark's own door to py4j
-        try:
-            self._jvm.org.apache.hadoop.fs.FileSystem.get(self._jvm.java.net.URI.create(location), hadoop).close()
-        except Py4JJavaError as error:
-            log.warning("a file system could not be closed", location=location, reason=str(error.java_exception))
-
-    @contextlib.contextmanager
-    def _named(self, run: RunId) -> Iterator[SparkSession]:
+    def for_run(self, run: RunId) -> Iterator[SparkSession]:
+        """Lend a new session to the calling thread, whose Spark jobs bear the run's name meanwhile."""
         context = self._root.sparkContext
         spark = self._root.newSession()
         context.setJobGroup(run, f"lakewarden run {run}", interruptOnCancel=True)

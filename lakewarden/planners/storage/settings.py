@@ -171,7 +171,7 @@ class S3Store(StoreSettings):
 
 
 _S3A = "org.apache.hadoop.fs.s3a"
-_CONNECTIONS = "1000"
+_CONNECTIONS = "4000"
 """Hudi leaves streams open, each of which keeps a connection (docs/object_stores.md); S3A's own limit is 96."""
 
 _AS_BOTO_DOES = "com.amazonaws.auth.DefaultAWSCredentialsProviderChain"
