@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from lakewarden.executors.contract import Program
-from lakewarden.executors.programs.fake import FakeClean, FakeCompaction
+from lakewarden.executors.programs.fake import FakeArchive, FakeClean, FakeClustering, FakeCompaction
 from lakewarden.executors.programs.hudi.archive import Archive
 from lakewarden.executors.programs.hudi.clean import Clean
 from lakewarden.executors.programs.hudi.clustering import Clustering
@@ -16,7 +16,9 @@ from lakewarden.executors.programs.hudi.ttl import Ttl
 from lakewarden.planners.model.instant import Service
 
 PROGRAMS: Mapping[tuple[str, Service], Callable[[], Program]] = {
+    ("fake", Service.ARCHIVE): FakeArchive,
     ("fake", Service.CLEAN): FakeClean,
+    ("fake", Service.CLUSTERING): FakeClustering,
     ("fake", Service.COMPACTION): FakeCompaction,
     ("hudi", Service.ARCHIVE): Archive,
     ("hudi", Service.CLEAN): Clean,

@@ -21,6 +21,7 @@ from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.hooks import hudi
+from lakewarden.service.http.deletions import add_deletions
 from lakewarden.service.http.explain import add_explain
 from lakewarden.service.http.limits import BodyLimit, TooLargeError
 from lakewarden.service.http.port import ControlPlane, TableStatus
@@ -80,6 +81,7 @@ def build_api(
     add_writer_options(app, plane, url=url)
     _add_runs(app, plane, clock)
     _add_pauses(app, plane)
+    add_deletions(app, plane)
     return app
 
 
@@ -157,7 +159,7 @@ def _add_tables(app: FastAPI, plane: ControlPlane) -> None:
 def _add_runs(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
     @app.post("/v1/tables/{table}/services/{service}/runs", status_code=202)
     async def request_run(table: str, service: str, response: Response) -> RunBody:
-        """Run a service now: skips its trigger, never a block. 200 with the active run where there is one."""
+        """Run a service now: skips trigger and window, never a block. 200 with the active run where there is one."""
         status = _table(plane, table)
         policy = next((known for known in status.table.policies if known == service), None)
         if policy is None:
