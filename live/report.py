@@ -118,7 +118,8 @@ def tell(console: Console, report: LiveReport) -> None:
     for failure in writer.failed:
         console.print(f"  failed {failure.at}: {failure.message}", markup=False, soft_wrap=True)
     for journey in (*travelled.wrong, *travelled.overtaken):
-        console.print(f"  {journey.instant} {journey.operation}: {journey.wrong} wrong {journey.failure}", markup=False)
+        why = journey.failure or (f"overtaken by compaction {journey.overtaken}" if journey.overtaken else "")
+        console.print(f"  {journey.instant} {journey.operation}: {journey.wrong} rows differ {why}", markup=False)
     shortcomings = report.shortcomings()
     for shortcoming in shortcomings:
         console.print(shortcoming, style="red", markup=False, soft_wrap=True)
