@@ -1,17 +1,9 @@
-"""What the contract tests and the integration tests share."""
+"""What holds for every test."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from hypothesis import settings
 
-import pytest
-
-from tests.support.s3_server import S3Server
-
-
-@pytest.fixture(scope="session")
-def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """Know the one S3 server of all tests; whoever needs it calls `start`."""
-    server = S3Server(tmp_path_factory.mktemp("s3"))
-    yield server
-    server.stop()
+# On a shared machine the time of one example says more about the neighbours than about the code.
+settings.register_profile("lakewarden", deadline=None)
+settings.load_profile("lakewarden")

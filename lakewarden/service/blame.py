@@ -1,6 +1,7 @@
 """Blame: which failures of a table's writers count as caused by us. Pure.
 
-A writer that fails near one of our runs may have failed for another reason, but that is for a person to say.
+A writer that fails near one of our runs may have failed for another reason, but that is for a person to say. When
+exactly it failed the timeline does not tell: somewhere between its begin and the moment it was found dead.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ def blame(failure: WriteFailure, runs: Iterable[Run]) -> Blamed:
 
 
 def _was_near(run: Run, failure: WriteFailure) -> bool:
+    """Whether a run was under way within `NEAR` of the time between a write's begin and its failure."""
+    begun_at = failure.at if failure.begun_at is None else failure.begun_at
     if run.started_at is None or failure.at < run.started_at - NEAR:
         return False
-    return run.ended_at is None or failure.at <= run.ended_at + NEAR
+    return run.ended_at is None or begun_at <= run.ended_at + NEAR

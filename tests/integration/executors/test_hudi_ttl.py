@@ -140,7 +140,7 @@ def test_a_deletion_that_was_killed_half_way_is_rolled_back_and_done_again(drive
     jvms = psutil.Process(driver.pool._owner[run].process.pid).children()
     driver.pool.answer(run, Step.COMMIT, Granted())
     beats = orders.path / ".hoodie" / ".heartbeat"
-    while not (orders.timeline("*.replacecommit.requested") and list(beats.glob("2*"))):
+    while not (orders.timeline("*.replacecommit.requested") and any(beats.glob("2*"))):
         pass
     for jvm in jvms:
         jvm.kill()

@@ -34,6 +34,16 @@ def test_a_failure_counts_against_a_run_that_was_under_way_within_a_minute_of_it
     assert (blame(FAILURE, [run]).run == run.id) is near
 
 
+def test_a_write_that_was_found_dead_late_counts_against_a_run_beside_which_it_was_written() -> None:
+    """Nobody knows when it failed: a run that had ended long before it was found may have been the cause."""
+    found_late = WriteFailure(instant="1", begun_at=NOW - timedelta(hours=1), at=NOW, reason="its heartbeat ran out")
+    beside = a_run(started_at=NOW - timedelta(minutes=50), ended_at=NOW - timedelta(minutes=49))
+    before = a_run(started_at=NOW - timedelta(minutes=70), ended_at=NOW - timedelta(minutes=62))
+
+    assert blame(found_late, [before, beside]).run == beside.id
+    assert blame(found_late, [before]).run is None
+
+
 def test_a_run_that_never_started_is_not_to_blame() -> None:
     """A row in the queue hurts nobody."""
     assert blame(FAILURE, [a_run()]) == Blamed(failure=FAILURE)
