@@ -1,0 +1,23 @@
+"""The page of promises names tests that are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+NAMED = sorted(set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "safety.md").read_text())))
+
+
+@pytest.fixture(scope="module")
+def tests() -> str:
+    """Return the text of every test module."""
+    return "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_each_rule_names_tests_that_exist(name: str, tests: str) -> None:
+    """A test that is renamed or removed takes its promise along, or the page is wrong."""
+    assert re.search(rf"^def {name}\(", tests, re.MULTILINE)
