@@ -162,3 +162,9 @@ class TableFormat(Protocol):
         Pure. For the plan step `instant` is None.
         """
         ...
+
+    def awaited(self, view: TableView, service: Service, *, step: str, instant: str | None) -> str | None:
+        """Return, for people, what `service` had better wait for before it takes `step` although no write in flight
+        would fail by it now; None if nothing. It waits for a bounded time. Pure.
+        """
+        ...

@@ -63,10 +63,10 @@ class Question:
 class Circumstances:
     """All that the answer depends on, read after the question was asked.
 
-    `endangered` are the writes in flight that would fail by this step; `neighbours` the other runs of ours that a
-    worker is carrying out on the same table; `held` a reason to stop (paused, draining), if there is one. `unfinished`
-    are cleans of ours that were left half-way; `unapproved` is what the plan deletes beyond the budget; `barred`
-    tells that a writer's barrier holds cleans back.
+    `endangered` are the writes in flight that would fail by this step, `awaited` is what the format had better wait for
+    besides; `neighbours` the other runs of ours that a worker is carrying out on the same table; `held` a reason to
+    stop (paused, draining), if there is one. `unfinished` are cleans of ours that were left half-way; `unapproved` is
+    what the plan deletes beyond the budget; `barred` tells that a writer's barrier holds cleans back.
     """
 
     view: TableView
@@ -77,6 +77,7 @@ class Circumstances:
     now: datetime
     limits: Limits
     unfinished: Sequence[Instant] = ()
+    awaited: str | None = None
     unapproved: str | None = None
     barred: bool = False
 
@@ -201,4 +202,4 @@ def _in_the_way(run: Run, around: Circumstances) -> str | None:
     writes = _alive(around.endangered, around.now)
     if writes:
         return f"write {_names(writes)} is in flight and would fail by this commit"
-    return None
+    return around.awaited

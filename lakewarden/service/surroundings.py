@@ -69,10 +69,12 @@ class Surroundings:
     def of(self, run: Run, step: Step, plan: Plan | None) -> Circumstances:
         """Look at the run's table now. Raises what the format's `observe` raises."""
         table = self._tables[run.table]
+        table_format = self._formats[table.format]
         view = self._watch.read(table).observation.view
         return Circumstances(
             view=view,
-            endangered=self._formats[table.format].endangered(view, run.service, step=step, instant=run.instant),
+            endangered=table_format.endangered(view, run.service, step=step, instant=run.instant),
+            awaited=table_format.awaited(view, run.service, step=step, instant=run.instant),
             neighbours=self._book.neighbours(run),
             lease_held=self._leases.holds(run),
             held=self._held(table, run, step),

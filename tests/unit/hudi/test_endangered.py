@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
-from lakewarden.planners.formats.hudi.endangered import endangered_writes
-from lakewarden.planners.model.instant import Service, State
+from lakewarden.planners.formats.hudi.endangered import awaited, endangered_writes
+from lakewarden.planners.model.instant import Deed, Instant, Service, State
+from lakewarden.planners.model.view import WriterActivity
 from tests.support.values import NOW, a_view, an_instant
 
 OLDER = an_instant(time="00000010", state=State.INFLIGHT, guarded_until=NOW)
@@ -42,3 +46,44 @@ def test_a_step_waits_for_the_writes_that_would_fail_by_it(
     found = endangered_writes(view, service, step=step, instant=None if step == "plan" else PLAN)
 
     assert {write.time for write in found} == expected
+
+
+def _completed(time: str, *, minutes: float) -> Instant:
+    """Return a write that was completed so long after NOW."""
+    at = NOW + timedelta(minutes=minutes)
+    return an_instant(
+        time=time, stands_for=Deed.WRITE, state=State.COMPLETED, completed_time=f"{time}9", completed_at=at
+    )
+
+
+def test_only_writes_that_began_before_the_first_one_after_the_plan_ended_lose_to_a_log_compaction() -> None:
+    """A write compares itself with what came after the newest commit that it found when it began."""
+    blind = an_instant(time="00000060", state=State.INFLIGHT, requested_at=NOW)
+    knowing = an_instant(time="00000090", state=State.INFLIGHT, requested_at=NOW + timedelta(minutes=2))
+    view = a_view(blind, _completed("00000070", minutes=1), _completed("00000080", minutes=3), knowing)
+
+    assert endangered_writes(view, Service.LOG_COMPACTION, step="commit", instant=PLAN) == (blind,)
+
+
+def test_a_commit_older_than_the_plan_makes_no_write_look_less_far_back() -> None:
+    """It is completed after the plan, but sorted before it."""
+    view = a_view(_completed("00000040", minutes=1), NEWER)
+
+    assert endangered_writes(view, Service.LOG_COMPACTION, step="commit", instant=PLAN) == (NEWER,)
+
+
+def test_a_log_compaction_waits_for_a_write_after_its_plan_where_writes_are_expected() -> None:
+    """Without one, a write that begins in the moment of the commit would lose to it."""
+    busy = WriterActivity(last_commit_at=NOW - timedelta(minutes=5), usual_interval=timedelta(minutes=1))
+    quiet = replace(busy, last_commit_at=NOW - timedelta(minutes=11))
+    before, after = _completed("00000040", minutes=-5), _completed("00000060", minutes=1)
+
+    def waits(*instants: Instant, writers: WriterActivity, service: Service = Service.LOG_COMPACTION) -> bool:
+        view = a_view(*instants, writers=writers, observed_at=NOW)
+        return awaited(view, service, step="commit", instant=PLAN) is not None
+
+    assert waits(before, writers=busy)
+    assert not waits(before, after, writers=busy)
+    assert not waits(before, writers=quiet)
+    assert not waits(before, writers=WriterActivity())
+    assert not waits(before, writers=busy, service=Service.COMPACTION)

@@ -78,7 +78,7 @@ def test_a_write_without_a_heartbeat_may_be_alive(tmp_path: Path) -> None:
     """Its writer is not LAZY: nobody can tell."""
     table = made(tmp_path)
     table.begin_write(heartbeat=False)
-    table.clock.advance(timedelta(days=1))
+    table.clock.advance(timedelta(hours=23))
     view = seen(table)
     assert (view.writers.failures, view.backlogs[Service.ROLLBACK].commits) == ((), 0)
 
@@ -99,6 +99,21 @@ def test_dead_writes_wait_for_a_rollback_after_the_time_that_its_policy_sets(tmp
     assert counts == [0, 1, 1, 2]
     assert backlog.since is not None
     assert abs(backlog.since - first) < timedelta(seconds=2)
+
+
+def test_a_write_without_a_heartbeat_is_dead_only_by_its_age(tmp_path: Path) -> None:
+    """It has failed, or its writer is not LAZY: only the owner of the table knows how long the latter may take."""
+    table = made(tmp_path)
+    table.begin_write(heartbeat=False)
+    dead = []
+    for options in (RollbackOptions(), RollbackOptions(without_heartbeat_after="1h")):
+        dead.append(seen(table, Service.ROLLBACK, options=options).backlogs[Service.ROLLBACK].commits)
+    table.clock.advance(timedelta(hours=2))
+    for hours in ("1h", "1d", None):
+        options = RollbackOptions(without_heartbeat_after=hours)
+        dead.append(seen(table, Service.ROLLBACK, options=options).backlogs[Service.ROLLBACK].commits)
+
+    assert dead == [0, 0, 1, 0, 0]
 
 
 def test_a_half_written_rollback_plan_is_a_fault(tmp_path: Path) -> None:

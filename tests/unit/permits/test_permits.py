@@ -171,6 +171,15 @@ def test_a_commit_waits_for_the_writes_it_would_fail_and_then_yields() -> None:
     assert isinstance(ask(COMPACTING, Step.COMMIT, endangered=(WRITE,), waited=LIMITS.commit_patience), Refused)
 
 
+def test_a_commit_waits_for_what_its_format_awaits_and_then_yields() -> None:
+    """As for writes in flight: bounded, with the format's own words."""
+    awaited = "no write begun after plan 00000010 was completed yet"
+
+    assert ask(COMPACTING, Step.COMMIT, awaited=awaited) == Wait(reason=awaited)
+    assert isinstance(ask(COMPACTING, Step.COMMIT, awaited=awaited, waited=LIMITS.commit_patience), Refused)
+    assert isinstance(ask(COMPACTING, Step.EXECUTE, awaited=awaited), Granted)
+
+
 @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.COMMITTING])
 def test_a_commit_waits_for_a_clean_that_a_worker_has_taken_up(state: RunState) -> None:
     """Whatever the clean is doing; but not for ever."""

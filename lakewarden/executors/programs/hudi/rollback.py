@@ -14,7 +14,7 @@ from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, S
 from lakewarden.executors.programs.hudi.errors import translated
 from lakewarden.executors.programs.hudi.look import rollback_target
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.planners.formats.hudi.heartbeats import silent_for
+from lakewarden.planners.formats.hudi.heartbeats import dead_since
 from lakewarden.planners.formats.hudi.service_options import RollbackOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
@@ -75,12 +75,14 @@ class RollbackSteps:
         return {"writes_rolled_back": undone}
 
     def _dead_writes(self) -> Sequence[str]:
-        """Return the writes whose heartbeat has been silent for too long. One without a heartbeat is none of them:
-        it may be the live write of a writer that is not LAZY.
-        """
+        """Return the writes that count as dead: silent for too long, or too old to be alive without a heartbeat."""
         view, now = self._table.view(), self._table.clock.now()
-        silences = ((write.time, silent_for(write, now)) for write in view.writers.in_flight)
-        return [time for time, silence in silences if silence is not None and silence > self._options.dead_after]
+        dead_after, without_heartbeat = self._options.dead_after, self._options.without_heartbeat_after
+        return [
+            write.time
+            for write in view.writers.in_flight
+            if dead_since(write, now=now, dead_after=dead_after, without_heartbeat_after=without_heartbeat) is not None
+        ]
 
     def _target(self, instant: str) -> str:
         """Return the write that the pending rollback `instant` undoes."""

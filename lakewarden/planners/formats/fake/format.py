@@ -167,6 +167,10 @@ class FakeFormat:
             case _:
                 return ()
 
+    def awaited(self, view: TableView, service: Service, *, step: str, instant: str | None) -> str | None:
+        """Return None: a fake write compares itself with nothing."""
+        return None
+
 
 FAKE = FakeFormat()
 

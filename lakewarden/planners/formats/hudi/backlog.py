@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from lakewarden.planners.formats.hudi.file_groups import FileGroups
-from lakewarden.planners.formats.hudi.heartbeats import WINDOW, silent_for
+from lakewarden.planners.formats.hudi.heartbeats import dead_since
 from lakewarden.planners.formats.hudi.names import Action, Layout
 from lakewarden.planners.formats.hudi.service_options import ClusteringOptions, RollbackOptions
 from lakewarden.planners.formats.hudi.table_properties import TableProperties
@@ -83,15 +83,23 @@ def _small_file(table: Table) -> int:
 
 
 def _dead_writes(table: Table, timeline: Timeline, now: datetime) -> Backlog:
-    """Count the writes whose heartbeat has been silent for as long as the policy of rollback says (as long as any
-    heartbeat is waited for, where there is none), since the first of them fell silent. One that never showed a
-    heartbeat may be alive.
+    """Count the writes that are dead by the policy of rollback (by its defaults, where there is none), since the first
+    of them was last known to be alive.
     """
     policy = table.policies.get(Service.ROLLBACK)
-    options = None if policy is None else policy.options
-    dead_after = options.dead_after if isinstance(options, RollbackOptions) else WINDOW
-    silences = [silent_for(write, now) for write in timeline.writes_in_flight()]
-    dead = [now - silence for silence in silences if silence is not None and silence >= dead_after]
+    options = (
+        policy.options if policy is not None and isinstance(policy.options, RollbackOptions) else RollbackOptions()
+    )
+    found = [
+        dead_since(
+            write,
+            now=now,
+            dead_after=options.dead_after,
+            without_heartbeat_after=options.without_heartbeat_after,
+        )
+        for write in timeline.writes_in_flight()
+    ]
+    dead = [since for since in found if since is not None]
     return Backlog(commits=len(dead), commits_since_request=len(dead), since=min(dead, default=None))
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from lakewarden.planners.model.instant import Instant, Service
+from datetime import timedelta
+
+from lakewarden.planners.model.instant import Deed, Instant, Service
 from lakewarden.planners.model.view import TableView
 
 _HURT_ONLY_BY_COMMITS = 8
+
+_MISSED_BEATS = 10
+_AT_LEAST = timedelta(minutes=1)
 
 
 def endangered_writes(view: TableView, service: Service, *, step: str, instant: str | None) -> tuple[Instant, ...]:
@@ -15,8 +20,9 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
     instant that is completed before it; below table version 8 a merely pending one is enough. So a compaction is
     planned between writes, and committed when the writes begun before its plan have ended. A write that began
     while we planned is found at `execute`: below version 8 it is endangered by the plan itself, which then has to
-    go. A log compaction is completed as a `deltacommit`, to which every write in flight loses that appends to one of
-    its file groups, whenever it began. A deletion of partitions may conflict with whatever is being written. A clean
+    go. A log compaction is completed as a `deltacommit`, to which a write loses that appends to one of its file groups,
+    even one that began after it was planned: see `awaited`. A deletion of partitions may conflict with whatever is
+    being written. A clean
     rolls back every pending write that shows no heartbeat, so one that was begun a moment ago and has not shown its
     first yet is waited for.
 
@@ -31,12 +37,50 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
             return _begun_before(writes, instant) if _pending_plans_hurt(view) else ()
         case Service.COMPACTION, "commit":
             return _begun_before(writes, instant)
-        case ((Service.LOG_COMPACTION | Service.TTL), "commit"):
+        case Service.LOG_COMPACTION, "commit":
+            return _that_look_back(view, instant)
+        case Service.TTL, "commit":
             return writes
         case Service.CLEAN, "commit":
             return tuple(write for write in writes if write.guarded_until is None)
         case _:
             return ()
+
+
+def awaited(view: TableView, service: Service, *, step: str, instant: str | None) -> str | None:
+    """Return what a step had better wait for although no write in flight would fail by it now.
+
+    A log compaction waits for one write that is requested after its plan to be completed. A write that begins after
+    that compares itself with nothing older than that one, and so never meets the log compaction: neither one that is
+    in flight then nor one that begins in the very moment of the commit. Where nobody writes there is none to wait for.
+    """
+    if (service, step) != (Service.LOG_COMPACTION, "commit") or instant is None or _first_after(view, instant):
+        return None
+    return f"no write begun after plan {instant} was completed yet" if _is_written_to(view) else None
+
+
+def _that_look_back(view: TableView, instant: str | None) -> tuple[Instant, ...]:
+    """Return the writes in flight that compare themselves with what was completed since `instant` was planned: all that
+    began before a write requested after it was completed. Layout 1 does not say when that was.
+    """
+    first = None if instant is None else _first_after(view, instant)
+    if first is None or first.completed_at is None:
+        return view.writers.in_flight
+    return tuple(write for write in view.writers.in_flight if write.requested_at <= first.completed_at)
+
+
+def _first_after(view: TableView, instant: str) -> Instant | None:
+    """Return the write requested after `instant` that was completed first."""
+    writes = [i for i in view.timeline.instants if i.stands_for is Deed.WRITE and not i.pending and i.time > instant]
+    return min(writes, key=lambda write: write.completed_time or write.time, default=None)
+
+
+def _is_written_to(view: TableView) -> bool:
+    """Whether the table's cadence lets a write be expected: the last one is not much older than the usual interval."""
+    usual, last = view.writers.usual_interval, view.writers.last_commit_at
+    if usual is None or last is None:
+        return False
+    return view.observed_at - last < max(_MISSED_BEATS * usual, _AT_LEAST)
 
 
 def _pending_plans_hurt(view: TableView) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.hudi.archiving import archived_too_early
-from lakewarden.planners.formats.hudi.endangered import endangered_writes
+from lakewarden.planners.formats.hudi.endangered import awaited, endangered_writes
 from lakewarden.planners.formats.hudi.locks import misplaced
 from lakewarden.planners.formats.hudi.needs import needs_commits
 from lakewarden.planners.formats.hudi.observing import observed
@@ -102,6 +102,10 @@ class HudiFormat:
     def endangered(self, view: TableView, service: Service, *, step: str, instant: str | None) -> tuple[Instant, ...]:
         """Return the writes in flight that would fail if `service` now took `step`."""
         return endangered_writes(view, service, step=step, instant=instant)
+
+    def awaited(self, view: TableView, service: Service, *, step: str, instant: str | None) -> str | None:
+        """Return what `service` had better wait for before it takes `step`."""
+        return awaited(view, service, step=step, instant=instant)
 
 
 HUDI = HudiFormat()

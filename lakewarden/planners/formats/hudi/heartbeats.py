@@ -43,3 +43,19 @@ def silent_for(write: Instant, now: datetime) -> timedelta | None:
     if write.guarded_until is None:
         return None
     return now - (write.guarded_until - WINDOW)
+
+
+def dead_since(
+    write: Instant, *, now: datetime, dead_after: timedelta, without_heartbeat_after: timedelta | None
+) -> datetime | None:
+    """Return when a write that counts as dead was last known to be alive; None for one that may be alive still.
+
+    One that shows no heartbeat is dead only by its age. A LAZY writer takes its heartbeat away when its commit fails
+    (run), but one that is not LAZY never shows any.
+    """
+    silence = silent_for(write, now)
+    if silence is not None:
+        return now - silence if silence >= dead_after else None
+    if without_heartbeat_after is None or now - write.requested_at < without_heartbeat_after:
+        return None
+    return write.requested_at

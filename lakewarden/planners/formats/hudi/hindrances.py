@@ -52,10 +52,11 @@ def hindrances(
         if write.guarded_until is None and now - write.requested_at > _BEFORE_THE_FIRST_BEAT:
             yield Hindrance(
                 services=frozenset({Service.CLEAN}),
-                reason=f"write {write.time} is in flight without a heartbeat: its writer is not LAZY, and a clean "
-                "would roll it back",
+                reason=f"write {write.time} is in flight without a heartbeat: it has failed, or its writer is not "
+                "LAZY; a clean would roll it back",
                 remedy="set hoodie.clean.failed.writes.policy=LAZY (before 1.0: hoodie.cleaner.policy.failed.writes) "
-                "on the table's writers, as their lock asks for anyway",
+                "on the table's writers, as their lock asks for anyway; what a failed write left behind goes by a "
+                "rollback policy (without_heartbeat_after)",
             )
             break
     yield from _meaningless(table, properties)

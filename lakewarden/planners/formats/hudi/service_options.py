@@ -158,6 +158,11 @@ class RollbackOptions(Settings):
     """A write counts as dead when its heartbeat has been silent for this long. A writer that pauses for longer would
     be rolled back alive: keep it well above the writers' own heartbeat window (two minutes by default)."""
 
+    without_heartbeat_after: Duration | None = Field(default="1d", validate_default=True)
+    """A write that shows no heartbeat counts as dead when it is this old: so long may a writer that is not LAZY take
+    for one commit. A LAZY writer whose commit failed leaves such a write behind, and until it is rolled back no clean
+    runs: where all writers are LAZY, an hour is enough. `null`: only a person rolls it back."""
+
 
 class TtlOptions(Settings):
     """Partitions that are deleted when nothing was written to them for a time (Hudi's `KEEP_BY_TIME`)."""

@@ -1,0 +1,102 @@
+"""Hudi's log compaction on real Spark: what it merges, and that none is left lying."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from lakewarden.executors.contract import (
+    Ended,
+    Failed,
+    FailureKind,
+    Granted,
+    Lost,
+    NothingToDo,
+    Refused,
+    Step,
+    Succeeded,
+    Yielded,
+)
+from lakewarden.planners.model.instant import Service
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Driver, Orders
+
+pytestmark = pytest.mark.spark
+
+TWO_BLOCKS: dict[str, Any] = {"log_blocks_threshold": 2}
+
+
+def test_log_blocks_become_one_and_base_files_stay(driver: Driver, orders: Orders) -> None:
+    """Execution writes log files that nobody sees, the commit shows them; no base file and no property changes."""
+    properties = orders.path / ".hoodie" / "hoodie.properties"
+    before = (properties.read_bytes(), properties.stat().st_mtime_ns)
+    base_files = {name for name in orders.data_files() if name.endswith(".parquet")}
+    run = driver.submit(orders, Service.LOG_COMPACTION, **TWO_BLOCKS)
+    plan = driver.climb(run, to=Step.COMMIT)
+    assert plan is not None
+    assert plan.file_groups == 3
+    assert orders.timeline(f"{plan.instant}_*.deltacommit") == []
+    assert orders.found() == orders.expected
+
+    driver.pool.answer(run, Step.COMMIT, Granted())
+
+    assert isinstance(driver.next(run, Ended).outcome, Succeeded)
+    assert len(orders.timeline(f"{plan.instant}_*.deltacommit")) == 1
+    assert {name for name in orders.data_files() if name.endswith(".parquet")} == base_files
+    assert orders.found() == orders.expected
+    assert (properties.read_bytes(), properties.stat().st_mtime_ns) == before
+    assert isinstance(driver.carry_out(orders, Service.LOG_COMPACTION, **TWO_BLOCKS), NothingToDo)
+
+
+def test_a_refused_log_compaction_is_taken_back_with_what_it_wrote(driver: Driver, orders: Orders) -> None:
+    """Hudi would never execute its plan again, and would keep its file groups from being compacted."""
+    files = orders.data_files()
+    run = driver.submit(orders, Service.LOG_COMPACTION, **TWO_BLOCKS)
+    driver.climb(run, to=Step.COMMIT)
+    driver.pool.answer(run, Step.COMMIT, Refused(reason="a writer is busy"))
+
+    assert driver.next(run, Ended).outcome == Yielded(reason="a writer is busy")
+    assert orders.timeline("*.logcompaction.*") == []
+    assert orders.found() == orders.expected
+    assert {name for name in orders.data_files() if name.endswith(".parquet")} <= files
+    assert isinstance(driver.carry_out(orders, Service.COMPACTION), Succeeded)
+    assert orders.found() == orders.expected
+
+
+def test_what_a_killed_log_compaction_left_is_taken_back_by_the_next(driver: Driver, orders: Orders) -> None:
+    """Kill -9 between execute and commit: the next run clears up and steps back, the one after it compacts."""
+    run = driver.submit(orders, Service.LOG_COMPACTION, **TWO_BLOCKS)
+    plan = driver.climb(run, to=Step.COMMIT)
+    assert plan is not None
+    worker = psutil.Process(driver.pool._owner[run].process.pid)
+    for jvm in worker.children():
+        jvm.send_signal(signal.SIGKILL)
+    driver.next(run, Lost)
+    driver.until_ready()
+
+    assert isinstance(driver.carry_out(orders, Service.LOG_COMPACTION, instant=plan.instant, **TWO_BLOCKS), Yielded)
+    assert orders.timeline("*.logcompaction.*") == []
+    assert isinstance(driver.carry_out(orders, Service.LOG_COMPACTION, **TWO_BLOCKS), Succeeded)
+    assert orders.found() == orders.expected
+
+
+def test_a_log_compaction_begun_by_somebody_else_is_left_alone(driver: Driver, orders: Orders) -> None:
+    """No heartbeat tells whether its executor is alive: a person has to see to it."""
+    timeline = orders.path / ".hoodie" / "timeline"
+    driver.carry_out(orders, Service.COMPACTION)
+    [compaction] = timeline.glob("*.compaction.requested")
+    # plans of both kinds are records of one type
+    foreign = timeline / "99999999999999998.logcompaction.requested"
+    foreign.write_bytes(compaction.read_bytes().replace(b"lakewarden.run", b"somebody.else_"))
+    foreign.with_suffix(".inflight").touch()
+
+    outcome = driver.carry_out(orders, Service.LOG_COMPACTION, instant="99999999999999998", **TWO_BLOCKS)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.PERMANENT
+    assert foreign.exists()
+    assert orders.found() == orders.expected
