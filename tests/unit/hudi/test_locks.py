@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.locks import (
     LEAST_FILESYSTEM_PATIENCE,
     LEAST_PATIENCE,
@@ -17,6 +18,7 @@ from lakewarden.planners.formats.hudi.locks import (
     wait_keys,
 )
 from lakewarden.planners.formats.hudi.options import HudiTableOptions, Lock
+from lakewarden.planners.model.table import Table, TableId
 
 PROVIDERS: dict[str, dict[str, Any]] = {
     "zookeeper": {"url": "zk:2181", "base_path": "/hudi", "lock_key": "orders"},
@@ -96,3 +98,11 @@ def test_a_lock_is_tried_for_five_times_its_longest_hold_and_never_briefly(
 def test_a_provider_that_cannot_work_where_the_table_is_says_so(provider: str, location: str, works: bool) -> None:
     """Conditional writes are for object stores, atomic creation is for file systems (Hudi's `StorageSchemes`)."""
     assert (misplaced(_lock(provider), location) is None) is works
+
+
+@pytest.mark.parametrize(("location", "works"), [("/data/orders", True), ("s3://lake/orders", False)])
+def test_a_table_without_writers_needs_a_lock_where_a_file_cannot_be_one(location: str, works: bool) -> None:
+    """Our own runs exclude each other by it; on an object store it would fail in the middle of a run."""
+    alone = Table(id=TableId("t"), format="hudi", location=location, options=HudiTableOptions(writers="none"))
+
+    assert [wrong.key for wrong in HUDI.contradictions(alone)] == ([] if works else ["options.writers"])

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from lakewarden.planners.formats.hudi.locks import lock_keys, wait_keys
-from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions
+from lakewarden.planners.formats.hudi.locks import OURS_ALONE, lock_keys, wait_keys
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
 
 _ONE_SERVICE_AND_NOTHING_ELSE = {
     "hoodie.compact.inline": "false",
@@ -55,10 +55,6 @@ _INDEXES = {
     "record_index": "hoodie.metadata.global.record.level.index.enable",
 }
 
-# A table that is declared free of writers still has us: our own runs, perhaps in two workers, exclude each other by a
-# file lock beside the table (an in-process lock is void between workers).
-_OURS_ALONE = FilesystemLock(provider="filesystem")
-
 EXECUTOR_BEATS_EVERY = timedelta(seconds=5)
 EXECUTOR_MAY_MISS = 2
 EXECUTOR_DEAD_AFTER = EXECUTOR_BEATS_EVERY * (EXECUTOR_MAY_MISS + 1)
@@ -70,7 +66,7 @@ def client_settings(
     properties: Mapping[str, str], *, options: HudiTableOptions, service: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the settings of a client for one service of the table whose `hoodie.properties` are given."""
-    lock = options.lock or _OURS_ALONE
+    lock = options.lock or OURS_ALONE
     return {
         **options.conf,
         **properties,

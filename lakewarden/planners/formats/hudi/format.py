@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.hudi.archiving import archived_too_early
 from lakewarden.planners.formats.hudi.endangered import awaited, endangered_writes
-from lakewarden.planners.formats.hudi.locks import misplaced
+from lakewarden.planners.formats.hudi.locks import lockless, misplaced
 from lakewarden.planners.formats.hudi.needs import needs_commits
 from lakewarden.planners.formats.hudi.observing import observed
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
@@ -63,10 +63,12 @@ class HudiFormat:
         }
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
-        """Return a lock provider that cannot work where the table is, and an archive that takes a clean's commits."""
-        lock = table.options.lock if isinstance(table.options, HudiTableOptions) else None
+        """Return a lock that cannot work where the table is, and an archive that takes a clean's commits."""
+        options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
+        alone = options.lock is None and options.writers == "none"
         reasons = {
-            "options.lock.provider": None if lock is None else misplaced(lock, table.location),
+            "options.lock.provider": None if options.lock is None else misplaced(options.lock, table.location),
+            "options.writers": lockless(table.location) if alone else None,
             "services.archive.options.keep_min_commits": archived_too_early(table),
         }
         return tuple(Contradiction(key=key, reason=reason) for key, reason in reasons.items() if reason is not None)

@@ -25,6 +25,10 @@ LEAST_PATIENCE = timedelta(minutes=10)
 LEAST_FILESYSTEM_PATIENCE = timedelta(minutes=30)
 """A client of the filesystem lock that times out deletes its holder's lock, so it must not."""
 
+OURS_ALONE = FilesystemLock(provider="filesystem")
+"""The lock of a table that is declared free of writers: it still has us. Our own runs, perhaps in two workers, exclude
+each other by a file beside the table (an in-process lock is void between workers)."""
+
 _PACKAGE = "org.apache.hudi.client.transaction.lock"
 _BETWEEN_TRIES = timedelta(milliseconds=500)  # Hudi's own default of five seconds is the wait that is felt
 _TRY = timedelta(seconds=60)  # hoodie.write.lock.wait_time_ms; for DynamoDB it is the length of a lease, too
@@ -116,6 +120,13 @@ def misplaced(lock: Lock, location: str) -> str | None:
             return None
         case _:
             assert_never(lock)
+
+
+def lockless(location: str) -> str | None:
+    """Return why a table at a canonical `location` cannot do without a named lock even where nobody writes to it."""
+    if misplaced(OURS_ALONE, location) is None:
+        return None
+    return "none leaves our own runs, which need a lock too, and no file beside this table can be one: name a lock"
 
 
 def jar_beside_the_bundle(lock: Lock, location: str) -> str | None:
