@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Any
 
 from lakewarden.executors.demo.hudi_options import TableType
-from lakewarden.executors.demo.orders import WARM_DAYS
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.settings import format_duration
 
@@ -40,6 +39,12 @@ _POLICIES: Mapping[Service, Mapping[str, Any]] = {
 }
 """Every service that a run of minutes can show. Days are the least that ttl counts."""
 
+_INLINE = frozenset({Service.COMPACTION})
+"""What the inline writer schedules. It could schedule clustering too, and would hurt itself: a table has few days, and
+Hudi's `ClusteringPlanPartitionFilter` throws IndexOutOfBounds where there are fewer than it is told to skip. Without
+skipping, its plans take the warm days, and the next batch's updates of those are rejected. So clustering stays ours.
+"""
+
 _INLINE_COMMITS = 4
 
 
@@ -49,22 +54,13 @@ def policies(kind: TableType, writer: WriterKind, supported: Collection[Service]
     for service, policy in _POLICIES.items():
         if service not in supported or (kind is TableType.COW and service in _ON_LOG_FILES):
             continue
-        by_writer = writer is WriterKind.INLINE and service in (Service.COMPACTION, Service.CLUSTERING)
+        by_writer = writer is WriterKind.INLINE and service in _INLINE
         found[service.value] = {**policy, **({"schedule": "writer", "grace": "1s"} if by_writer else {})}
     return found
 
 
 def inline_options(services: Collection[str]) -> dict[str, str]:
-    """Return what a writer that schedules inline sets besides: when to schedule, and to leave the warm days alone."""
-    found: dict[str, str] = {}
-    if Service.COMPACTION in services:
-        found |= {"hoodie.compact.inline.max.delta.commits": str(_INLINE_COMMITS)}
-    if Service.CLUSTERING in services:
-        found |= {
-            "hoodie.clustering.inline.max.commits": str(_INLINE_COMMITS),
-            "hoodie.clustering.plan.partition.filter.mode": "RECENT_DAYS",
-            "hoodie.clustering.plan.strategy.daybased.lookback.partitions": "100",
-            "hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions": str(WARM_DAYS),
-            "hoodie.clustering.plan.strategy.sort.columns": "order_id",
-        }
-    return found
+    """Return what a writer that schedules inline sets besides: when to schedule."""
+    if Service.COMPACTION not in services:
+        return {}
+    return {"hoodie.compact.inline.max.delta.commits": str(_INLINE_COMMITS)}

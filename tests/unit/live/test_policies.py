@@ -41,14 +41,10 @@ def test_what_the_format_does_not_support_is_not_asked_for() -> None:
     assert policies(TableType.MOR, WriterKind.UPSERT, [Service.CLEAN]).keys() == {"clean"}
 
 
-def test_an_inline_writer_schedules_what_is_left_to_it() -> None:
-    """Its compactions and clusterings are adopted soon, and it is told when to plan them."""
+def test_an_inline_writer_schedules_compaction_alone() -> None:
+    """Its compactions are adopted soon, and it is told when to plan them; its clusterings would be in its own way."""
     services = policies(TableType.MOR, WriterKind.INLINE, SHOWN)
 
-    assert {name for name, policy in services.items() if policy.get("schedule") == "writer"} == {
-        "compaction",
-        "clustering",
-    }
-    options = inline_options(services)
-    assert {"hoodie.compact.inline.max.delta.commits", "hoodie.clustering.inline.max.commits"} <= options.keys()
+    assert {name for name, policy in services.items() if policy.get("schedule") == "writer"} == {"compaction"}
+    assert inline_options(services).keys() == {"hoodie.compact.inline.max.delta.commits"}
     assert inline_options(["clean"]) == {}
