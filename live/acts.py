@@ -18,7 +18,7 @@ from lakewarden.service.demo.stage import Stage
 from live.casualties import Casualties
 from live.policies import WriterKind, inline_options, policies
 from live.script import EACH_SUCCEEDS, Script
-from live.streaming import doubled_micro_batches, forget_last_micro_batch
+from live.streaming import doubled_micro_batches, forget_last_micro_batch, was_sent_again
 from live.tally import tallies
 
 _EVERY_SECONDS = 2.5
@@ -73,8 +73,10 @@ class Acts:
         if self._script.writer is WriterKind.STREAMING:
             self._live(self._half_way, deadline)
             self._end_writer(writer)
-            forget_last_micro_batch(self._streaming)
+            forgotten = forget_last_micro_batch(self._streaming)
             writer = self._start_writer(daemon)
+            if not was_sent_again(self._streaming, forgotten):
+                self.trouble.append(f"micro-batch {forgotten} was not sent again, so it is not known who drops it")
             self.doubled |= doubled_micro_batches(self._stage.table)
         self._live(self._enough, deadline)
         self.trouble += self._casualties.survivors()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from live.streaming import forget_last_micro_batch
+from live.streaming import forget_last_micro_batch, was_sent_again
 
 
 def test_the_newest_micro_batch_is_forgotten_with_its_checksum(tmp_path: Path) -> None:
@@ -15,6 +15,21 @@ def test_the_newest_micro_batch_is_forgotten_with_its_checksum(tmp_path: Path) -
         (log / str(number)).touch()
         (log / f".{number}.crc").touch()
 
-    forget_last_micro_batch(tmp_path)
+    assert forget_last_micro_batch(tmp_path) == 10
 
     assert sorted(path.name for path in log.iterdir()) == [".8.crc", ".9.crc", "8", "9"]
+
+
+def test_a_forgotten_micro_batch_was_sent_again_when_it_is_remembered_again(tmp_path: Path) -> None:
+    """A query that never committed anything has sent nothing again."""
+    log = tmp_path / "checkpoint" / "commits"
+    log.mkdir(parents=True)
+    assert forget_last_micro_batch(tmp_path) is None
+    assert not was_sent_again(tmp_path, None)
+
+    (log / "3").touch()
+    assert forget_last_micro_batch(tmp_path) == 3
+    assert not was_sent_again(tmp_path, 3)
+
+    (log / "3").touch()
+    assert was_sent_again(tmp_path, 3)
