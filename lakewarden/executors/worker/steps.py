@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple, assert_never
 
 import structlog
+from pydantic import ValidationError
 
 from lakewarden.executors.contract import (
     Assignment,
@@ -138,6 +139,8 @@ def _failure(error: Exception, *, step: Step, committed: bool) -> Failed:
     match error:
         case _ if committed:
             return Failed(kind=FailureKind.UNKNOWN, reason=reason, step=step)
+        case ValidationError() if step is Step.PLAN:
+            return Failed(kind=FailureKind.PERMANENT, reason=_invalid(error), step=step)
         case UnknownError():
             return Failed(kind=FailureKind.UNKNOWN, reason=reason, step=step)
         case TemporaryError():
@@ -147,3 +150,9 @@ def _failure(error: Exception, *, step: Step, committed: bool) -> Failed:
         case _:
             kind = FailureKind.UNKNOWN if step is Step.COMMIT else FailureKind.TEMPORARY
             return Failed(kind=kind, reason=f"{type(error).__name__}: {reason}", step=step)
+
+
+def _invalid(error: ValidationError) -> str:
+    """Say which options are wrong, and why, without the lengthy text of pydantic."""
+    wrong = (f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors(include_url=False))
+    return f"the options are invalid: {'; '.join(wrong)}"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict
 
 from lakewarden.executors.contract import (
     Assignment,
@@ -206,3 +207,26 @@ def test_a_temporary_failure_says_when_to_try_again() -> None:
 
     assert isinstance(outcome, Failed)
     assert outcome.delay == timedelta(seconds=15)
+
+
+def test_options_that_are_invalid_fail_for_good_and_are_named() -> None:
+    """Trying again cannot mend them, and a person is told which option is wrong."""
+
+    class Options(BaseModel):
+        model_config = ConfigDict(extra="forbid")
+        retained: int = 1
+
+    class Choosy(Written):
+        @contextlib.contextmanager
+        def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+            Options.model_validate({"retained": "many", "retaned": 2})
+            yield self
+
+    outcome = carry_out(Choosy(), None, ASSIGNMENT, LOCAL, _grant_all)
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.kind, outcome.step) == (FailureKind.PERMANENT, Step.PLAN)
+    assert outcome.reason == (
+        "the options are invalid: retained: Input should be a valid integer, unable to parse string as an integer; "
+        "retaned: Extra inputs are not permitted"
+    )
