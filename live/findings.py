@@ -8,10 +8,10 @@ from pathlib import Path
 from lakewarden.executors.demo.record import Batch, Record
 from lakewarden.service.demo.files import count_file_versions
 from lakewarden.service.demo.reader import Snapshot, count_wrong_rows, read_snapshot
-from lakewarden.service.demo.report import Range, ReaderTally
+from lakewarden.service.demo.report import Range
 from live.acts import Acts
 from live.blame import caused_by_us
-from live.report import Failure, LiveReport, LiveWriterTally, TimeTravel
+from live.report import Failure, LiveReaderTally, LiveReport, LiveWriterTally, TimeTravel
 from live.script import EACH_SUCCEEDS, Script
 from live.tally import completed_twice, tallies
 from live.travel import travel
@@ -40,7 +40,11 @@ def findings(script: Script, acts: Acts, *, table: Path, processes_left: Sequenc
         rows_found=len(found.rows),
         rows_wrong=count_wrong_rows(found.rows, expected),
         writer=_writer(acts),
-        reader=ReaderTally(queries=len(last.queries), failures=last.failed_queries),
+        reader=LiveReaderTally(
+            queries=len(last.queries),
+            failures=last.failed_queries,
+            asked_again=sum(query.asked_again for query in last.queries),
+        ),
         services=tallies(last.runs),
         log_files=Range(peak=last.log_files.peak, end=found.log_files),
         file_versions=Range(peak=last.file_versions.peak, end=count_file_versions(table)),

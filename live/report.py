@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.table import Table as Grid
 
-from lakewarden.service.demo.report import Report, ServiceTally, WriterTally
+from lakewarden.service.demo.report import ReaderTally, Report, ServiceTally, WriterTally
 from live.travel import Journey
 
 
@@ -26,6 +26,13 @@ class LiveWriterTally(WriterTally):
 
     caused_by_us: int
     failed: Sequence[Failure] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LiveReaderTally(ReaderTally):
+    """`asked_again` are the queries under which an instant was archived, and which succeeded the second time."""
+
+    asked_again: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +70,7 @@ class LiveReport(Report):
     each_succeeds: int
     services: Mapping[str, LiveServiceTally]
     writer: LiveWriterTally
+    reader: LiveReaderTally
     time_travel: TimeTravel
     twice: Sequence[str] = ()
     doubled_micro_batches: Sequence[int] = ()
@@ -108,7 +116,8 @@ def tell(console: Console, report: LiveReport) -> None:
     for line in (
         f"rows      {report.rows_expected} expected, {report.rows_found} found, {report.rows_wrong} wrong",
         f"writer    {writer.commits} commits, {writer.failures} failed, {writer.caused_by_us} of them caused by us",
-        f"reader    {report.reader.queries} queries, {report.reader.failures} failed",
+        f"reader    {report.reader.queries} queries, {report.reader.failures} failed, "
+        f"{report.reader.asked_again} asked again for an instant that was archived meanwhile",
         f"travel    {travelled.instants} retained instants, {len(travelled.wrong)} wrong, "
         f"{len(travelled.overtaken)} overtaken by a compaction",
         f"files     log files {report.log_files.end} (peak {report.log_files.peak}), "

@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from lakewarden.executors.demo.record import Batch, Ending, Row, rows_after
-from lakewarden.service.demo.reader import complaint, count_wrong_rows, read_queries
+from lakewarden.service.demo.reader import complaint, count_wrong_rows, read_queries, was_archived_meanwhile
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -61,3 +63,19 @@ def test_rows_are_wrong_that_are_missing_or_foreign_or_old() -> None:
 def test_a_reader_that_has_not_begun_has_no_queries(tmp_path: Path) -> None:
     """No file is no error."""
     assert read_queries(tmp_path / "none") == []
+
+
+@pytest.mark.parametrize(
+    ("gone", "archived"),
+    [
+        ("table/.hoodie/timeline/20261121113932704_20261121113939651.replacecommit", True),
+        ("table/.hoodie/timeline/20261121113932704.deltacommit.inflight", False),
+        ("table/.hoodie/hoodie.properties", False),
+        ("table/day-0001/f1_0-1-0_20261121113932704.parquet", False),
+    ],
+)
+def test_only_a_completed_instant_that_is_gone_was_archived(gone: str, archived: bool) -> None:
+    """A data file that is gone fails the query: a clean must not do that to it."""
+    error = OSError(f"Storage error: Object at location /{gone} not found: No such file or directory (os error 2)")
+
+    assert was_archived_meanwhile(error) == archived

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lakewarden.service.demo.report import Range, ReaderTally
-from live.report import Failure, LiveReport, LiveServiceTally, LiveWriterTally, TimeTravel, tell
+from lakewarden.service.demo.report import Range
+from live.report import Failure, LiveReaderTally, LiveReport, LiveServiceTally, LiveWriterTally, TimeTravel, tell
 from live.travel import Journey
 
 GOOD = LiveReport(
@@ -25,7 +25,7 @@ GOOD = LiveReport(
     rows_found=200,
     rows_wrong=0,
     writer=LiveWriterTally(commits=31, failures=0, caused_by_us=0),
-    reader=ReaderTally(queries=100, failures=0),
+    reader=LiveReaderTally(queries=100, failures=0),
     services={"compaction": LiveServiceTally(succeeded=4, cancelled=2), "clean": LiveServiceTally(succeeded=3, idle=5)},
     log_files=Range(peak=20, end=0),
     file_versions=Range(peak=30, end=20),
@@ -42,6 +42,7 @@ def test_the_report_has_the_demos_keys_and_says_who_caused_the_writers_failures(
 
     assert {"rows_expected", "rows_found", "rows_wrong", "reader", "log_files", "file_versions"} <= found.keys()
     assert found["writer"] == {"commits": 31, "failures": 0, "caused_by_us": 0, "failed": []}
+    assert found["reader"] == {"queries": 100, "failures": 0, "asked_again": 0}
     assert found["services"]["compaction"] == {"succeeded": 4, "failed": 0, "cancelled": 2, "idle": 0}
 
 
@@ -56,7 +57,7 @@ def test_a_good_run_has_no_shortcomings() -> None:
         pytest.param(replace(GOOD, rows_wrong=1), id="a wrong row"),
         pytest.param(replace(GOOD, writer=replace(GOOD.writer, failures=1)), id="a failed commit"),
         pytest.param(replace(GOOD, writer=replace(GOOD.writer, commits=29)), id="too few commits"),
-        pytest.param(replace(GOOD, reader=ReaderTally(queries=9, failures=1)), id="a failed query"),
+        pytest.param(replace(GOOD, reader=LiveReaderTally(queries=9, failures=1)), id="a failed query"),
         pytest.param(replace(GOOD, enabled=("clean", "clustering")), id="a service that never succeeded"),
         pytest.param(
             replace(GOOD, services={**GOOD.services, "clean": LiveServiceTally(succeeded=2, idle=9)}),
