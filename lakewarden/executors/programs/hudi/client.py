@@ -18,6 +18,7 @@ _NO_META_FIELDS = False
 _LOCK_IS_HELD = False  # the parameter asks whether to take it
 _OF_WRITES = True  # the rollbacks of compactions and clusterings left out
 _NO_RESTORE = False
+_CLUSTERING_IS_AN_ACTION = 8  # of its own, from this table version on
 
 
 class HudiClient:
@@ -117,6 +118,15 @@ class HudiClient:
         settings = self.java.getConfig()
         settings.setValue("hoodie.table.services.incremental.enabled", "false")
         settings.setValue("hoodie.clustering.plan.strategy.partition.selected", ",".join(partitions))
+
+    def lose_to_writes_alone(self) -> None:
+        """Let a clustering lose to no clustering, its own above all. Below table version 8 it is in flight as a
+        `replacecommit`, and Hudi's preference for writers would take it for a write (docs/hudi.md). It then also
+        loses to any write that is only requested and whose writer is alive. From version 8 on nothing is set.
+        """
+        if self.table_version < _CLUSTERING_IS_AN_ACTION:
+            key = "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution"
+            self.java.getConfig().setValue(key, "true")
 
     def lone_files(self, partitions: Sequence[str]) -> Mapping[str, str]:
         """Return those of the partitions that are one base file and nothing else, each with the instant it is of."""

@@ -67,6 +67,7 @@ class Clustering:
         """Open the write client for one run. An abort takes the plan back, with what Hudi wrote for it."""
         options = ClusteringOptions.model_validate(dict(assignment.service_options))
         with open_table(session, assignment, storage, service=settings(options), clock=self._clock) as table:
+            table.client.lose_to_writes_alone()
             steps = ClusteringSteps(table, options)
             try:
                 yield steps
