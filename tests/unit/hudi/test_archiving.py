@@ -10,11 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.archiving import Commit, Pin, archivable, checkpoints, read_archiving
+from lakewarden.planners.formats.hudi.archiving import (
+    Commit,
+    Pin,
+    archivable,
+    checkpoints,
+    overtaken_pins,
+    read_archiving,
+)
+from lakewarden.planners.formats.hudi.names import Action, InstantFiles
 from lakewarden.planners.formats.hudi.service_options import ArchiveOptions, CleanOptions, CleanPolicy
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.triggers import NumCommits
@@ -166,3 +174,42 @@ def test_a_commit_that_cannot_be_read_lets_nothing_be_archived(table: HudiTable)
     table.put(first, b"Obj\x01half")
     with pytest.raises(TemporaryError, match="cannot be read"):
         _read(table)
+
+
+@pytest.mark.parametrize(
+    ("compactions", "retained", "pinned"),
+    [
+        ((), None, False),
+        ((12,), None, True),
+        ((12, 18), None, True),
+        ((12, 25), None, False),
+        ((12, 25), 24, True),
+        ((12, 25), 25, False),
+        ((5, 25), None, False),
+    ],
+)
+def test_a_write_that_a_compaction_overtook_stays_while_its_log_files_are_read(
+    compactions: tuple[int, ...], retained: int | None, pinned: bool
+) -> None:
+    """Requested at 10 and completed at 20: until a compaction planned after that has merged it, and nobody reads what
+    was before.
+    """
+    write = InstantFiles(
+        time=TIMES[10],
+        action=Action.DELTACOMMIT,
+        state=State.COMPLETED,
+        completed_time=TIMES[20],
+        requested=None,
+        inflight=None,
+        completed=None,
+    )
+
+    pins = list(
+        overtaken_pins(
+            [write],
+            [TIMES[minute] for minute in compactions],
+            retained=None if retained is None else TIMES[retained],
+        )
+    )
+
+    assert [pin.at for pin in pins] == ([TIMES[10]] if pinned else [])

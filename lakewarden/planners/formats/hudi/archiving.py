@@ -95,6 +95,25 @@ def checkpoint_pins(commits: Iterable[Commit]) -> Iterator[Pin]:
         yield Pin(at=time, reason=f"commit {time} holds the last checkpoint of {identifier}")
 
 
+def overtaken_pins(
+    writes: Iterable[InstantFiles], compactions: Sequence[str], *, retained: str | None
+) -> Iterator[Pin]:
+    """Yield the oldest write that was in flight when a compaction was planned and whose log files are still read. Pure.
+
+    They lie in the file slices that begin with that compaction, which only the write's completion time tells. Hudi's
+    own readers look for it among archived instants, too; hudi-rs does not, and then misses the rows (docs/hudi.md).
+    When a later compaction has merged them, and no older slice is `retained` any more, the write may go. Instants of
+    layout 1 have no completion time, and its slices need none.
+    """
+    for write in writes:
+        completed = write.completed_time or write.time
+        overtaken_by = [time for time in compactions if write.time < time < completed]
+        merged = any(completed < time and (retained is None or time <= retained) for time in compactions)
+        if overtaken_by and not merged:
+            yield Pin(at=write.time, reason=f"compaction {overtaken_by[0]} overtook write {write.time}")
+            return
+
+
 def archivable(
     commits: Sequence[Commit], pins: Iterable[Pin], *, keep_min: int, keep_max: int
 ) -> tuple[Sequence[Commit], str]:
@@ -192,6 +211,11 @@ class _Timeline:
         retained = self._read(cleans[-1], lambda record: record.get("earliestCommitToRetain")) if cleans else None
         if retained:
             yield Pin(at=retained, reason=f"clean {cleans[-1].time} retained everything since {retained}")
+        yield from overtaken_pins(
+            self.done((Action.DELTACOMMIT,)),
+            [one.time for one in self.done((Action.COMMIT,))] if self.properties.merge_on_read else (),
+            retained=retained,
+        )
         bound = retained or (cleans[-1].time if cleans else "")
         replaced = [one for one in self.instants if one.action.completed_as is Action.REPLACECOMMIT]
         for one in [one for one in replaced if one.time >= bound][:1]:
