@@ -39,15 +39,15 @@ def _check_store(daemon: DaemonProcess, service: str, pending: str, orders: Orde
 
 
 MORE = pytest.mark.faults
-"""The other half of the matrix: `./dev test -m faults`."""
+"""The rest of the matrix: `./dev test -m faults`."""
 
 
 @pytest.mark.parametrize(
     ("victim", "step"),
     [
-        ("daemon", "plan"),
         ("jvm", "execute"),
         ("daemon", "commit"),
+        pytest.param("daemon", "plan", marks=MORE),
         pytest.param("jvm", "plan", marks=MORE),
         pytest.param("daemon", "execute", marks=MORE),
         pytest.param("jvm", "commit", marks=MORE),
