@@ -78,6 +78,7 @@ def stopped(orders: Orders, daemon_of: Callable[..., DaemonProcess]) -> Arrangem
     return Arrangement(orders, daemon_of(orders, SERVICES, **TWO_WORKERS))
 
 
+@pytest.mark.faults
 def test_a_clean_that_was_killed_half_way_is_finished_before_the_commit_that_waited_for_it(
     stopped: Arrangement,
 ) -> None:

@@ -98,6 +98,7 @@ def test_an_archive_says_what_holds_everything(driver: Driver, long_orders: Orde
     assert f"savepoint {_commits(long_orders)[0]}" in outcome.reason
 
 
+@pytest.mark.faults
 def test_an_archive_that_was_killed_half_way_is_finished_by_the_next(driver: Driver, long_orders: Orders) -> None:
     """Kill -9 as soon as it has written the archived timeline: the table can be read, and the next one ends it."""
     commits = _commits(long_orders)
