@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator
 
-from lakewarden.planners.settings import Duration, Settings
+from lakewarden.planners.settings import Duration, Settings, TimeZone
 
 
 class SparkProfile(Settings):
@@ -22,7 +21,7 @@ class SparkProfile(Settings):
     slots: int = Field(default=3, ge=1, le=64)
     """Runs that one worker carries out at a time. With two or more in the pool, one is kept for cleans."""
 
-    timezone: str = "UTC"
+    timezone: TimeZone = "UTC"
     """The one time zone of the worker's JVM, as in the IANA database. Instants are stamped in it, so it must be
     the zone of the tables' timelines; a table whose zone differs is Blocked."""
 
@@ -49,15 +48,6 @@ class SparkProfile(Settings):
 
     recycle_after: int = Field(default=500, ge=1)
     """A worker is replaced, once idle, after this many runs."""
-
-    @field_validator("timezone")
-    @classmethod
-    def _known_zone(cls, value: str) -> str:
-        try:
-            ZoneInfo(value)
-        except (ZoneInfoNotFoundError, ValueError) as unknown:
-            raise ValueError(f"{value!r} is not a time zone of the IANA database, as 'UTC' is") from unknown
-        return value
 
     @field_validator("conf")
     @classmethod

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -57,6 +58,17 @@ def format_size(value: int) -> str:
     unit, size = max(((u, n) for u, n in _BYTES.items() if n <= max(value, 1)), key=lambda pair: pair[1])
     return f"{value // size}{unit}" if value % size == 0 else f"{value / size:.1f}{unit}"
 
+
+def _known_zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError) as unknown:
+        raise ValueError(f"{value!r} is not a time zone of the IANA database, as 'UTC' is") from unknown
+    return value
+
+
+TimeZone = Annotated[str, AfterValidator(_known_zone)]
+"""The name of a time zone of the IANA database."""
 
 Duration = Annotated[timedelta, BeforeValidator(parse_duration), PlainSerializer(format_duration, return_type=str)]
 Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size, return_type=str)]

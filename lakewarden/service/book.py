@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 
 from lakewarden.executors.contract import Step
@@ -38,9 +38,9 @@ class Book:
         """Return the runs that a worker is carrying out."""
         return [run for run in list(self._rows.values()) if run.state in UNDER_WAY]
 
-    def neighbours(self, run: Run, states: Collection[RunState] = UNDER_WAY) -> list[Run]:
-        """Return the other runs on the same table, whatever it is called there."""
-        return [r for r in self._rows.values() if r.identity == run.identity and r.id != run.id and r.state in states]
+    def neighbours(self, run: Run) -> list[Run]:
+        """Return the other runs that a worker is carrying out on the same table, whatever it is called there."""
+        return [other for other in self.under_way() if other.identity == run.identity and other.id != run.id]
 
     def take_in(self, run: Run) -> None:
         """Take in a row of the store; one that is known already stays as it is."""

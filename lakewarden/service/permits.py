@@ -128,7 +128,7 @@ def _refusal(question: Question, around: Circumstances) -> str | None:
 
 def _alive(writes: Sequence[Instant], now: datetime) -> list[Instant]:
     """Return the writes that may still end well: a write whose heartbeat has run out cannot be failed by us."""
-    return [write for write in writes if write.guarded_until is None or now < write.guarded_until]
+    return [write for write in writes if write.may_be_alive(now)]
 
 
 def _names(instants: Sequence[Instant | Run]) -> str:

@@ -73,3 +73,7 @@ class Instant:
     def pending(self) -> bool:
         """Whether it still waits to be completed."""
         return self.state is not State.COMPLETED
+
+    def may_be_alive(self, now: datetime) -> bool:
+        """Whether whoever works on it may still do so: its heartbeat has not run out, or it never showed one."""
+        return self.guarded_until is None or now < self.guarded_until

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import time
 from typing import Annotated, Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from lakewarden.planners.model.window import Weekday, Window
-from lakewarden.planners.settings import Settings
+from lakewarden.planners.settings import Settings, TimeZone
 
 
 def _hour(value: Any) -> time:
@@ -41,17 +41,8 @@ class WindowSettings(Settings):
     days: tuple[Annotated[Weekday, BeforeValidator(_weekday)], ...] = Field(default=tuple(Weekday), min_length=1)
     """The days on which it opens (mon, tue, wed, thu, fri, sat, sun); by default all."""
 
-    timezone: str = "UTC"
+    timezone: TimeZone = "UTC"
     """The zone of its clock, as in the IANA database."""
-
-    @field_validator("timezone")
-    @classmethod
-    def _known_zone(cls, value: str) -> str:
-        try:
-            ZoneInfo(value)
-        except (ZoneInfoNotFoundError, ValueError) as unknown:
-            raise ValueError(f"{value!r} is not a time zone of the IANA database, as 'UTC' is") from unknown
-        return value
 
     @model_validator(mode="after")
     def _has_a_length(self) -> WindowSettings:

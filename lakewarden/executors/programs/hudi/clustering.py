@@ -181,7 +181,8 @@ class ClusteringSteps:
             view = self._table.view(commits=True)
             if view.writers.touches is None:
                 raise TemporaryError("what was written to which partition cannot be read from the timeline")
-            if view.writers.touching is not None or not _alive(view):
+            writing = any(write.may_be_alive(view.observed_at) for write in view.writers.in_flight)
+            if view.writers.touching is not None or not writing:
                 return view
             if self._table.clock.monotonic() >= deadline:
                 raise YieldError("a write in flight does not say which partitions it touches")
@@ -194,11 +195,6 @@ class ClusteringSteps:
             if found.time == instant:
                 return found
         raise TemporaryError(f"clustering {instant} is not pending on the timeline")
-
-
-def _alive(view: TableView) -> list[Instant]:
-    """Return the writes in flight whose heartbeat has not run out."""
-    return [w for w in view.writers.in_flight if w.guarded_until is None or view.observed_at < w.guarded_until]
 
 
 def _refuse_buckets(files: frozenset[DataFile]) -> None:

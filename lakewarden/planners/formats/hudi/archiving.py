@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakewarden.planners.formats.hudi.names import Action, InstantFiles, collapse
+from lakewarden.planners.formats.hudi.names import COMMITS, Action, InstantFiles
 from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
 from lakewarden.planners.formats.hudi.service_options import CleanPolicy
 from lakewarden.planners.formats.hudi.table_properties import HOME, TableProperties, read_table_properties
+from lakewarden.planners.formats.hudi.whole import whole_timeline
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Storage
 
-_COMMITS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 _LARGEST_COMMIT = 2**30
 
 _RETAINED_BY_HUDI = 10
@@ -106,9 +106,8 @@ def overtaken_pins(
     layout 1 have no completion time, and its slices need none.
     """
     for write in writes:
-        completed = write.completed_time or write.time
-        overtaken_by = [time for time in compactions if write.time < time < completed]
-        merged = any(completed < time and (retained is None or time <= retained) for time in compactions)
+        overtaken_by = [time for time in compactions if write.time < time < write.ended]
+        merged = any(write.ended < time and (retained is None or time <= retained) for time in compactions)
         if overtaken_by and not merged:
             yield Pin(at=write.time, reason=f"compaction {overtaken_by[0]} overtook write {write.time}")
             return
@@ -134,7 +133,7 @@ def read_archiving(location: str, storage: Storage, *, keep_min: int, keep_max: 
     Raises TemporaryError if anything that matters cannot be read whole: then nobody knows.
     """
     properties = read_table_properties(location, storage)
-    timeline = _Timeline(properties=properties, storage=storage, instants=_instants(properties, storage))
+    timeline = _Timeline(properties=properties, storage=storage, instants=whole_timeline(properties, storage))
     commits = list(timeline.commits())
     pins = [*timeline.pins(), *_metadata_pins(location, storage, timeline)]
     going, reason = archivable(commits, pins, keep_min=keep_min, keep_max=keep_max)
@@ -146,26 +145,19 @@ def read_archiving(location: str, storage: Storage, *, keep_min: int, keep_max: 
     )
 
 
-def _instants(properties: TableProperties, storage: Storage) -> Sequence[InstantFiles]:
-    try:
-        return collapse(storage.listing(properties.timeline_folder), properties.layout)
-    except FileNotFoundError as error:
-        raise TemporaryError(f"{properties.timeline_folder} cannot be listed") from error
-
-
 def _metadata_pins(location: str, storage: Storage, timeline: _Timeline) -> Iterator[Pin]:
     """Yield what Hudi's metadata table holds: everything since its own last compaction."""
     try:
         properties = read_table_properties(f"{location}/{HOME}/metadata", storage)
     except PermanentError:
         return  # the table has none
-    done = [one for one in _instants(properties, storage) if one.state is State.COMPLETED]
+    done = [one for one in whole_timeline(properties, storage) if one.state is State.COMPLETED]
     compactions = [one.time for one in done if one.action.completed_as in (Action.COMMIT, Action.REPLACECOMMIT)]
     if not compactions:
         yield Pin(at="", reason="the metadata table has not been compacted yet")
         return
     last = compactions[-1]
-    since = [one for one in timeline.done(_COMMITS) if (one.completed_time or one.time) > last]
+    since = [one for one in timeline.done(COMMITS) if one.ended > last]
     if since:
         yield Pin(at=since[0].time, reason=f"the metadata table was last compacted at {last}")
 
@@ -182,7 +174,7 @@ class _Timeline:
         return [one for one in self.instants if one.state is State.COMPLETED and one.action.completed_as in actions]
 
     def commits(self) -> Iterator[Commit]:
-        for one in self.done(_COMMITS):
+        for one in self.done(COMMITS):
             found = self._read(one, lambda record: checkpoints(record.get("extraMetadata") or {}))
             yield Commit(time=one.time, checkpoints=found or frozenset())
 
@@ -192,9 +184,9 @@ class _Timeline:
 
     def pins(self) -> Iterator[Pin]:
         pending = [one for one in self.instants if one.state is not State.COMPLETED]
-        writing = [one for one in pending if one.action.completed_as in _COMMITS]
+        writing = [one for one in pending if one.action.completed_as in COMMITS]
         if writing:
-            before = [one.time for one in self.done(_COMMITS) if one.time < writing[0].time]
+            before = [one.time for one in self.done(COMMITS) if one.time < writing[0].time]
             at = before[-1] if before else writing[0].time
             yield Pin(at=at, reason=f"{writing[0].action} {writing[0].time} is pending")
         for savepoint in self.done((Action.SAVEPOINT,))[:1]:

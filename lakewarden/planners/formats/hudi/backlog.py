@@ -8,10 +8,9 @@ from datetime import datetime
 
 from lakewarden.planners.formats.hudi.file_groups import FileGroups
 from lakewarden.planners.formats.hudi.heartbeats import dead_since
-from lakewarden.planners.formats.hudi.names import Action, Layout
+from lakewarden.planners.formats.hudi.names import COMMITS, Action, Layout
 from lakewarden.planners.formats.hudi.service_options import ClusteringOptions, RollbackOptions
 from lakewarden.planners.formats.hudi.table_properties import TableProperties
-from lakewarden.planners.formats.hudi.timeline import COMMITS
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline

@@ -9,7 +9,7 @@ from lakewarden.planners.model.view import TableView
 
 _HURT_ONLY_BY_COMMITS = 8
 
-_MISSED_BEATS = 10
+_INTERVALS = 10
 _AT_LEAST = timedelta(minutes=1)
 
 
@@ -76,11 +76,11 @@ def _first_after(view: TableView, instant: str) -> Instant | None:
 
 
 def _is_written_to(view: TableView) -> bool:
-    """Whether the table's cadence lets a write be expected: the last one is not much older than the usual interval."""
+    """Whether the table's cadence lets a write be expected: the last one is at most some intervals old."""
     usual, last = view.writers.usual_interval, view.writers.last_commit_at
     if usual is None or last is None:
         return False
-    return view.observed_at - last < max(_MISSED_BEATS * usual, _AT_LEAST)
+    return view.observed_at - last < max(_INTERVALS * usual, _AT_LEAST)
 
 
 def _pending_plans_hurt(view: TableView) -> bool:

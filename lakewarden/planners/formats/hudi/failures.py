@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
-from typing import Any, NamedTuple
+from typing import Any
 
 from lakewarden.planners.formats.hudi.memo import Reading
-from lakewarden.planners.formats.hudi.names import Action
+from lakewarden.planners.formats.hudi.names import COMMITS, Action
+from lakewarden.planners.formats.hudi.plans import RollbackTarget, instant_info
 from lakewarden.planners.formats.hudi.timeline import Known
 from lakewarden.planners.formats.hudi.times import to_utc
-from lakewarden.planners.model.instant import Deed, Instant, Service
+from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import WriteFailure
-
-_WRITES = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
-
-
-class RolledBack(NamedTuple):
-    """What a rollback takes back: an instant, and under which action that was requested."""
-
-    time: str
-    action: str
 
 
 def write_failures(
@@ -33,7 +25,13 @@ def write_failures(
     lost anything. In layout 1 a clustering that was given up cannot be told from a write: both are replacecommits.
     """
     services = {i.time for i in timeline.instants if isinstance(i.stands_for, Service) and i.action != Action.ROLLBACK}
-    found = {write.time: _silent(write) for write in timeline.writes_in_flight() if _has_run_out(write, now)}
+    found = {
+        write.time: WriteFailure(
+            instant=write.time, begun_at=write.requested_at, at=write.guarded_until, reason="its heartbeat ran out"
+        )
+        for write in timeline.writes_in_flight()
+        if write.guarded_until is not None and write.guarded_until <= now
+    }
     for one, instant in zip(known, timeline.instants, strict=True):
         for undone in _rolled_back(one, reading):
             if _was_a_write(undone, services, merge_on_read=merge_on_read):
@@ -46,26 +44,13 @@ def write_failures(
     return tuple(sorted(found.values(), key=lambda failure: failure.at))
 
 
-def _has_run_out(write: Instant, now: datetime) -> bool:
-    return write.stands_for is Deed.WRITE and write.guarded_until is not None and write.guarded_until <= now
-
-
-def _silent(write: Instant) -> WriteFailure:
-    """Return the failure of a write that is still in flight. It can come back to life, if its writer only paused."""
-    if write.guarded_until is None:
-        raise ValueError(f"write {write.time} has no heartbeat to run out")
-    return WriteFailure(
-        instant=write.time, begun_at=write.requested_at, at=write.guarded_until, reason="its heartbeat ran out"
-    )
-
-
-def _was_a_write(undone: RolledBack, services: set[str], *, merge_on_read: bool) -> bool:
+def _was_a_write(undone: RollbackTarget, services: set[str], *, merge_on_read: bool) -> bool:
     """On a merge-on-read table every commit is a compaction."""
-    is_commit = undone.action in _WRITES and not (merge_on_read and undone.action == Action.COMMIT)
+    is_commit = undone.action in COMMITS and not (merge_on_read and undone.action == Action.COMMIT)
     return is_commit and undone.time not in services
 
 
-def _rolled_back(one: Known, reading: Reading) -> Iterator[RolledBack]:
+def _rolled_back(one: Known, reading: Reading) -> Iterator[RollbackTarget]:
     """Yield what a rollback takes back: its plan says so, or its metadata where the plan is gone."""
     if one.files.action is not Action.ROLLBACK:
         return
@@ -75,17 +60,12 @@ def _rolled_back(one: Known, reading: Reading) -> Iterator[RolledBack]:
         yield from reading.fact(one.files.completed, _done) or ()
 
 
-def _planned(record: Mapping[str, Any] | None) -> tuple[RolledBack, ...]:
+def _planned(record: Mapping[str, Any] | None) -> tuple[RollbackTarget, ...]:
     """Decode a `HoodieRollbackPlan`."""
     undone = (record or {}).get("instantToRollback")
-    return () if undone is None else (_one(undone),)
+    return () if undone is None else (instant_info(undone),)
 
 
-def _done(record: Mapping[str, Any] | None) -> tuple[RolledBack, ...]:
+def _done(record: Mapping[str, Any] | None) -> tuple[RollbackTarget, ...]:
     """Decode a `HoodieRollbackMetadata`."""
-    return tuple(_one(undone) for undone in (record or {}).get("instantsRollback") or ())
-
-
-def _one(undone: Mapping[str, Any]) -> RolledBack:
-    """Decode a `HoodieInstantInfo`."""
-    return RolledBack(str(undone["commitTime"]), str(undone["action"]))
+    return tuple(instant_info(undone) for undone in (record or {}).get("instantsRollback") or ())

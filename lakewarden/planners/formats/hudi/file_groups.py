@@ -56,7 +56,7 @@ def file_groups(known: Sequence[Known], layout: Layout) -> FileGroups | None:
     for one, file in _files(commits, replaced):
         if file.is_log and _comes_after(one, file, bases.get(file.group, ("", 0))[0], layout):
             logs.setdefault(file.group, {})[file.name] = file.bytes
-            if _ended(one) >= merged.get(file.group, ""):
+            if one.files.ended >= merged.get(file.group, ""):
                 unmerged.setdefault(file.group, {})[file.name] = file.bytes
     return FileGroups(
         base_files=tuple(size for _, size in bases.values()),
@@ -80,16 +80,12 @@ def _comes_after(one: Known, file: WrittenFile, base: str, layout: Layout) -> bo
     """
     if layout is Layout.V1:
         return _slice_of(file.name) >= base
-    return _ended(one) >= base
+    return one.files.ended >= base
 
 
 def _slice_of(name: str) -> str:
     """Return the instant in `.<file id>_<instant>.log.<n>_<token>`."""
     return name.partition(".log.")[0].rpartition("_")[2]
-
-
-def _ended(one: Known) -> str:
-    return one.files.completed_time or one.files.time
 
 
 def _fullest(logs: Mapping[FileGroup, Mapping[str, int]]) -> Fullness:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lakewarden.planners.formats.hudi import plans
-from lakewarden.planners.formats.hudi.names import Action, InstantFiles, Layout, collapse
+from lakewarden.planners.formats.hudi.names import Action, InstantFiles, Layout
 from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
 from lakewarden.planners.formats.hudi.plans import DataFile, Plan
-from lakewarden.planners.formats.hudi.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.table_properties import TableProperties, read_table_properties
+from lakewarden.planners.formats.hudi.whole import whole_timeline
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.instant import PlanSize, State
 from lakewarden.planners.ports import FileEntry, Storage
@@ -75,9 +76,8 @@ def clean_overlaps(location: str, storage: Storage, *, instant: str) -> tuple[Ov
     then nobody knows, and nothing may be deleted. PermanentError if the location holds no Hudi table.
     """
     properties = read_table_properties(location, storage)
-    timeline = _Timeline(folder=properties.timeline_folder, layout=properties.layout, storage=storage)
-    instants = timeline.instants()
-    return overlaps(timeline.clean(instants, instant), tuple(timeline.needs(instants)))
+    timeline = _Timeline(properties=properties, storage=storage, instants=whole_timeline(properties, storage))
+    return overlaps(timeline.clean(instant), tuple(timeline.needs()))
 
 
 def partitions_in_need(location: str, storage: Storage, partitions: Iterable[str]) -> Mapping[str, str]:
@@ -85,8 +85,8 @@ def partitions_in_need(location: str, storage: Storage, partitions: Iterable[str
     files, or a savepoint holds them. Raises as `clean_overlaps` does.
     """
     properties = read_table_properties(location, storage)
-    timeline = _Timeline(folder=properties.timeline_folder, layout=properties.layout, storage=storage)
-    needs = tuple(timeline.needs(timeline.instants()))
+    timeline = _Timeline(properties=properties, storage=storage, instants=whole_timeline(properties, storage))
+    needs = tuple(timeline.needs())
     held = {}
     for partition in partitions:
         doomed = Plan(files=frozenset(), partitions=frozenset({partition}), size=_NO_SIZE)
@@ -99,24 +99,18 @@ def partitions_in_need(location: str, storage: Storage, partitions: Iterable[str
 class _Timeline:
     """A timeline that is read whole or not at all."""
 
-    folder: str
-    layout: Layout
+    properties: TableProperties
     storage: Storage
+    instants: Sequence[InstantFiles]
 
-    def instants(self) -> Sequence[InstantFiles]:
-        try:
-            return collapse(self.storage.listing(self.folder), self.layout)
-        except FileNotFoundError as error:
-            raise TemporaryError(f"{self.folder} cannot be listed") from error
-
-    def clean(self, instants: Sequence[InstantFiles], time: str) -> Plan:
-        for one in instants:
+    def clean(self, time: str) -> Plan:
+        for one in self.instants:
             if one.time == time and one.action is Action.CLEAN and one.state is not State.COMPLETED:
                 return self._read(one, one.requested, plans.clean_plan)
         raise TemporaryError(f"clean {time} is not pending on the timeline")
 
-    def needs(self, instants: Sequence[InstantFiles]) -> Iterator[Need]:
-        for one in instants:
+    def needs(self) -> Iterator[Need]:
+        for one in self.instants:
             completed = one.state is State.COMPLETED
             if one.action is Action.SAVEPOINT and completed:
                 yield Need(by=_who(one), files=self._read(one, one.completed, plans.savepointed_files))
@@ -131,7 +125,8 @@ class _Timeline:
             return self._read(one, one.requested, plans.compaction_plan)
         if one.action is Action.CLUSTERING:
             return self._read(one, one.requested, plans.clustering_plan)
-        if one.action is Action.REPLACECOMMIT and self.layout is Layout.V1 and one.requested and one.requested.size:
+        maybe = one.action is Action.REPLACECOMMIT and self.properties.layout is Layout.V1
+        if maybe and one.requested and one.requested.size:
             return self._read(one, one.requested, plans.clustering_plan)
         return None
 
@@ -139,7 +134,7 @@ class _Timeline:
         if entry is None:
             raise TemporaryError(f"the plan of {_who(one)} is gone")
         try:
-            record = decode(self.storage.read(f"{self.folder}/{entry.name}", limit=_LARGEST_PLAN))
+            record = decode(self.storage.read(f"{self.properties.timeline_folder}/{entry.name}", limit=_LARGEST_PLAN))
             if record is None:
                 raise TemporaryError(f"{entry.name} is empty")
             return what(record)

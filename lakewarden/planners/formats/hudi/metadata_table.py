@@ -39,14 +39,10 @@ def metadata_backlog(
     last = compactions[-1] if compactions else None
     pinned_by = _pinned_by(timeline, deltas, done, properties.layout)
     return MetadataBacklog(
-        commits=len(deltas) if last is None else sum(_ended(one) > last.time for one in deltas),
-        since=None if last is None else to_utc(_ended(last), zone),
+        commits=len(deltas) if last is None else sum(one.ended > last.time for one in deltas),
+        since=None if last is None else to_utc(last.ended, zone),
         pinned_by=None if pinned_by is None else f"{pinned_by.action} {pinned_by.time}",
     )
-
-
-def _ended(one: InstantFiles) -> str:
-    return one.completed_time or one.time
 
 
 def _pinned_by(

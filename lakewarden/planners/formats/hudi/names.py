@@ -58,6 +58,10 @@ _PENDING = {"requested": State.REQUESTED, "inflight": State.INFLIGHT}
 _WORDS = {state: word for word, state in _PENDING.items()}
 
 
+COMMITS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+"""The completed actions that change what a table holds, or how it is laid out."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InstantFile:
     """What the name of one timeline file says. `action` is the one in the name: the completed one if it is."""
@@ -110,6 +114,11 @@ class InstantFiles:
     requested: FileEntry | None
     inflight: FileEntry | None
     completed: FileEntry | None
+
+    @property
+    def ended(self) -> str:
+        """The completion time; layout 1 has none, there it is the requested time."""
+        return self.completed_time or self.time
 
 
 def collapse(entries: Iterable[FileEntry], layout: Layout) -> list[InstantFiles]:

@@ -100,8 +100,12 @@ class RollbackTarget(NamedTuple):
 
 def rollback_target(record: Mapping[str, Any]) -> RollbackTarget:
     """Return what a plan of rollback (`HoodieRollbackPlan`) undoes."""
-    target = record["instantToRollback"]
-    return RollbackTarget(time=target["commitTime"], action=target["action"])
+    return instant_info(record["instantToRollback"])
+
+
+def instant_info(record: Mapping[str, Any]) -> RollbackTarget:
+    """Decode a `HoodieInstantInfo`, in which a rollback names what it undoes."""
+    return RollbackTarget(time=str(record["commitTime"]), action=str(record["action"]))
 
 
 def savepointed_files(record: Mapping[str, Any]) -> frozenset[DataFile]:

@@ -11,13 +11,12 @@ from lakewarden.planners.formats.hudi import plans
 from lakewarden.planners.formats.hudi.commits import Written, written
 from lakewarden.planners.formats.hudi.heartbeats import guarded_until
 from lakewarden.planners.formats.hudi.memo import Reading
-from lakewarden.planners.formats.hudi.names import Action, InstantFiles, Layout
+from lakewarden.planners.formats.hudi.names import COMMITS, Action, InstantFiles, Layout
 from lakewarden.planners.formats.hudi.payloads import UnreadableError
 from lakewarden.planners.formats.hudi.times import to_utc
 from lakewarden.planners.model.instant import Deed, Instant, PlanSize, RunId, Service, State
 from lakewarden.planners.model.timeline import Timeline
 
-COMMITS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 """What completed writes and rewrites are called on the timeline."""
 
 _LARGEST_COMMIT = 8 * 2**20
