@@ -33,8 +33,9 @@ class Assignment:
     """One run, as a worker gets it. `table_options` and `service_options` are the format's settings as JSON
     (`model_dump(mode="json")`), read back by the program with the types the format declares.
 
-    `instant` is the pending plan to take up; None asks for a new one. `counts_files` asks a deleting service to say
-    in its plan how many data files the table has, which may cost a listing.
+    `instant` is the pending plan to take up; None asks for a new one. `predecessor_dead`: the JVM that was at it before
+    is proved dead, so the heartbeat that it left guards nobody and may be removed. `counts_files` asks a deleting
+    service to say in its plan how many data files the table has, which may cost a listing.
     """
 
     run: RunId
@@ -47,6 +48,7 @@ class Assignment:
     table_options: Mapping[str, Any] = field(default_factory=dict)
     service_options: Mapping[str, Any] = field(default_factory=dict)
     counts_files: bool = False
+    predecessor_dead: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,9 +183,10 @@ class Program(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Started:
-    """A worker has taken the run up."""
+    """A worker has taken the run up, in the JVM `executor` (`ProcessIdentity.to_text`; None where it is not known)."""
 
     run: RunId
+    executor: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,10 +208,16 @@ class Ended:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lost:
-    """The worker of a run is dead, and so is its JVM: what became of the run, only the timeline can tell."""
+    """The worker of a run is dead, and so is its JVM: what became of the run, only the timeline can tell.
+
+    `beside` is how many other runs died with it: with none, nobody but this run can have killed its worker. `ours`
+    tells that we killed it for a reason that is not the run's (the pool was closed, the lease was lost).
+    """
 
     run: RunId
     reason: str
+    beside: int = 0
+    ours: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -254,6 +263,17 @@ class Pool(Protocol):
 
     def cancel(self, run: RunId, reason: str) -> None:
         """Ask a run to stop: it ends as Yielded, or, where it does not within the profile's grace, as Lost."""
+        ...
+
+    def extend(self, until: float) -> None:
+        """Let the workers live until this moment of the machine's monotonic clock, and no longer unless it is extended.
+
+        They watch it themselves, and kill their JVM when it passes: a daemon that is frozen cannot.
+        """
+        ...
+
+    def evict(self, reason: str) -> None:
+        """End every worker and its JVM now, and return when they are gone; new ones are started. Safe in any thread."""
         ...
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
     daemon ── Begin ─────────────────────────────► worker     the profile; the worker brings its JVM up
            ◄─ Ready ─ Beat ─ Beat ─ ... ───────────           and proves that it answers
-           ── Assignment ─ Answer ─ Cancel ─ Stop ──►
+           ── Assignment ─ Answer ─ Cancel ─ LiveUntil ─ Stop ──►
            ◄─ Started ─ Asked ─ Ended ──────────────
 
 Standard output is no channel: the JVM prints there.
@@ -65,6 +65,15 @@ class Cancel:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LiveUntil:
+    """Kill the JVM and exit at this moment, in seconds of the machine's monotonic clock (the same in all its
+    processes), unless a later moment is said before: the daemon's right to act on its tables ends then.
+    """
+
+    moment: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Stop:
     """End in good order: sent to a worker without runs."""
 
@@ -86,13 +95,13 @@ class Beat:
     rss_bytes: int
 
 
-FromDaemon = Begin | Assignment | Answer | Cancel | Stop
+FromDaemon = Begin | Assignment | Answer | Cancel | LiveUntil | Stop
 FromWorker = Ready | Beat | Started | Asked | Ended
 Frame = FromDaemon | FromWorker
 
 _FRAMES: Mapping[str, TypeAdapter[Frame]] = {
     kind.__name__: TypeAdapter(kind)
-    for kind in (Begin, Assignment, Answer, Cancel, Stop, Ready, Beat, Started, Asked, Ended)
+    for kind in (Begin, Assignment, Answer, Cancel, LiveUntil, Stop, Ready, Beat, Started, Asked, Ended)
 }
 _CHOICES: Mapping[str, Mapping[str, TypeAdapter[Any]]] = {
     field_name: {kind.__name__: TypeAdapter(kind) for kind in kinds}

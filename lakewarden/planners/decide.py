@@ -40,6 +40,8 @@ class Standing:
 
     `ours` are the instants that runs of ours planned, as the store remembers them: a plan whose format
     cannot carry its author is recognised by it. `approval` is the block of a deletion that waits for a person.
+    `claimed` is the block by another daemon that has claimed the table. `freed` are pending instants whose executor is
+    proved dead: the heartbeat that it left guards nobody.
     """
 
     mode: Mode
@@ -50,6 +52,8 @@ class Standing:
     backoff: Backoff | None = None
     idle: Idle | None = None
     ours: frozenset[str] = field(default_factory=frozenset)
+    claimed: Blocked | None = None
+    freed: frozenset[str] = field(default_factory=frozenset)
 
 
 def decide(
@@ -81,8 +85,9 @@ def _held_back(service: Service, view: TableView, standing: Standing, now: datet
         return Blocked(reason=f"paused: {standing.paused}", remedy="resume it")
     if standing.quarantined is not None:
         return Blocked(reason=f"in quarantine: {standing.quarantined}", remedy="mend the cause, then resume the table")
-    if standing.approval is not None:
-        return standing.approval
+    waits_for_others = standing.claimed or standing.approval
+    if waits_for_others is not None:
+        return waits_for_others
     if view.faults:
         return Blocked(reason=f"the table's metadata cannot be read whole: {view.faults[0]}")
     for hindrance in view.hindrances:
@@ -104,7 +109,7 @@ def _is_ours(plan: Instant, standing: Standing) -> bool:
 
 def _take_up(service: Service, plan: Instant, policy: Policy, standing: Standing, now: datetime) -> Decision:
     """Decide on the oldest pending plan: it is due by itself unless somebody may be at it."""
-    if plan.guarded_until is not None and now < plan.guarded_until:
+    if plan.guarded_until is not None and now < plan.guarded_until and plan.time not in standing.freed:
         return Blocked(
             reason=f"instant {plan.time} is guarded by the heartbeat of whoever executes it",
             again_at=plan.guarded_until,

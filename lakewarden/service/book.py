@@ -9,7 +9,7 @@ from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.settle import Settlement
-from lakewarden.service.store.port import Run, RunState, Store
+from lakewarden.service.store.port import ReplicaId, Run, RunState, Store
 
 UNDER_WAY = frozenset({RunState.RUNNING, RunState.COMMITTING})
 """A worker is carrying the run out."""
@@ -46,7 +46,7 @@ class Book:
         """Take in a row of the store; one that is known already stays as it is."""
         self._rows.setdefault(run.id, run)
 
-    def claim(self, run: Run, *, owner: str, at: datetime) -> Run:
+    def claim(self, run: Run, *, owner: ReplicaId, at: datetime) -> Run:
         """Take the run's lease. Raises SupersededError if it is no longer QUEUED."""
         return self._keep(self._store.claim(run.id, owner=owner, at=at))
 

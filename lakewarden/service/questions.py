@@ -10,6 +10,7 @@ from typing import assert_never
 import structlog
 
 from lakewarden.executors.contract import Asked, Granted, Plan, Pool, Refused, Step, Wait
+from lakewarden.executors.faultpoints import FAULTS, Point
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.instant import RunId
@@ -86,6 +87,7 @@ class Questions:
         if asked.plan is not None and run.instant != asked.plan.instant:
             # Stored before any further permit: after a crash the row must name the instant it is about.
             self._book.progress(run, instant=asked.plan.instant)
+            FAULTS.reach(Point.STORED, run=run.id, service=run.service)
         self._underway.pop(run.id, None)
         self._open[run.id] = _Open(step=asked.step, plan=asked.plan, asked_at=self._clock.monotonic())
 
@@ -168,6 +170,8 @@ class Questions:
         if isinstance(permit, Granted):
             state = RunState.COMMITTING if question.step is Step.COMMIT else None
             run = self._book.progress(run, step=question.step, state=state)
+            if question.step is Step.COMMIT:
+                FAULTS.reach(Point.PERMITTED, run=run.id, service=run.service)
             if question.step is Step.COMMIT and question.plan is not None:
                 self._approvals.spend(self._tables[run.table], run, question.plan)
         del self._open[run.id]  # not before: a question that the store could not note stays open

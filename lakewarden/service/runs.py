@@ -20,6 +20,7 @@ from lakewarden.executors.contract import (
     Step,
     Yielded,
 )
+from lakewarden.executors.faultpoints import FAULTS, Point
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.table import Mode, Table, TableId
@@ -33,7 +34,7 @@ from lakewarden.service.events import Listener
 from lakewarden.service.questions import Questions
 from lakewarden.service.settle import Gone, Settlement, settle
 from lakewarden.service.standing import Standings
-from lakewarden.service.store.port import Run, RunState, Store, SupersededError
+from lakewarden.service.store.port import ReplicaId, Run, RunState, Store, SupersededError
 from lakewarden.service.watch import Watch
 
 log = structlog.get_logger(__name__)
@@ -58,7 +59,7 @@ class Runs:
         standings: Standings,
         clock: Clock,
         listener: Listener,
-        owner: str,
+        owner: ReplicaId,
         settled: Callable[[TableId], None],
         tell: Callable[[PoolEvent], None],
     ) -> None:
@@ -140,6 +141,7 @@ class Runs:
             return True
         table = self._tables[run.table]
         try:
+            FAULTS.reach(Point.CLAIMED, run=run.id, service=run.service)
             self._pools[table.spark].submit(_assignment(table, claimed))
         except TemporaryError as no_slot:
             # It never began, and nobody is to blame. As a letter it survives a store that cannot note it now.
@@ -212,10 +214,12 @@ class Runs:
     def _settle(self, run: Run, ending: Outcome | Gone) -> None:
         fate, view = self._fate(run)
         settlement = settle(ending, fate, run)
+        FAULTS.reach(Point.SETTLED, run=run.id, service=run.service)
         if settlement.state is RunState.UNKNOWN:
             run = self._book.progress(run, state=RunState.UNKNOWN)
         else:
             run = self._book.end(run, settlement, at=self._clock.now())
+            FAULTS.reach(Point.NOTIFIED, run=run.id, service=run.service)
             planned_on = self._questions.ended(run)
             # Off the timeline a service counts from what it left, not from what it found.
             seen = view if run.off_timeline or planned_on is None else planned_on

@@ -52,7 +52,7 @@ from lakewarden.service.request import Requests
 from lakewarden.service.runs import Runs
 from lakewarden.service.standing import Standings
 from lakewarden.service.status import Status
-from lakewarden.service.store.port import Store
+from lakewarden.service.store.port import ReplicaId, Store
 from lakewarden.service.store.sql import open_sqlite
 from lakewarden.service.surroundings import Surroundings
 from lakewarden.service.watch import Watch
@@ -146,7 +146,7 @@ def compose(
         standings=standings,
         clock=clock,
         listener=listener,
-        owner=f"{socket.gethostname()}:{os.getpid()}",
+        owner=ReplicaId(f"{socket.gethostname()}:{os.getpid()}"),
         settled=inbox.mark_dirty,
         tell=inbox.put,
     )

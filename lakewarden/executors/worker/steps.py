@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple, assert_never
 
@@ -23,6 +24,7 @@ from lakewarden.executors.contract import (
     Succeeded,
     Yielded,
 )
+from lakewarden.executors.faultpoints import FAULTS, Point
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError, YieldError
 from lakewarden.planners.ports import Storage
@@ -70,6 +72,7 @@ def climb(
     committing, so those bound from above how long writers may have had to wait for it.
     """
     step, committed = Step.PLAN, False
+    at = functools.partial(FAULTS.reach, run=assignment.run, service=assignment.service)
     watch = _Stopwatch(clock or SystemClock())
     try:
         _require((yield Question(Step.PLAN, None)))
@@ -80,15 +83,19 @@ def climb(
                 return NothingToDo(reason="the format found nothing to plan")
             if isinstance(plan, NothingToDo):
                 return plan
+            at(Point.PLANNED)
             _require((yield Question(Step.EXECUTE, plan)))
             step = Step.EXECUTE
+            at(Point.EXECUTING)
             with watch.measures(Step.EXECUTE):
                 steps.execute(plan)
+            at(Point.EXECUTED)
             _require((yield Question(Step.COMMIT, plan)))
             step = Step.COMMIT
             with watch.measures(Step.COMMIT):
                 figures = steps.commit(plan)
             committed = True
+            at(Point.COMMITTED)
         return Succeeded(figures={**figures, **watch.figures})
     except _LeaveRefused as refused:
         return Yielded(reason=str(refused))

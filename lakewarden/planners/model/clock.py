@@ -6,6 +6,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+_SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class Clock(Protocol):
     """Two clocks that must not be mixed up: one to tell the time, one to measure it."""
@@ -27,8 +29,10 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return the operating system's monotonic seconds."""
-        return time.monotonic()
+        """Return the machine's seconds since it booted, the same in all its processes, suspended time included: a
+        lease goes on running while a machine sleeps.
+        """
+        return time.clock_gettime(_SINCE_BOOT)
 
 
 class ManualClock:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
+from typing import NewType, Protocol
 
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
+
+ReplicaId = NewType("ReplicaId", str)
+"""One life of one daemon: a daemon that is started again, or that lost its lease, is another replica."""
 
 
 class RunState(StrEnum):
@@ -37,7 +40,8 @@ class Run:
 
     `identity` is what the table is (leases key on it), `table` what it is called. `reason` says why it was
     asked for, `outcome` how it ended. `instant` is known from the moment the plan is. `step` is the last step
-    for which a permit was granted: a run without one has not touched the table.
+    for which a permit was granted: a run without one has not touched the table. `owner` has the lease of its epoch;
+    `executor` is the JVM that carries it out (`ProcessIdentity.to_text`), known before it may plan.
     """
 
     id: RunId
@@ -55,6 +59,8 @@ class Run:
     ended_at: datetime | None = None
     outcome: str | None = None
     figures: Mapping[str, int | float | str] = field(default_factory=dict)
+    owner: ReplicaId | None = None
+    executor: str | None = None
 
     @property
     def off_timeline(self) -> bool:
@@ -94,6 +100,40 @@ class ApprovalRow:
     approved_at: datetime | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replica:
+    """A daemon on this store. `url` is where the others reach its API; `alive` tells whether its lease still runs, on
+    the database's clock.
+    """
+
+    id: ReplicaId
+    url: str
+    alive: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StandingRow:
+    """How the last runs of one service of one table ended, as far as that holds it back: it survives the daemon.
+
+    `strikes` are failures in a row, `tries` rests in a row; until `rest_until` it is left alone for `rest_reason`.
+    `suspect`: a JVM died while it ran beside others, so it runs alone the next time. `quarantined` is why it waits for
+    a person. `idle_*` is what it had seen of the table when it found nothing more to do.
+    """
+
+    table: TableId
+    service: Service
+    tries: int = 0
+    strikes: int = 0
+    suspect: bool = False
+    rest_until: datetime | None = None
+    rest_reason: str | None = None
+    quarantined: str | None = None
+    idle_after: str | None = None
+    idle_commits: int = 0
+    idle_rewrites: int = 0
+    idle_at: datetime | None = None
+
+
 class SupersededError(LakewardenError):
     """Another owner has taken the lease since: whatever this owner says of the run is too late."""
 
@@ -102,16 +142,72 @@ class Store(Protocol):
     """Keeps what must survive the daemon. Every method is durable when it returns.
 
     Raises TemporaryError where the database cannot be reached or written.
+
+    Replicas: every daemon joins under a new id and renews its lease; all its shares and runs stand and fall with that
+    one lease, which the database judges on its own clock. A share is a table, by its canonical location, that one
+    replica attends; only who has the share of a table can claim its runs.
     """
+
+    def identity(self) -> str:
+        """Return what this store is, for ever and unlike every other one: the same to every replica on it."""
+        ...
+
+    def join(self, replica: Replica, *, lease: timedelta | None) -> None:
+        """Be a replica, until `lease` from now on the database's clock; None: until it leaves.
+
+        Without a lease the caller has proved that it is the only daemon on the store: every other replica has ended.
+        """
+        ...
+
+    def renew(self, replica: ReplicaId, *, lease: timedelta) -> bool:
+        """Lengthen a lease to `lease` from now. False: it had ended, or was never there, and is not brought back."""
+        ...
+
+    def leave(self, replica: ReplicaId) -> None:
+        """End the replica's lease and give its shares back at once. Only after every JVM of it is gone."""
+        ...
+
+    def replicas(self) -> Sequence[Replica]:
+        """Return every replica that has not been forgotten, the living and the dead."""
+        ...
+
+    def share(self, replica: ReplicaId, *, locations: Collection[str], busy: Collection[str]) -> frozenset[str]:
+        """Take a living replica's fair share of `locations`, and return all that it has now.
+
+        Tables of dead replicas, and those that nobody has, are taken up to a fair share (of all, by the living); what
+        is above it is given back, except `busy` tables. A dead replica is given nothing and has nothing.
+        """
+        ...
+
+    def shares(self) -> Mapping[str, ReplicaId]:
+        """Return which living replica has the share of each table, by location."""
+        ...
+
+    def mark_dirty(self, locations: Collection[str]) -> None:
+        """Leave word for whoever has the shares of these tables that they have changed: a hint."""
+        ...
+
+    def take_dirty(self, replica: ReplicaId) -> frozenset[str]:
+        """Return the replica's tables for which word was left, and forget it."""
+        ...
 
     def request(self, run: Run) -> Run:
         """Add a QUEUED run, or return the run of the same (identity, service) that has not ended."""
         ...
 
-    def claim(self, run: RunId, *, owner: str, at: datetime) -> Run:
+    def claim(self, run: RunId, *, owner: ReplicaId, at: datetime) -> Run:
         """Take the lease of the run's (identity, service) with a new, higher epoch; the run is RUNNING.
 
-        Raises SupersededError if the run is no longer QUEUED.
+        Raises SupersededError if the run is no longer QUEUED, if `owner` is dead or has not the share of its table, or
+        if another run on the same identity has another owner and has not ended: that one is adopted and settled first.
+        """
+        ...
+
+    def adopt(self, run: RunId, *, owner: ReplicaId) -> Run:
+        """Take over a run that was begun and has not ended from a dead owner, with a new, higher epoch; it is UNKNOWN.
+
+        Raises SupersededError if it has ended or is QUEUED, if its owner is alive, or if `owner` is dead or has not the
+        share of its table.
         """
         ...
 
@@ -123,6 +219,7 @@ class Store(Protocol):
         state: RunState | None = None,
         step: Step | None = None,
         instant: str | None = None,
+        executor: str | None = None,
     ) -> Run:
         """Note how far a run has come; what is None stays as it was.
 
@@ -168,6 +265,22 @@ class Store(Protocol):
 
     def instants(self, *, identity: str, service: Service) -> frozenset[str]:
         """Return the instants that runs of ours planned or took up, the last thousand."""
+        ...
+
+    def executor(self, *, identity: str, service: Service, instant: str) -> str | None:
+        """Return the executor of the newest run that was about an instant; None where it is not known."""
+        ...
+
+    def keep_standing(self, row: StandingRow) -> None:
+        """Keep a standing in place of the one before."""
+        ...
+
+    def forget_standing(self, table: TableId, service: Service) -> None:
+        """Drop a standing. Nothing happens where there is none."""
+        ...
+
+    def standings(self) -> Sequence[StandingRow]:
+        """Return every standing."""
         ...
 
     def decided(self, rows: Sequence[DecisionRow]) -> None:

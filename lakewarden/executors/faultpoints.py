@@ -1,0 +1,141 @@
+"""Fault points: named places at which a test can make the daemon or a session worker die, freeze, dawdle or fail.
+
+    K0 claimed ─ K1 planned ─ K2 stored ─ K3 executing ─ K4 executed
+    ─ K5 permitted ─ K6 committed ─ K7 settled ─ K8 notified
+
+They are named in the product's own code, so that a kill hits exactly the moment that a rule is about.
+Without the environment variable LAKEWARDEN_FAULTS, which only tests set, passing one costs a comparison.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, assert_never
+
+import structlog
+
+from lakewarden.planners.model.errors import TemporaryError
+
+VARIABLE = "LAKEWARDEN_FAULTS"
+
+log = structlog.get_logger(__name__)
+
+
+class Point(StrEnum):
+    """Where a run can be interrupted, in the order in which it passes them. The daemon passes those without a mark,
+    the worker those marked (w).
+    """
+
+    CLAIMED = "claimed"
+    """K0: the lease is taken, and no worker has heard of the run."""
+    PLANNED = "planned"
+    """K1 (w): the plan is on the timeline, and the daemon does not know its instant."""
+    STORED = "stored"
+    """K2: the instant is in the store, and nothing is executed."""
+    EXECUTING = "executing"
+    """K3 (w): leave to execute was given, and the step begins."""
+    EXECUTED = "executed"
+    """K4 (w): what was executed is written, and not committed."""
+    PERMITTED = "permitted"
+    """K5: leave to commit is in the store, and the worker has not heard it."""
+    COMMITTED = "committed"
+    """K6 (w): the instant is completed, and the daemon has not heard it."""
+    SETTLED = "settled"
+    """K7: the timeline was read, and the ending is not in the store."""
+    NOTIFIED = "notified"
+    """K8: the ending is in the store, and nobody was told."""
+
+
+class Act(StrEnum):
+    """What happens at a fault point."""
+
+    CRASH = "crash"
+    """kill -9 of the process that passes it."""
+    FREEZE = "freeze"
+    """SIGSTOP of the process that passes it."""
+    DELAY = "delay"
+    """`seconds` pass."""
+    FAIL = "fail"
+    """The step fails with a TemporaryError."""
+    HOLD = "hold"
+    """The process says in the file `told` that it stands here, and goes on when that file is gone: whoever waits
+    for it may then kill what it likes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fault:
+    """What happens at the `hit`th passing of a point by runs of `service` (None: of any), counted in one process."""
+
+    point: Point
+    act: Act
+    hit: int = 1
+    service: str | None = None
+    seconds: float = 1.0
+    told: str | None = None
+
+
+@dataclass(kw_only=True)
+class FaultPoints:
+    """The faults that one process is to suffer."""
+
+    faults: Sequence[Fault] = ()
+    _passed: dict[Fault, int] = field(default_factory=dict)
+    _counting: threading.Lock = field(default_factory=threading.Lock)
+
+    def reach(self, point: Point, *, run: str, service: str) -> None:
+        """Pass a point. Raises TemporaryError where the fault is to fail."""
+        for fault in self.faults:
+            if fault.point is point and fault.service in (None, service) and self._hit(fault):
+                log.warning("fault_point", point=point, act=fault.act, run=run, service=service)
+                _suffer(fault)
+
+    def _hit(self, fault: Fault) -> bool:
+        with self._counting:
+            self._passed[fault] = passed = self._passed.get(fault, 0) + 1
+            return passed == fault.hit
+
+
+def _suffer(fault: Fault) -> None:
+    match fault.act:
+        case Act.CRASH:
+            os.kill(os.getpid(), signal.SIGKILL)
+        case Act.FREEZE:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        case Act.DELAY:
+            time.sleep(fault.seconds)
+        case Act.FAIL:
+            raise TemporaryError(f"the fault point {fault.point} failed, as it was told to")
+        case Act.HOLD:
+            _hold(Path(fault.told or "fault-point"))
+        case _:
+            assert_never(fault.act)
+
+
+def _hold(told: Path) -> None:
+    told.write_text(str(os.getpid()))
+    while told.exists():
+        time.sleep(0.01)
+
+
+def from_environment(environment: Mapping[str, str] | None = None) -> FaultPoints:
+    """Return the faults that the environment asks for, as a JSON list of `Fault`s; none without it."""
+    text = (os.environ if environment is None else environment).get(VARIABLE)
+    if not text:
+        return FaultPoints()
+    return FaultPoints(faults=[_fault(each) for each in json.loads(text)])
+
+
+def _fault(each: Mapping[str, Any]) -> Fault:
+    return Fault(**{**each, "point": Point(each["point"]), "act": Act(each["act"])})
+
+
+FAULTS = from_environment()
+"""What this process is to suffer."""

@@ -1,0 +1,81 @@
+"""Which process it is, for ever: so that it can be proved dead later, by another process, on the same machine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_NAMESPACE = Path("/proc/self/ns/pid")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessIdentity:
+    """One process. Its id means something only in one namespace (a container has its own) of one boot of one machine.
+
+    And only together with when it started, since ids are used again: in clock ticks since the boot, for a time of day
+    is computed from the wall clock, and after a jump of that a living process would look like another one.
+    """
+
+    boot: str
+    namespace: str
+    pid: int
+    started: int
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity | None:
+        """Return who process `pid` is; None if there is no such process, or the system does not tell."""
+        where, state = _here(), _state(pid)
+        if where is None or state is None:
+            return None
+        return cls(boot=where[0], namespace=where[1], pid=pid, started=state.started)
+
+    def is_proved_dead(self) -> bool:
+        """Whether it certainly runs no more. False also where we cannot know: on another machine, or in a container
+        whose processes we do not see.
+        """
+        if _here() != (self.boot, self.namespace):
+            return False
+        try:
+            state = _state(self.pid)
+        except OSError:
+            return False
+        return state is None or state.dead or state.started != self.started
+
+    def to_text(self) -> str:
+        """Return it as one line of JSON."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> ProcessIdentity:
+        """Return what `to_text` wrote. Raises ValueError for anything else."""
+        try:
+            return cls(**json.loads(text))
+        except TypeError as error:
+            raise ValueError(f"{text!r} is no process identity") from error
+
+
+def _here() -> tuple[str, str] | None:
+    try:
+        return _BOOT.read_text().strip(), str(_NAMESPACE.readlink())
+    except OSError:
+        return None
+
+
+class _State(NamedTuple):
+    started: int
+    dead: bool
+
+
+def _state(pid: int) -> _State | None:
+    """Return what /proc/<pid>/stat says (proc(5): the name in parentheses may hold anything); None: no such process.
+
+    A zombie runs no more, whether or not its parent reaps it.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return _State(started=int(fields[19]), dead=fields[0] in ("Z", "X"))
