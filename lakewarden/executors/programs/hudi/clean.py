@@ -82,7 +82,7 @@ class CleanSteps:
         if instant is None:
             return None
         plan = clean_plan(self._table.assignment, instant, self._table.storage)
-        return replace(plan, files_in_table=self._files_in_table())
+        return replace(plan, files_in_table=self._table.files_if_asked())
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a deletion cannot be prepared."""
@@ -97,12 +97,6 @@ class CleanSteps:
 
     def _pending(self) -> Sequence[Instant]:
         return self._table.view().timeline.pending(Service.CLEAN)
-
-    def _files_in_table(self) -> int | None:
-        if not self._table.assignment.counts_files:
-            return None
-        with translated(Step.PLAN):
-            return self._table.client.count_data_files()
 
     def _guard(self) -> None:
         """Raise unless no file of any pending clean is needed by a pending plan or held by a savepoint.

@@ -78,13 +78,10 @@ class HudiClient:
         """
         with self.locked():
             timeline = self._meta.reloadActiveTimeline()
-            pending = timeline.filterInflightsAndRequested().getInstants()
-            for index in range(pending.size()):
-                found = pending.get(index)
-                if str(found.requestedTime()) == instant and found.isRequested():
-                    timeline.deletePending(found)
-                    return True
-            return False
+            plan = next((one for one in _pending(timeline, instant) if one.isRequested()), None)
+            if plan is not None:
+                timeline.deletePending(plan)
+            return plan is not None
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -98,18 +95,16 @@ class HudiClient:
 
     def archive(self, *, keep: int) -> int:
         """Archive until `keep` commits are left, and return how many instants went. To be called under the lock."""
-        config = self.java.getConfig()
-        config.setValue("hoodie.keep.min.commits", str(keep))
-        config.setValue("hoodie.keep.max.commits", str(keep))  # so that it archives even a single one
-        hudi = self._jvm.org.apache.hudi
-        context = self.java.getEngineContext()
-        table = hudi.table.HoodieSparkTable.create(config, context)
+        settings = self.java.getConfig()
+        settings.setValue("hoodie.keep.min.commits", str(keep))
+        settings.setValue("hoodie.keep.max.commits", str(keep))  # so that it archives even a single one
+        table = self._table()
         layout = table.getMetaClient().getTimelineLayoutVersion()
-        archiver = hudi.client.timeline.TimelineArchivers.getInstance(layout, config, table)
-        config.setValue(
-            "hoodie.keep.max.commits", str(keep + 1)
-        )  # the archiver has read it; its writer insists on more
-        return int(archiver.archiveIfRequired(context, _LOCK_IS_HELD))
+        archivers = self._jvm.org.apache.hudi.client.timeline.TimelineArchivers
+        archiver = archivers.getInstance(layout, settings, table)
+        # The archiver has read it; its writer insists on more.
+        settings.setValue("hoodie.keep.max.commits", str(keep + 1))
+        return int(archiver.archiveIfRequired(self.java.getEngineContext(), _LOCK_IS_HELD))
 
     def choose_partitions(self, partitions: Sequence[str]) -> None:
         """Let a clustering be planned in these partitions and no others. A table without partitions (`""`) cannot be
@@ -167,18 +162,14 @@ class HudiClient:
         A writer that comes back to life fails to commit from then on.
         """
         with self.locked():
-            timeline = self._meta.reloadActiveTimeline().getCommitsTimeline().filterInflightsAndRequested()
-            found = timeline.getInstants()
-            pending = [found.get(index) for index in range(found.size())]
-            target = next((one for one in pending if str(one.requestedTime()) == write), None)
+            target = next(_pending(self._meta.reloadActiveTimeline().getCommitsTimeline(), write), None)
             if target is None:
                 return False
             service = self.java.getTableServiceClient()
             if service.getPendingRollbackInfo(self._meta, write, _OF_WRITES).isEmpty():
-                config, context = self.java.getConfig(), self.java.getEngineContext()
-                table = self._jvm.org.apache.hudi.table.HoodieSparkTable.create(config, context)
+                table, context = self._table(), self.java.getEngineContext()
                 instant = self.java.createNewInstantTime(_LOCK_IS_HELD)
-                by_markers = config.shouldRollbackUsingMarkers()
+                by_markers = self.java.getConfig().shouldRollbackUsingMarkers()
                 table.scheduleRollback(context, instant, target, _NO_RESTORE, by_markers, _NO_RESTORE)
             return True
 
@@ -203,8 +194,7 @@ class HudiClient:
         """Return those of the partitions of which the table shows any file: the others were deleted before, and wait
         for a clean.
         """
-        config, context = self.java.getConfig(), self.java.getEngineContext()
-        view = self._jvm.org.apache.hudi.table.HoodieSparkTable.create(config, context).getSliceView()
+        view = self._table().getSliceView()
         return [one for one in partitions if view.getLatestFileSlices(one).findAny().isPresent()]
 
     def partitions(self) -> list[str]:
@@ -233,9 +223,9 @@ class HudiClient:
     @contextlib.contextmanager
     def _listing(self) -> Iterator[Any]:
         """Open Hudi's own listing of the table's files (`HoodieTableMetadata`)."""
-        config = self.java.getConfig().getMetadataConfig()
+        settings = self.java.getConfig().getMetadataConfig()
         made = self._meta.getTableFormat().getMetadataFactory()
-        listing = made.create(self.java.getEngineContext(), self._meta.getStorage(), config, self.location)
+        listing = made.create(self.java.getEngineContext(), self._meta.getStorage(), settings, self.location)
         try:
             yield listing
         finally:
@@ -270,6 +260,12 @@ class HudiClient:
         for key, value in entries.items():
             java_map.put(key, value)
         return java_map
+
+
+def _pending(timeline: Any, time: str) -> Iterator[Any]:
+    """Yield the instants of one requested time that a timeline of Hudi's shows as pending."""
+    found = timeline.filterInflightsAndRequested().getInstants()
+    return (one for one in _each(found.iterator()) if str(one.requestedTime()) == time)
 
 
 def _each(iterator: Any) -> Iterator[Any]:

@@ -16,14 +16,14 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Step, Steps
 from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.look import clustered_files, plan_of
+from lakewarden.executors.programs.hudi.look import clustered_files, pending_plan, plan_of
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.planners.formats.hudi.cold import ColdPartitions, cold_partitions, disturbed, known_since
 from lakewarden.planners.formats.hudi.plans import RUN_KEY, DataFile
 from lakewarden.planners.formats.hudi.service_options import ClusteringOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
-from lakewarden.planners.model.instant import Deed, Instant, Service, State
+from lakewarden.planners.model.instant import Deed, Service, State
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_duration
@@ -89,7 +89,7 @@ class ClusteringSteps:
         instant = self._table.assignment.instant or self._schedule()
         if instant is None:
             return None
-        pending = self._pending(self._table.view(), instant)
+        pending = pending_plan(self._table.view(), Service.CLUSTERING, instant)
         if pending.author is not None:
             self._ours = instant
         elif pending.state is State.INFLIGHT:
@@ -164,7 +164,7 @@ class ClusteringSteps:
     def _keep_off_writers(self, instant: str) -> None:
         """Raise YieldError if a writer has touched a planned partition since the plan, or is about to."""
         view = self._when_writes_have_said_where()
-        pending = self._pending(view, instant)
+        pending = pending_plan(view, Service.CLUSTERING, instant)
         files = clustered_files(self._table.assignment, pending, self._table.storage)
         reason = disturbed(frozenset(file.partition for file in files), pending, view.writers)
         if reason is not None:
@@ -187,14 +187,6 @@ class ClusteringSteps:
             if self._table.clock.monotonic() >= deadline:
                 raise YieldError("a write in flight does not say which partitions it touches")
             time.sleep(0.05)
-
-    @staticmethod
-    def _pending(view: TableView, instant: str) -> Instant:
-        """Return the plan as the timeline shows it. Raises TemporaryError if it is not pending there."""
-        for found in view.timeline.pending(Service.CLUSTERING):
-            if found.time == instant:
-                return found
-        raise TemporaryError(f"clustering {instant} is not pending on the timeline")
 
 
 def _refuse_buckets(files: frozenset[DataFile]) -> None:

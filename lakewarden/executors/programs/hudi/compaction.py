@@ -10,7 +10,7 @@ from lakewarden.executors.contract import Assignment, Plan, Steps
 from lakewarden.executors.programs.hudi import config
 from lakewarden.executors.programs.hudi.errors import on_the_way_out
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.executors.programs.hudi.rewriting import Calls, RewriteSteps
+from lakewarden.executors.programs.hudi.rewriting import Calls, RewriteSteps, undertaken
 from lakewarden.planners.formats.hudi.service_options import CompactionOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.instant import Instant, Service
@@ -42,15 +42,11 @@ class Compaction:
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
         """Open the write client for one run. An abort deletes no data file and leaves the plan pending."""
         service = settings(CompactionOptions.model_validate(dict(assignment.service_options)))
-        with open_table(session, assignment, storage, service=service, clock=self._clock) as table:
-            steps = CompactionSteps(table)
-            try:
-                yield steps
-            except Exception:
-                steps.abort()
-                raise
-            finally:
-                steps.release()
+        with (
+            open_table(session, assignment, storage, service=service, clock=self._clock) as table,
+            undertaken(CompactionSteps(table)) as steps,
+        ):
+            yield steps
 
 
 class CompactionSteps(RewriteSteps):

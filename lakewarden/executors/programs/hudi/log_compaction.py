@@ -15,7 +15,7 @@ from typing import Any
 from lakewarden.executors.contract import Assignment, Plan, Steps
 from lakewarden.executors.programs.hudi.errors import on_the_way_out
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.executors.programs.hudi.rewriting import Calls, RewriteSteps
+from lakewarden.executors.programs.hudi.rewriting import Calls, RewriteSteps, undertaken
 from lakewarden.planners.formats.hudi.service_options import LogCompactionOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, YieldError
@@ -46,15 +46,11 @@ class LogCompaction:
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
         """Open the write client for one run. An abort takes the plan back, with what Hudi wrote for it."""
         service = settings(LogCompactionOptions.model_validate(dict(assignment.service_options)))
-        with open_table(session, assignment, storage, service=service, clock=self._clock) as table:
-            steps = LogCompactionSteps(table)
-            try:
-                yield steps
-            except Exception:
-                steps.abort()
-                raise
-            finally:
-                steps.release()
+        with (
+            open_table(session, assignment, storage, service=service, clock=self._clock) as table,
+            undertaken(LogCompactionSteps(table)) as steps,
+        ):
+            yield steps
 
 
 class LogCompactionSteps(RewriteSteps):

@@ -15,7 +15,7 @@ from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError
 from lakewarden.planners.formats.hudi.plans import DataFile
 from lakewarden.planners.formats.hudi.table_properties import read_table_properties
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import Instant, State
+from lakewarden.planners.model.instant import Instant, Service, State
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
@@ -35,6 +35,14 @@ def look(
     if view.faults:
         raise TemporaryError(view.faults[0])
     return view
+
+
+def pending_plan(view: TableView, service: Service, instant: str) -> Instant:
+    """Return a service's plan as the timeline shows it. Raises TemporaryError if it is not pending there."""
+    for found in view.timeline.pending(service):
+        if found.time == instant:
+            return found
+    raise TemporaryError(f"{service} {instant} is not pending on the timeline")
 
 
 def plan_of(instant: Instant) -> Plan:

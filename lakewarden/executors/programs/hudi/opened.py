@@ -20,7 +20,7 @@ from lakewarden.planners.ports import Storage
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenTable:
-    """What every program of a service that deletes works with."""
+    """What every program works with."""
 
     client: HudiClient
     assignment: Assignment
@@ -33,6 +33,13 @@ class OpenTable:
         cannot be read whole.
         """
         return look(self.assignment, self.options, self.storage, now=self.clock.now(), commits=commits)
+
+    def files_if_asked(self) -> int | None:
+        """Return how many data files the table has, if the run was asked to count them."""
+        if not self.assignment.counts_files:
+            return None
+        with translated(Step.PLAN):
+            return self.client.count_data_files()
 
 
 @contextlib.contextmanager

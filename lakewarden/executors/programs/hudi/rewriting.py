@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from lakewarden.executors.contract import Plan, Step
 from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.look import plan_of
+from lakewarden.executors.programs.hudi.look import pending_plan, plan_of
 from lakewarden.executors.programs.hudi.opened import OpenTable
 from lakewarden.planners.formats.hudi.plans import RUN_KEY
-from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Instant, Service
 
 
@@ -25,7 +26,7 @@ class Calls:
     commit: str
 
 
-class RewriteSteps:
+class RewriteSteps(ABC):
     """The three steps: plan, write the new files without committing them, commit them."""
 
     def __init__(self, table: OpenTable, calls: Calls) -> None:
@@ -59,6 +60,10 @@ class RewriteSteps:
             getattr(client.java, self._calls.commit)(plan.on_timeline, self._written, client.none())
         return {"file_groups": self._file_groups}
 
+    @abstractmethod
+    def abort(self) -> None:
+        """Step back: do with the plan, and with our claim on it, what hinders nobody."""
+
     def release(self) -> None:
         """Free what the run holds in the JVM."""
         if self._statuses is not None:
@@ -72,7 +77,19 @@ class RewriteSteps:
 
     def _pending(self, instant: str) -> Instant:
         """Return the plan as the timeline shows it. Raises TemporaryError if it is not pending there."""
-        for found in self._table.view().timeline.pending(self._calls.service):
-            if found.time == instant:
-                return found
-        raise TemporaryError(f"{self._calls.service} {instant} is not pending on the timeline")
+        return pending_plan(self._table.view(), self._calls.service, instant)
+
+
+_Steps = TypeVar("_Steps", bound=RewriteSteps)
+
+
+@contextlib.contextmanager
+def undertaken(steps: _Steps) -> Iterator[_Steps]:
+    """Let the steps be taken; step back where that fails, and free what they hold in any case."""
+    try:
+        yield steps
+    except Exception:
+        steps.abort()
+        raise
+    finally:
+        steps.release()

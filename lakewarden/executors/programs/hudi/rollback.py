@@ -12,7 +12,7 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
 from lakewarden.executors.programs.hudi.errors import translated
-from lakewarden.executors.programs.hudi.look import rollback_target
+from lakewarden.executors.programs.hudi.look import pending_plan, rollback_target
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.planners.formats.hudi.heartbeats import dead_since
 from lakewarden.planners.formats.hudi.service_options import RollbackOptions
@@ -86,9 +86,7 @@ class RollbackSteps:
 
     def _target(self, instant: str) -> str:
         """Return the write that the pending rollback `instant` undoes."""
-        pending = self._table.view().timeline.pending(Service.ROLLBACK)
-        if not any(rollback.time == instant for rollback in pending):
-            raise TemporaryError(f"rollback {instant} is not pending on the timeline")
+        pending_plan(self._table.view(), Service.ROLLBACK, instant)
         target = rollback_target(self._table.assignment, instant, self._table.storage)
         if target.action in _OF_SERVICES:
             raise TemporaryError(

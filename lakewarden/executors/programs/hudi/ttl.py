@@ -57,7 +57,7 @@ class TtlSteps:
             instant=None,
             partitions_to_delete=len(expired),
             files_to_delete=sum(partition.files for partition in expired),
-            files_in_table=self._files_in_table(),
+            files_in_table=self._table.files_if_asked(),
         )
 
     def execute(self, plan: Plan) -> None:
@@ -102,12 +102,6 @@ class TtlSteps:
         with translated(Step.PLAN):
             shown = self._table.client.shows_files_of([path for path in expired if path not in held])
         return [partitions[path] for path in shown]
-
-    def _files_in_table(self) -> int | None:
-        if not self._table.assignment.counts_files:
-            return None
-        with translated(Step.PLAN):
-            return self._table.client.count_data_files()
 
     def _make_way(self, *, ours: str | None = None) -> None:
         """Raise YieldError if a writer is writing."""
