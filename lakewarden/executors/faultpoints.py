@@ -4,7 +4,9 @@
     ─ K5 permitted ─ K6 committed ─ K7 settled ─ K8 notified
 
 They are named in the product's own code, so that a kill hits exactly the moment that a rule is about.
-Without the environment variable LAKEWARDEN_FAULTS, which only tests set, passing one costs a comparison.
+Without the environment variable LAKEWARDEN_FAULTS, which only tests set, passing one costs a comparison. The variable
+holds the faults as JSON, or names a file of such JSON: that is read anew at every point, so that faults can be told to
+processes that are running.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Any, assert_never
 
 import structlog
 
+from lakewarden.executors.witness import WITNESS
 from lakewarden.planners.model.errors import TemporaryError
 
 VARIABLE = "LAKEWARDEN_FAULTS"
@@ -66,8 +69,8 @@ class Act(StrEnum):
     FAIL = "fail"
     """The step fails with a TemporaryError."""
     HOLD = "hold"
-    """The process says in the file `told` that it stands here, and goes on when that file is gone: whoever waits
-    for it may then kill what it likes."""
+    """The process says in the file `told` that it stands here (its process id), and goes on when that file is gone:
+    whoever waits for it may then kill what it likes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,17 +87,19 @@ class Fault:
 
 @dataclass(kw_only=True)
 class FaultPoints:
-    """The faults that one process is to suffer."""
+    """The faults that one process is to suffer: `faults`, and those that `file` holds at that moment."""
 
     faults: Sequence[Fault] = ()
+    file: Path | None = None
     _passed: dict[Fault, int] = field(default_factory=dict)
     _counting: threading.Lock = field(default_factory=threading.Lock)
 
     def reach(self, point: Point, *, run: str, service: str) -> None:
         """Pass a point. Raises TemporaryError where the fault is to fail."""
-        for fault in self.faults:
+        for fault in self.faults if self.file is None else (*self.faults, *_read(self.file)):
             if fault.point is point and fault.service in (None, service) and self._hit(fault):
                 log.warning("fault_point", point=point, act=fault.act, run=run, service=service)
+                WITNESS.tell("fault", point=point, act=fault.act, run=run, service=service)
                 _suffer(fault)
 
     def _hit(self, fault: Fault) -> bool:
@@ -120,21 +125,33 @@ def _suffer(fault: Fault) -> None:
 
 
 def _hold(told: Path) -> None:
-    told.write_text(str(os.getpid()))
+    half = told.with_name(f".{told.name}.{os.getpid()}")
+    half.write_text(str(os.getpid()))
+    half.rename(told)  # whoever waits for it finds it whole
     while told.exists():
         time.sleep(0.01)
 
 
 def from_environment(environment: Mapping[str, str] | None = None) -> FaultPoints:
-    """Return the faults that the environment asks for, as a JSON list of `Fault`s; none without it."""
+    """Return the faults that the environment asks for: a JSON list of `Fault`s, or the file that holds one."""
     text = (os.environ if environment is None else environment).get(VARIABLE)
     if not text:
         return FaultPoints()
-    return FaultPoints(faults=[_fault(each) for each in json.loads(text)])
+    if text.lstrip().startswith("["):
+        return FaultPoints(faults=_parsed(text))
+    return FaultPoints(file=Path(text))
 
 
-def _fault(each: Mapping[str, Any]) -> Fault:
-    return Fault(**{**each, "point": Point(each["point"]), "act": Act(each["act"])})
+def _read(file: Path) -> Sequence[Fault]:
+    try:
+        return _parsed(file.read_text())
+    except FileNotFoundError:
+        return ()
+
+
+def _parsed(text: str) -> Sequence[Fault]:
+    found: Sequence[Mapping[str, Any]] = json.loads(text)
+    return [Fault(**{**each, "point": Point(each["point"]), "act": Act(each["act"])}) for each in found]
 
 
 FAULTS = from_environment()

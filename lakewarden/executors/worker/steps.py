@@ -25,6 +25,7 @@ from lakewarden.executors.contract import (
     Yielded,
 )
 from lakewarden.executors.faultpoints import FAULTS, Point
+from lakewarden.executors.witness import WITNESS
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError, YieldError
 from lakewarden.planners.ports import Storage
@@ -87,12 +88,12 @@ def climb(
             _require((yield Question(Step.EXECUTE, plan)))
             step = Step.EXECUTE
             at(Point.EXECUTING)
-            with watch.measures(Step.EXECUTE):
+            with watch.measures(Step.EXECUTE), WITNESS.sees(Step.EXECUTE, plan, assignment):
                 steps.execute(plan)
             at(Point.EXECUTED)
             _require((yield Question(Step.COMMIT, plan)))
             step = Step.COMMIT
-            with watch.measures(Step.COMMIT):
+            with watch.measures(Step.COMMIT), WITNESS.sees(Step.COMMIT, plan, assignment):
                 figures = steps.commit(plan)
             committed = True
             at(Point.COMMITTED)
