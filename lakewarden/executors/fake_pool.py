@@ -39,12 +39,15 @@ class _Standing:
 class FakePool:
     """Fulfils `contract.Pool` in the caller's thread: a step is taken inside `answer`, and told before it returns.
 
-    `kill` does what a dying worker does: the run is lost, and the table is left as the last step left it.
+    `kill` does what a dying worker does: the run is lost, and the table is left as the last step left it. `crash` is
+    the death of a worker that all runs share. `executor` is the JVM that runs say they are in.
     """
 
-    def __init__(self, *, slots: int = 1, clock: Clock | None = None) -> None:
+    def __init__(self, *, slots: int = 1, clock: Clock | None = None, executor: str | None = None) -> None:
         self._slots = slots
         self._clock = clock
+        self._executor = executor
+        self._until: float | None = None
         self._programs: dict[Service, Program] = {
             Service.COMPACTION: FakeCompaction(clock=clock),
             Service.CLUSTERING: FakeClustering(clock=clock),
@@ -65,15 +68,17 @@ class FakePool:
 
     def submit(self, assignment: Assignment) -> None:
         """Take the run to its first question. Raises TemporaryError where there is no free slot."""
+        self._end_what_is_out_of_time()
         if not self.room().free:
             raise TemporaryError("no free slot in the session pool")
         ladder = climb(self._programs[assignment.service], None, assignment, LocalStorage(), clock=self._clock)
         self._runs[assignment.run] = standing = _Standing(ladder=ladder, question=next(ladder))
-        self._tell(Started(run=assignment.run))
+        self._tell(Started(run=assignment.run, executor=self._executor))
         self._tell(_asked(assignment.run, standing))
 
     def answer(self, run: RunId, step: Step, permit: Granted | Refused) -> None:
         """Take the step, or step back. An answer for a run that is gone, or to another question, is ignored."""
+        self._end_what_is_out_of_time()
         standing = self._runs.get(run)
         if standing is None or standing.question.step is not step:
             return
@@ -100,15 +105,39 @@ class FakePool:
         if after is not None:
             self._runs[run].dies_after = after
             return
-        standing = self._runs.pop(run)
-        standing.ladder.close()  # leaves the bracket by GeneratorExit, which no program takes for an abort
-        self._tell(Lost(run=run, reason="the fake worker was killed"))
+        self._lose(run, Lost(run=run, reason="the fake worker was killed"))
+
+    def crash(self) -> None:
+        """Let a worker die in which all runs are."""
+        self._lose_all("the fake worker was killed", ours=False)
+
+    def extend(self, until: float) -> None:
+        """Keep the moment: what is asked of the pool after it finds its runs lost."""
+        self._end_what_is_out_of_time()
+        self._until = until
+
+    def evict(self, reason: str) -> None:
+        """Lose every run, and have room again at once."""
+        self._lose_all(reason, ours=True)
+        self._tell(RoomChanged(reason=f"the fake pool has room again: {reason}"))
 
     def close(self) -> None:
         """Lose every run."""
         self._slots = 0
+        self._lose_all("the pool was closed", ours=True)
+
+    def _end_what_is_out_of_time(self) -> None:
+        if self._clock is not None and self._until is not None and self._clock.monotonic() >= self._until:
+            self._lose_all("nobody said in time that it may live on", ours=True)
+
+    def _lose_all(self, reason: str, *, ours: bool) -> None:
+        beside = len(self._runs) - 1
         for run in list(self._runs):
-            self.kill(run)
+            self._lose(run, Lost(run=run, reason=reason, beside=beside, ours=ours))
+
+    def _lose(self, run: RunId, lost: Lost) -> None:
+        self._runs.pop(run).ladder.close()  # leaves the bracket by GeneratorExit, which no program takes for an abort
+        self._tell(lost)
 
 
 def _asked(run: RunId, standing: _Standing) -> Asked:

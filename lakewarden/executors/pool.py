@@ -27,7 +27,17 @@ from lakewarden.executors.contract import (
 )
 from lakewarden.executors.process import WorkerProcess
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.executors.protocol import Answer, Beat, Begin, Cancel, FromDaemon, ProtocolError, Ready, Stop
+from lakewarden.executors.protocol import (
+    Answer,
+    Beat,
+    Begin,
+    Cancel,
+    FromDaemon,
+    LiveUntil,
+    ProtocolError,
+    Ready,
+    Stop,
+)
 from lakewarden.executors.supervision import Backoff, Watch
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
@@ -37,6 +47,7 @@ from lakewarden.planners.storage.settings import StoreSettings
 log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_SECONDS = 0.2
+_OUT_OF_TIME = "it was not told in time that it may live on"
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -51,11 +62,17 @@ class _Worker:
     runs: set[RunId] = field(default_factory=set)
     runs_taken: int = 0
     fault: str | None = None  # why we killed it
+    ours: bool = False  # whether that was for a reason of our own
+    until: float | None = None  # the moment it was last told to live until
     retiring: bool = False
 
     @property
     def free(self) -> int:
         return 0 if self.retiring or self.fault else self.slots - len(self.runs)
+
+    def is_out_of_time(self, now: float) -> bool:
+        """Whether the moment has passed until which it may live: it ends by itself, if it has not ended yet."""
+        return self.until is not None and now >= self.until
 
 
 class WorkerPool:
@@ -86,6 +103,7 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._workers: list[_Worker] = []
         self._owner: dict[RunId, _Worker] = {}
+        self._until: float | None = None
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
         self._tell: Callable[[PoolEvent], None]  # given to start
@@ -138,13 +156,33 @@ class WorkerPool:
             worker.watch.cancelled(run, self._clock.monotonic())
         self._send(worker, Cancel(run=run, reason=reason))
 
-    def close(self) -> None:
-        """Kill every worker with its JVM and return when they are gone."""
-        self._closing.set()
+    def extend(self, until: float) -> None:
+        """Tell every worker, also one that starts later, until when it may live. One told too late is killed."""
+        now = self._clock.monotonic()
+        with self._lock:
+            self._until = until
+            late = [w for w in self._workers if w.is_out_of_time(now)]
+            living = [w for w in self._workers if w not in late]
+            for worker in living:
+                worker.until = until
+        for worker in late:
+            self._end(worker, _OUT_OF_TIME, ours=True)
+        for worker in living:
+            self._send(worker, LiveUntil(moment=until))
+
+    def evict(self, reason: str) -> None:
+        """Kill every worker with its JVM and return when they are gone; their keepers start new ones."""
         with self._lock:
             workers = list(self._workers)
         for worker in workers:
-            self._end(worker, "the pool was closed")
+            self._end(worker, reason, ours=True)
+        for worker in workers:
+            worker.process.wait_until_gone()
+
+    def close(self) -> None:
+        """Kill every worker with its JVM and return when they are gone."""
+        self._closing.set()
+        self.evict("the pool was closed")
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join()
@@ -167,6 +205,7 @@ class WorkerPool:
             return backoff.after_death()
         self._listen(worker)
         worker.process.wait_until_gone()
+        worker.process.tidy_up()
         self._bury(worker)
         if worker.slots:
             backoff.worked()
@@ -179,12 +218,17 @@ class WorkerPool:
             process=WorkerProcess(directory=self._directory, log=log, scratch=log.with_suffix(".scratch")),
             watch=Watch(self._profile, started=self._clock.monotonic()),
         )
+        storage = tuple(store.model_dump(mode="json") for store in self._storage)
+        self._send(
+            worker, Begin(profile=self._profile.model_dump(mode="json"), storage=storage)
+        )  # before anything else
         with self._lock:
             self._workers.append(worker)
+            worker.until = self._until
+        if worker.until is not None:
+            self._send(worker, LiveUntil(moment=worker.until))
         if self._closing.is_set():  # closed between the last look and now
-            self._end(worker, "the pool was closed")
-        storage = tuple(store.model_dump(mode="json") for store in self._storage)
-        self._send(worker, Begin(profile=self._profile.model_dump(mode="json"), storage=storage))
+            self._end(worker, "the pool was closed", ours=True)
         return worker
 
     def _listen(self, worker: _Worker) -> None:
@@ -205,7 +249,7 @@ class WorkerPool:
                         self._tell(frame)
                     case Ended():
                         self._ended(worker, frame)
-                    case Begin() | Assignment() | Answer() | Cancel() | Stop():
+                    case Begin() | Assignment() | Answer() | Cancel() | LiveUntil() | Stop():
                         raise ProtocolError(f"{type(frame).__name__} is for workers to hear, not to say")
                     case _:
                         assert_never(frame)
@@ -238,11 +282,14 @@ class WorkerPool:
             lost = sorted(worker.runs)
             for run in lost:
                 del self._owner[run]
+            if worker.is_out_of_time(self._clock.monotonic()):
+                worker.fault, worker.ours = worker.fault or _OUT_OF_TIME, True
         reason = worker.fault or f"its process ended, {worker.log.name} says why"
         if not worker.retiring:
             log.warning("a session worker is gone", worker=worker.name, reason=reason, runs_lost=len(lost))
         for run in lost:
-            self._tell(Lost(run=run, reason=f"session worker {worker.name} is gone: {reason}"))
+            told = f"session worker {worker.name} is gone: {reason}"
+            self._tell(Lost(run=run, reason=told, beside=len(lost) - 1, ours=worker.ours))
         self._tell(RoomChanged(reason=f"{worker.name} is gone: {reason}"))
 
     # ---- ending workers
@@ -255,9 +302,10 @@ class WorkerPool:
             for worker, fault in faults:
                 self._end(worker, fault)
 
-    def _end(self, worker: _Worker, reason: str) -> None:
+    def _end(self, worker: _Worker, reason: str, *, ours: bool = False) -> None:
         with self._lock:
-            worker.fault = worker.fault or reason
+            if worker.fault is None:  # else it is dying already, of what came first
+                worker.fault, worker.ours = reason, ours
         worker.process.kill()
 
     def _send(self, worker: _Worker, frame: FromDaemon) -> None:

@@ -63,13 +63,17 @@ class WorkerProcess:
                 os.killpg(self.pid, signal.SIGKILL)
 
     def wait_until_gone(self) -> None:
-        """Kill what is left of the worker and return when no process of its group is alive."""
+        """Kill what is left of the worker and return when no process of its group is alive. Any thread may wait."""
         self.kill()
-        while _living_members(self.pid):
+        while not self._gone and _living_members(self.pid):
             time.sleep(_POLL_SECONDS)
         with self._ending:
-            self._process.wait()
-            self._gone = True
+            if not self._gone:
+                self._process.wait()
+                self._gone = True
+
+    def tidy_up(self) -> None:
+        """Close the channel and remove the scratch folder of a worker that is gone: by whoever listened to it."""
         self.channel.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 

@@ -1,13 +1,13 @@
 """The session worker's process: the composition root of everything that knows Spark.
 
 main thread      hears the daemon; when the daemon is gone, it kills the JVM and exits, whatever else hangs
+lifetime thread  does the same when the moment passes until which the daemon let it live
 heart thread     brings the session up, then proves again and again that the JVM answers
 run threads      one per slot
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import queue
@@ -25,9 +25,12 @@ from pydantic import TypeAdapter
 from lakewarden.executors.contract import Asked, Assignment, Ended, Started
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.programs import PROGRAMS
-from lakewarden.executors.protocol import Answer, Beat, Begin, Cancel, Channel, Frame, Ready, Stop
+from lakewarden.executors.protocol import Answer, Beat, Begin, Cancel, Channel, Frame, LiveUntil, Ready, Stop
+from lakewarden.executors.witness import WITNESS
+from lakewarden.executors.worker.lifetime import Lifetime
 from lakewarden.executors.worker.runs import Run
 from lakewarden.executors.worker.session import Session
+from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.storage import Storages, canonical_location, hadoop_location
 from lakewarden.planners.storage.settings import StoreSetting, StoreSettings
@@ -46,11 +49,13 @@ class Worker:
         self._storage = storage
         self._storages = Storages(storage)
         self._session: Session | None = None
+        self._lifetime = Lifetime(SystemClock())
         self._waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
         self._runs: dict[RunId, Run] = {}
 
     def start(self) -> None:
         """Start the threads. Ready is told when the session is up."""
+        self._lifetime.watch(_out_of_time)
         threading.Thread(target=self._live, name="heart", daemon=True).start()
 
     def hear(self, frame: Frame) -> None:
@@ -58,7 +63,12 @@ class Worker:
         match frame:
             case Assignment():
                 assignment = dataclasses.replace(frame, location=hadoop_location(frame.location))
-                run = Run(assignment, tell=self._tell, expire=lambda: end(f"the permit of run {frame.run} has expired"))
+                run = Run(
+                    assignment,
+                    tell=self._tell,
+                    expire=lambda: end(f"the permit of run {frame.run} has expired"),
+                    lifetime=self._lifetime,
+                )
                 self._runs[frame.run] = run
                 self._waiting.put(run)
             case Answer():
@@ -67,6 +77,9 @@ class Worker:
             case Cancel():
                 if (run_meant := self._runs.get(frame.run)) and self._session:
                     run_meant.cancel(frame, self._session)
+            case LiveUntil():
+                if not self._lifetime.extend(frame.moment):
+                    _out_of_time()
             case Stop():
                 threading.Thread(target=self._stop, name="stop", daemon=True).start()
             case Begin() | Ready() | Beat() | Started() | Asked() | Ended():
@@ -81,6 +94,7 @@ class Worker:
             for slot in range(1, self._profile.slots + 1):
                 threading.Thread(target=self._serve, args=(session,), name=f"slot-{slot}", daemon=True).start()
             jvm = psutil.Process(session.jvm_pid)
+            WITNESS.tell("session", jvm=jvm.pid)
             self._tell(
                 Ready(
                     jvm_pid=jvm.pid,
@@ -110,6 +124,8 @@ class Worker:
             self._runs.pop(assignment.run, None)
 
     def _tell(self, frame: Frame) -> None:
+        if self._lifetime.is_over:  # it was frozen, and this thread woke before the one that watches
+            _out_of_time()
         self._channel.send(frame)
 
     def _stop(self) -> None:
@@ -119,13 +135,19 @@ class Worker:
 
 
 def end(reason: str) -> NoReturn:
-    """Kill the JVM and exit at once, from any thread, without asking anything that may hang."""
+    """Kill the JVM and exit at once, from any thread, without asking anything that may hang.
+
+    The whole process group dies at one stroke, stopped processes included, and none that is being started escapes. A
+    JVM would end by itself when it lost us, but only after a while, and not where it is stopped.
+    """
     log.info("the session worker ends", reason=reason)
     sys.stdout.flush()
-    for child in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            child.kill()
-    os._exit(0)
+    os.killpg(0, signal.SIGKILL)
+    os._exit(1)  # never reached: the group was ours
+
+
+def _out_of_time() -> NoReturn:
+    end("the daemon did not say in time that it may live on")
 
 
 def main(descriptor: int) -> NoReturn:

@@ -22,6 +22,7 @@ from lakewarden.executors.contract import (
     Yielded,
 )
 from lakewarden.executors.protocol import Answer, Cancel, FromWorker
+from lakewarden.executors.worker.lifetime import Lifetime
 from lakewarden.executors.worker.session import Session
 from lakewarden.executors.worker.steps import carry_out
 from lakewarden.planners.ports import Storage
@@ -32,15 +33,22 @@ _CANCEL_AGAIN_SECONDS = 0.5
 class Run:
     """One run: carried out by one of the worker's run threads, answered and cancelled by its reader thread.
 
-    `expire` is called when a step has not ended within its permit: it must end the process.
+    `expire` is called when a step has not ended within its permit: it must end the process. A permit that is found
+    when `lifetime` is over is void: whoever gave it had no right any more to let anything be done.
     """
 
     def __init__(
-        self, assignment: Assignment, *, tell: Callable[[FromWorker], None], expire: Callable[[], None]
+        self,
+        assignment: Assignment,
+        *,
+        tell: Callable[[FromWorker], None],
+        expire: Callable[[], None],
+        lifetime: Lifetime,
     ) -> None:
         self.assignment = assignment
         self._tell = tell
         self._expire = expire
+        self._lifetime = lifetime
         self._heard: queue.SimpleQueue[Answer | Cancel] = queue.SimpleQueue()
         self._cancelled: str | None = None
         self._expiry: threading.Timer | None = None
@@ -49,7 +57,7 @@ class Run:
     def carry_out(self, program: Program, session: Session, storage: Storage) -> None:
         """Carry the run out and tell how it ended."""
         run = self.assignment.run
-        self._tell(Started(run=run))
+        self._tell(Started(run=run, executor=session.executor))
         with session.for_run(run) as spark:
             outcome = carry_out(program, spark, self.assignment, storage, self._ask)
         self._step_ended()
@@ -89,6 +97,8 @@ class Run:
         return Refused(reason=self._cancelled or "cancelled")
 
     def _taken(self, permit: Granted | Refused) -> Granted | Refused:
+        if self._lifetime.is_over:
+            return Refused(reason="the permit came after the moment until which the worker may live")
         if isinstance(permit, Granted) and permit.expires is not None:
             self._expiry = threading.Timer(permit.expires.total_seconds(), self._expire)
             self._expiry.daemon = True

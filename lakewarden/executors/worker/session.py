@@ -14,6 +14,7 @@ import structlog
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker import bundles, java
 from lakewarden.planners.model.errors import PermanentError
@@ -39,6 +40,9 @@ class Session:
         context.setLogLevel("WARN")
         _tell_hadoop(context, storage)
         self._root = SparkSession(context)
+        identity = ProcessIdentity.of(self.jvm_pid)
+        self.executor = identity.to_text() if identity is not None else None
+        """Who the JVM is, so that it can be proved dead; None where the system does not tell."""
 
     @property
     def jvm_pid(self) -> int:
