@@ -1,4 +1,7 @@
-"""What happened on the road, told to whoever wants to know: metrics, logs, the demo. The road knows none of them."""
+"""What happened on the road, told to whoever wants to know: metrics, logs, the demo. The road knows none of them.
+
+A tenure's events come from its own threads, all others from the control thread.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.blame import Blamed
-from lakewarden.service.store.port import Run
+from lakewarden.service.store.port import ReplicaId, Run
 
 
 class Listener:
@@ -42,6 +45,24 @@ class Listener:
 
     def approved(self, table: TableId, service: Service, deletion: Plan, by: str) -> None:
         """Hear that a person let a deletion beyond the budget through."""
+
+    def joined(self, replica: ReplicaId) -> None:
+        """Hear that the daemon has become this replica."""
+
+    def renewed(self) -> None:
+        """Hear that the replica's lease was renewed."""
+
+    def renewal_failed(self, reason: str) -> None:
+        """Hear that a renewal brought nothing, and is tried again."""
+
+    def tenure_lost(self, reason: str) -> None:
+        """Hear that the replica may act on nothing any more."""
+
+    def adopted(self, run: Run) -> None:
+        """Hear that a run of a replica that is gone was taken over."""
+
+    def rejected(self, run: Run, reason: str) -> None:
+        """Hear that the store refused what was said of a run: somebody else has its lease."""
 
 
 class Listeners(Listener):
@@ -94,3 +115,33 @@ class Listeners(Listener):
         """Pass it on."""
         for listener in self._listeners:
             listener.approved(table, service, deletion, by)
+
+    def joined(self, replica: ReplicaId) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.joined(replica)
+
+    def renewed(self) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.renewed()
+
+    def renewal_failed(self, reason: str) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.renewal_failed(reason)
+
+    def tenure_lost(self, reason: str) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.tenure_lost(reason)
+
+    def adopted(self, run: Run) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.adopted(run)
+
+    def rejected(self, run: Run, reason: str) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.rejected(run, reason)
