@@ -53,7 +53,7 @@ from lakewarden.service.runs import Runs
 from lakewarden.service.standing import Standings
 from lakewarden.service.status import Status
 from lakewarden.service.store.port import ReplicaId, Store
-from lakewarden.service.store.sql import open_sqlite
+from lakewarden.service.store.sql.sqlite import open_sqlite
 from lakewarden.service.surroundings import Surroundings
 from lakewarden.service.watch import Watch
 

@@ -24,6 +24,11 @@ class TableIdentity:
         return f"{self.location}#{self.created}"
 
 
+def location_of(identity: str) -> str:
+    """Return where the table is that `identity`, a TableIdentity in writing, stands for."""
+    return identity.rpartition("#")[0]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Touch:
     """The newest completed write into a partition: when it was completed, and whether it changed rows that were

@@ -2,28 +2,122 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from lakewarden.executors.contract import Step
+from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.store.port import ApprovalRow, DecisionRow, Run, RunState, SupersededError
+from lakewarden.planners.model.view import location_of
+from lakewarden.service.store.port import (
+    ApprovalRow,
+    DecisionRow,
+    Replica,
+    ReplicaId,
+    Run,
+    RunState,
+    StandingRow,
+    SupersededError,
+)
+from lakewarden.service.store.sharing import shared_out
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Member:
+    """A replica, and until when its lease runs on the monotonic clock: for ever where it has none."""
+
+    replica: Replica
+    joined_at: datetime
+    until: float
 
 
 class MemoryStore:
-    """Implements the store's contract with dictionaries."""
+    """Implements the store's contract with dictionaries. The database's clock is the one it is given."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._lock = threading.Lock()
+        self._identity = uuid.uuid4().hex
+        self._members: dict[ReplicaId, _Member] = {}
+        self._shares: dict[str, ReplicaId] = {}
+        self._dirty: set[str] = set()
+        self._standings: dict[tuple[TableId, Service], StandingRow] = {}
         self._runs: dict[RunId, Run] = {}
         self._epochs: dict[tuple[str, Service], int] = {}
         self._decisions: dict[tuple[TableId, Service], DecisionRow] = {}
         self._pauses: dict[TableId | None, str] = {}
         self._approvals: dict[tuple[TableId, Service], ApprovalRow] = {}
+
+    def identity(self) -> str:
+        """Return what this store is."""
+        return self._identity
+
+    def join(self, replica: Replica, *, lease: timedelta | None) -> None:
+        """Be a replica until the lease ends; without one, every other replica has ended."""
+        with self._lock:
+            if lease is None:
+                for other in self._members.keys() - {replica.id}:
+                    self._end(other)
+            until = math.inf if lease is None else self._clock.monotonic() + lease.total_seconds()
+            self._members.setdefault(replica.id, _Member(replica=replica, joined_at=self._clock.now(), until=until))
+
+    def renew(self, replica: ReplicaId, *, lease: timedelta) -> bool:
+        """Lengthen a lease that has not ended."""
+        with self._lock:
+            if not self._alive(replica):
+                return False
+            member = self._members[replica]
+            if member.until != math.inf:
+                self._members[replica] = replace(member, until=self._clock.monotonic() + lease.total_seconds())
+            return True
+
+    def leave(self, replica: ReplicaId) -> None:
+        """End the lease and give the shares back."""
+        with self._lock:
+            self._end(replica)
+            self._shares = {location: holder for location, holder in self._shares.items() if holder != replica}
+
+    def replicas(self) -> Sequence[Replica]:
+        """Return the living and the dead, in the order they joined."""
+        with self._lock:
+            return [replace(member.replica, alive=self._alive(of)) for of, member in self._members.items()]
+
+    def share(self, replica: ReplicaId, *, locations: Collection[str], busy: Collection[str]) -> frozenset[str]:
+        """Take a living replica's fair share of `locations`, and return all that it has now."""
+        with self._lock:
+            living = {other for other in self._members if self._alive(other)}
+            if replica not in living:
+                return frozenset()
+            held = {location: holder for location, holder in self._shares.items() if holder in living}
+            mine = shared_out(replica, living=living, held=held, locations=locations, busy=busy)
+            others = {location: holder for location, holder in held.items() if holder != replica}
+            self._shares = {**others, **dict.fromkeys(mine, replica)}
+            return mine
+
+    def shares(self) -> Mapping[str, ReplicaId]:
+        """Return the living replicas' shares."""
+        with self._lock:
+            return {location: holder for location, holder in self._shares.items() if self._alive(holder)}
+
+    def mark_dirty(self, locations: Collection[str]) -> None:
+        """Leave word that these tables have changed."""
+        with self._lock:
+            self._dirty.update(locations)
+
+    def take_dirty(self, replica: ReplicaId) -> frozenset[str]:
+        """Return the replica's tables for which word was left, and forget it."""
+        with self._lock:
+            if not self._alive(replica):
+                return frozenset()
+            mine = frozenset(location for location in self._dirty if self._shares.get(location) == replica)
+            self._dirty -= mine
+            return mine
 
     def request(self, run: Run) -> Run:
         """Add a QUEUED run, or return the active one of the same (identity, service)."""
@@ -34,15 +128,29 @@ class MemoryStore:
             self._runs[run.id] = run
             return run
 
-    def claim(self, run: RunId, *, owner: str, at: datetime) -> Run:
+    def claim(self, run: RunId, *, owner: ReplicaId, at: datetime) -> Run:
         """Take the lease with a higher epoch; the run is RUNNING."""
         with self._lock:
             row = self._one(run)
+            self._check_attends(owner, row)
+            for other in self._runs.values():
+                if other.identity == row.identity and other.ended_at is None and other.owner not in (None, owner):
+                    raise SupersededError(f"run {other.id} on the same table belongs to replica {other.owner}")
             if row.state is not RunState.QUEUED:
                 raise SupersededError(f"run {run} is {row.state}, not QUEUED")
-            key = (row.identity, row.service)
-            self._epochs[key] = self._epochs.get(key, 0) + 1
-            return self._change(row, state=RunState.RUNNING, epoch=self._epochs[key], started_at=at)
+            epoch = self._raise_epoch(row)
+            return self._change(row, state=RunState.RUNNING, owner=owner, epoch=epoch, started_at=at)
+
+    def adopt(self, run: RunId, *, owner: ReplicaId) -> Run:
+        """Take over a run that was begun from a dead owner, with a higher epoch; it is UNKNOWN."""
+        with self._lock:
+            row = self._one(run)
+            if row.owner is not None and self._alive(row.owner):
+                raise SupersededError(f"the lease of replica {row.owner} still runs")
+            self._check_attends(owner, row)
+            if row.state.ended or row.state is RunState.QUEUED:
+                raise SupersededError(f"run {run} is {row.state}: there is nothing to take over")
+            return self._change(row, state=RunState.UNKNOWN, owner=owner, epoch=self._raise_epoch(row))
 
     def progress(
         self,
@@ -52,9 +160,10 @@ class MemoryStore:
         state: RunState | None = None,
         step: Step | None = None,
         instant: str | None = None,
+        executor: str | None = None,
     ) -> Run:
         """Note how far a run has come."""
-        news = {"state": state, "step": step, "instant": instant}
+        news = {"state": state, "step": step, "instant": instant, "executor": executor}
         with self._lock:
             row = self._owned(run, epoch)
             return self._change(row, **{key: value for key, value in news.items() if value is not None})
@@ -112,6 +221,26 @@ class MemoryStore:
             if run.instant is not None and (run.identity, run.service) == (identity, service)
         )
 
+    def executor(self, *, identity: str, service: Service, instant: str) -> str | None:
+        """Return the executor of the newest run that was about an instant; None where it is not known."""
+        for run in reversed(self._runs.values()):
+            about = (run.identity, run.service, run.instant) == (identity, service, instant)
+            if about and (run.executor is not None or run.step is not None):
+                return run.executor
+        return None
+
+    def keep_standing(self, row: StandingRow) -> None:
+        """Keep a standing in place of the one before."""
+        self._standings[row.table, row.service] = row
+
+    def forget_standing(self, table: TableId, service: Service) -> None:
+        """Drop a standing."""
+        self._standings.pop((table, service), None)
+
+    def standings(self) -> Sequence[StandingRow]:
+        """Return every standing."""
+        return [*self._standings.values()]
+
     def decided(self, rows: Sequence[DecisionRow]) -> None:
         """Keep decisions, each in place of the one before."""
         self._decisions.update({(row.table, row.service): row for row in rows})
@@ -145,8 +274,12 @@ class MemoryStore:
         return [*self._approvals.values()]
 
     def forget(self, *, before: datetime) -> int:
-        """Delete ended runs that ended before a time, keeping each service's last one."""
+        """Delete runs that ended before a time but for each service's last one, and dead replicas without a run."""
         with self._lock:
+            owners = {run.owner for run in self._runs.values() if run.ended_at is None}
+            for replica, member in [*self._members.items()]:
+                if member.joined_at < before and not self._alive(replica) and replica not in owners:
+                    del self._members[replica]
             last = {(run.identity, run.service): run.id for run in self._runs.values()}
             old = [
                 run.id
@@ -159,6 +292,26 @@ class MemoryStore:
 
     def close(self) -> None:
         """Nothing to release."""
+
+    def _alive(self, replica: ReplicaId) -> bool:
+        member = self._members.get(replica)
+        return member is not None and self._clock.monotonic() < member.until
+
+    def _end(self, replica: ReplicaId) -> None:
+        if replica in self._members:
+            self._members[replica] = replace(self._members[replica], until=-math.inf)
+
+    def _check_attends(self, replica: ReplicaId, run: Run) -> None:
+        location = location_of(run.identity)
+        if self._shares.get(location) != replica:
+            raise SupersededError(f"replica {replica} has not the share of {location}")
+        if not self._alive(replica):
+            raise SupersededError(f"the lease of replica {replica} has ended")
+
+    def _raise_epoch(self, run: Run) -> int:
+        key = (run.identity, run.service)
+        self._epochs[key] = self._epochs.get(key, 0) + 1
+        return self._epochs[key]
 
     def _one(self, run: RunId) -> Run:
         if run not in self._runs:

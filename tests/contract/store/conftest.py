@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import Store
-from lakewarden.service.store.sql import open_sqlite
+from lakewarden.service.store.sql.sqlite import open_sqlite
 
 
 @pytest.fixture(params=["memory", "sqlite"])

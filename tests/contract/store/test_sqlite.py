@@ -19,9 +19,10 @@ from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.store import schema
 from lakewarden.service.store.port import ApprovalRow, DecisionRow, RunState
-from lakewarden.service.store.sql import open_sqlite
+from lakewarden.service.store.sql import schema
+from lakewarden.service.store.sql.sqlite import open_sqlite
+from tests.support.replicas import ME, attend
 from tests.support.values import NOW, a_run
 
 KILLED_AFTER = """
@@ -30,13 +31,14 @@ from pathlib import Path
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId
 from lakewarden.service.store.port import RunState
-from lakewarden.service.store.sql import open_sqlite
+from lakewarden.service.store.sql.sqlite import open_sqlite
+from tests.support.replicas import ME, attend
 from tests.support.values import NOW, a_run
 
 store = open_sqlite(Path(sys.argv[1]))
 acts = [
     lambda: store.request(a_run("r1")),
-    lambda: store.claim(RunId("r1"), owner="host:1", at=NOW),
+    lambda: store.claim(RunId("r1"), owner=attend(store, "/lake/trips"), at=NOW),
     lambda: store.progress(RunId("r1"), epoch=1, instant="00000010", step=Step.COMMIT, state=RunState.COMMITTING),
     lambda: store.end(RunId("r1"), epoch=1, state=RunState.SUCCEEDED, outcome="completed", at=NOW),
 ]
@@ -58,14 +60,14 @@ def test_the_file_holds_what_was_written(tmp_path: Path) -> None:
     """Read with sqlite3 alone, while the store is open: rows, epochs, and times in UTC."""
     path = tmp_path / "lakewarden.db"
     store = open_sqlite(path)
-    run = store.claim(store.request(a_run("r1")).id, owner="host:1", at=NOW)
+    run = store.claim(store.request(a_run("r1")).id, owner=attend(store, "/lake/trips"), at=NOW)
     store.progress(run.id, epoch=1, instant="00000010", step=Step.PLAN)
 
     assert rows(path, "SELECT id, table_id, service, state, instant, epoch, step, created_at, figures FROM runs") == [
         ("r1", "trips", "compaction", "RUNNING", "00000010", 1, "plan", "2026-05-01 12:00:00.000000", "{}")
     ]
     assert rows(path, "SELECT identity, service, epoch, owner FROM leases") == [
-        ("/lake/trips#once", "compaction", 1, "host:1")
+        ("/lake/trips#once", "compaction", 1, "me")
     ]
     store.close()
 
@@ -106,7 +108,7 @@ def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
         approved_at=NOW,
     )
     store = open_sqlite(path)
-    run = store.claim(store.request(a_run("r1")).id, owner="host:1", at=NOW)
+    run = store.claim(store.request(a_run("r1")).id, owner=attend(store, "/lake/trips"), at=NOW)
     store.decided([decision])
     store.pause(None, reason="maintenance", at=NOW)
     store.keep_approval(question)
@@ -126,7 +128,7 @@ def test_a_store_of_the_first_schema_is_upgraded_with_what_it_holds(tmp_path: Pa
     """A newer Lakewarden opens it, and nothing of it is lost."""
     path = tmp_path / "lakewarden.db"
     config = alembic.config.Config()
-    config.set_main_option("script_location", "lakewarden.service.store:migrations")
+    config.set_main_option("script_location", "lakewarden.service.store.sql:migrations")
     config.set_main_option("path_separator", "os")
     engine = sa.create_engine(f"sqlite:///{path}")
     with engine.begin() as connection:
@@ -213,13 +215,14 @@ def test_a_store_that_cannot_be_written_is_temporary_trouble(tmp_path: Path) -> 
     path = tmp_path / "lakewarden.db"
     store = open_sqlite(path)
     run = store.request(a_run("r1"))
+    attend(store, "/lake/trips")
     with store._engine.connect() as connection:  # the pool gives the same connection back
         connection.exec_driver_sql("PRAGMA query_only = ON")
-    with pytest.raises(TemporaryError, match="the store does not answer"):
-        store.claim(run.id, owner="host:1", at=NOW)
+    with pytest.raises(TemporaryError, match="does not answer: it is read-only"):
+        store.claim(run.id, owner=ME, at=NOW)
     with store._engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA query_only = OFF")
 
     assert store.run(run.id) == run
-    assert store.claim(run.id, owner="host:1", at=NOW).epoch == 1
+    assert store.claim(run.id, owner=attend(store, "/lake/trips"), at=NOW).epoch == 1
     store.close()

@@ -12,7 +12,9 @@ import pytest
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.planners.model.view import location_of
 from lakewarden.service.store.port import ApprovalRow, DecisionRow, Run, RunState, Store, SupersededError
+from tests.support.replicas import ME, attend
 from tests.support.values import IDENTITY, NOW, a_run
 
 HOUR = timedelta(hours=1)
@@ -24,8 +26,9 @@ def epoch(store: Store) -> int:
 
 
 def claimed(store: Store, run: str = "r1", **news: object) -> Run:
-    """Request a run and claim it."""
-    return store.claim(store.request(a_run(run, **news)).id, owner="host:1", at=NOW)
+    """Request a run and claim it, as the replica that attends its table."""
+    row = store.request(a_run(run, **news))
+    return store.claim(row.id, owner=attend(store, location_of(row.identity)), at=NOW)
 
 
 def ended(store: Store, run: str = "r1", *, at: datetime = NOW, **news: object) -> Run:
@@ -51,7 +54,7 @@ def test_a_service_of_a_table_has_one_active_run(store: Store) -> None:
     first = store.request(a_run("r1"))
     assert store.request(a_run("r2")) == first
 
-    running = store.claim(first.id, owner="host:1", at=NOW)
+    running = store.claim(first.id, owner=attend(store, "/lake/trips"), at=NOW)
     assert store.request(a_run("r2")) == running
 
     store.end(running.id, epoch=running.epoch, state=RunState.FAILED, outcome="it broke", at=NOW)
@@ -104,7 +107,7 @@ def test_only_a_queued_run_can_be_claimed(store: Store, how: Callable[[Store], R
     run = how(store)
 
     with pytest.raises(SupersededError):
-        store.claim(run.id, owner="host:2", at=NOW)
+        store.claim(run.id, owner=ME, at=NOW)
 
     assert store.run(run.id) == run
     assert epoch(store) == 1
@@ -113,7 +116,7 @@ def test_only_a_queued_run_can_be_claimed(store: Store, how: Callable[[Store], R
 def test_a_run_that_does_not_exist_can_be_neither_claimed_nor_changed(store: Store) -> None:
     """Somebody else has taken it away."""
     with pytest.raises(SupersededError):
-        store.claim(RunId("nobody"), owner="host:1", at=NOW)
+        store.claim(RunId("nobody"), owner=ME, at=NOW)
     with pytest.raises(SupersededError):
         store.progress(RunId("nobody"), epoch=1, state=RunState.RUNNING)
     with pytest.raises(SupersededError):
@@ -137,7 +140,7 @@ def test_progress_changes_what_is_given_and_nothing_else(store: Store) -> None:
 
 def claimed_like(run: Run, **news: object) -> Run:
     """Return what a claimed run looks like after some progress."""
-    return a_run(run.id, **{"epoch": run.epoch, "started_at": run.started_at, **news})
+    return a_run(run.id, **{"epoch": run.epoch, "owner": run.owner, "started_at": run.started_at, **news})
 
 
 def test_an_ended_run_keeps_its_outcome_and_figures(store: Store) -> None:
@@ -207,7 +210,7 @@ def test_active_runs_come_oldest_first(store: Store) -> None:
     """In the order they were asked for, whatever their state, without those that ended."""
     for number in (3, 1, 2):
         store.request(a_run(f"r{number}", identity=f"/lake/{number}#1"))
-    running = store.claim(RunId("r1"), owner="host:1", at=NOW)
+    running = store.claim(RunId("r1"), owner=attend(store, "/lake/1"), at=NOW)
     ended(store, "r4", identity="/lake/4#1")
 
     assert [run.id for run in store.active()] == ["r3", "r1", "r2"]

@@ -1,10 +1,10 @@
-"""Alembic's entry: the connection comes from `store.sql`, which runs every migration in one transaction."""
+"""Alembic's entry: the connection comes from `migrating`, which gives every step a transaction of its own."""
 
 from __future__ import annotations
 
 from alembic import context
 
-from lakewarden.service.store import schema
+from lakewarden.service.store.sql import schema
 
 connection = context.config.attributes["connection"]
 context.configure(connection=connection, target_metadata=schema.metadata, transactional_ddl=True)

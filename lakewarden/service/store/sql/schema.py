@@ -5,7 +5,20 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import JSON, Column, DateTime, Dialect, Index, Integer, MetaData, String, Table, TypeDecorator, text
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    DateTime,
+    Dialect,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    TypeDecorator,
+    text,
+)
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -51,6 +64,8 @@ runs = Table(
     Column("ended_at", UtcDateTime),
     Column("outcome", String),
     Column("figures", JSON, nullable=False),
+    Column("owner", String(128)),
+    Column("executor", String),
 )
 Index(
     "one_active_run",
@@ -72,6 +87,28 @@ leases = Table(
     Column("owner", String(128), nullable=False),
     Column("claimed_at", UtcDateTime, nullable=False),
 )
+
+store = Table("store", metadata, Column("identity", String(32), primary_key=True))
+"""One row: what the store is. Locking it serializes who joins, leaves and shares."""
+
+replicas = Table(
+    "replicas",
+    metadata,
+    Column("id", String(128), primary_key=True),
+    Column("url", String, nullable=False),
+    Column("joined_at", UtcDateTime, nullable=False),
+    Column("lease_until", UtcDateTime),  # none: until it leaves
+    Column("ended_at", UtcDateTime),  # an end that was seen is final, whatever becomes of the database's clock
+)
+
+shares = Table(
+    "shares",
+    metadata,
+    Column("location", String(1024), primary_key=True),
+    Column("replica", String(128), nullable=False),
+)
+
+dirty = Table("dirty", metadata, Column("location", String(1024), primary_key=True))
 
 decisions = Table(
     "decisions",
@@ -109,4 +146,21 @@ approvals = Table(
     Column("asked_at", UtcDateTime, nullable=False),
     Column("approved_by", String(64)),
     Column("approved_at", UtcDateTime),
+)
+
+standings = Table(
+    "standings",
+    metadata,
+    Column("table_id", String(255), primary_key=True),
+    Column("service", String(32), primary_key=True),
+    Column("tries", Integer, nullable=False),
+    Column("strikes", Integer, nullable=False),
+    Column("suspect", Boolean, nullable=False),
+    Column("rest_until", UtcDateTime),
+    Column("rest_reason", String),
+    Column("quarantined", String),
+    Column("idle_after", String(64)),
+    Column("idle_commits", Integer, nullable=False),
+    Column("idle_rewrites", Integer, nullable=False),
+    Column("idle_at", UtcDateTime),
 )

@@ -1,0 +1,145 @@
+"""The replicas of a store on a database: their leases, their shares, and the word that is left for them.
+
+Whoever locks several rows locks them in this order: the store's, replicas, shares, runs, leases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from lakewarden.service.store.port import Replica, ReplicaId, SupersededError
+from lakewarden.service.store.sharing import shared_out
+from lakewarden.service.store.sql import dialects, schema
+from lakewarden.service.store.sql.database import Database
+from lakewarden.service.store.sql.dialects import from_now
+
+_replicas, _shares, _dirty = schema.replicas.c, schema.shares.c, schema.dirty.c
+_LAPSED = _replicas.lease_until <= from_now()
+ALIVE = _replicas.ended_at.is_(None) & (_replicas.lease_until.is_(None) | ~_LAPSED)
+_AT_ONCE = 1000
+"""How many rows one statement names."""
+
+
+class SqlReplicas(Database):
+    """Keeps replicas and shares."""
+
+    def identity(self) -> str:
+        """Return what this store is."""
+        with self._read() as connection:
+            return str(connection.execute(sa.select(schema.store.c.identity)).scalar_one())
+
+    def join(self, replica: Replica, *, lease: timedelta | None) -> None:
+        """Be a replica until the lease ends; without one, every other replica has ended."""
+        with self._write() as connection:
+            _hold_membership(connection)
+            if lease is None:
+                others = sa.update(schema.replicas).where(_replicas.id != replica.id, _replicas.ended_at.is_(None))
+                connection.execute(others.values(ended_at=from_now()))
+            # A call whose answer was lost is made again; a lease that has ended since is not brought back.
+            joining = dialects.insert(connection, schema.replicas).on_conflict_do_nothing()
+            connection.execute(
+                joining.values(
+                    id=replica.id,
+                    url=replica.url,
+                    joined_at=from_now(),
+                    lease_until=None if lease is None else from_now(lease),
+                )
+            )
+
+    def renew(self, replica: ReplicaId, *, lease: timedelta) -> bool:
+        """Lengthen a lease that has not ended."""
+        until = sa.case((_replicas.lease_until.is_(None), sa.null()), else_=from_now(lease))
+        renewal = sa.update(schema.replicas).where(_replicas.id == replica, ALIVE).values(lease_until=until)
+        with self._renew() as connection:
+            return connection.execute(renewal).rowcount == 1
+
+    def leave(self, replica: ReplicaId) -> None:
+        """End the lease and give the shares back."""
+        with self._write() as connection:
+            _hold_membership(connection)
+            ending = sa.update(schema.replicas).where(_replicas.id == replica, _replicas.ended_at.is_(None))
+            connection.execute(ending.values(ended_at=from_now()))
+            connection.execute(sa.delete(schema.shares).where(_shares.replica == replica))
+
+    def replicas(self) -> Sequence[Replica]:
+        """Return the living and the dead, in the order they joined."""
+        query = sa.select(_replicas.id, _replicas.url, ALIVE.label("alive")).order_by(_replicas.joined_at, _replicas.id)
+        with self._read() as connection:
+            return [
+                Replica(id=ReplicaId(row.id), url=row.url, alive=bool(row.alive)) for row in connection.execute(query)
+            ]
+
+    def share(self, replica: ReplicaId, *, locations: Collection[str], busy: Collection[str]) -> frozenset[str]:
+        """Take a living replica's fair share of `locations`, and return all that it has now."""
+        with self._write() as connection:
+            _hold_membership(connection)
+            connection.execute(
+                sa.update(schema.replicas).where(_replicas.ended_at.is_(None), _LAPSED).values(ended_at=from_now())
+            )
+            living = frozenset(connection.scalars(sa.select(_replicas.id).where(_replicas.ended_at.is_(None))))
+            if replica not in living:
+                return frozenset()
+            connection.execute(sa.delete(schema.shares).where(_shares.replica.not_in(living)))
+            held = {row.location: row.replica for row in connection.execute(sa.select(schema.shares))}
+            mine = shared_out(replica, living=living, held=held, locations=locations, busy=busy)
+            before = {location for location, holder in held.items() if holder == replica}
+            given_back, taken = sorted(before - mine), sorted(mine - before)
+            for start in range(0, len(given_back), _AT_ONCE):
+                some = given_back[start : start + _AT_ONCE]
+                connection.execute(sa.delete(schema.shares).where(_shares.location.in_(some)))
+            if taken:
+                rows = [{"location": location, "replica": replica} for location in taken]
+                connection.execute(sa.insert(schema.shares), rows)
+            return mine
+
+    def shares(self) -> Mapping[str, ReplicaId]:
+        """Return the living replicas' shares."""
+        query = sa.select(schema.shares).join(schema.replicas, _replicas.id == _shares.replica).where(ALIVE)
+        with self._read() as connection:
+            return {row.location: ReplicaId(row.replica) for row in connection.execute(query)}
+
+    def mark_dirty(self, locations: Collection[str]) -> None:
+        """Leave word that these tables have changed."""
+        if not locations:
+            return
+        with self._write() as connection:
+            marking = dialects.insert(connection, schema.dirty).on_conflict_do_nothing()
+            connection.execute(marking, [{"location": location} for location in sorted(set(locations))])
+
+    def take_dirty(self, replica: ReplicaId) -> frozenset[str]:
+        """Return the replica's tables for which word was left, and forget it."""
+        mine = sa.select(_shares.location).where(_shares.replica == _replicas.id, _replicas.id == replica, ALIVE)
+        taking = sa.delete(schema.dirty).where(_dirty.location.in_(mine)).returning(_dirty.location)
+        with self._write() as connection:
+            return frozenset(connection.scalars(taking))
+
+
+def check_attends(connection: sa.Connection, replica: ReplicaId, location: str) -> None:
+    """Hold a table's share until the transaction ends: nobody else can have it before.
+
+    Raises SupersededError if the replica has not the share, or its lease has ended.
+    """
+    share = sa.select(_shares.replica).where(_shares.location == location, _shares.replica == replica)
+    if connection.execute(share.with_for_update()).first() is None:
+        raise SupersededError(f"replica {replica} has not the share of {location}")
+    if connection.execute(sa.select(_replicas.id).where(_replicas.id == replica, ALIVE)).first() is None:
+        raise SupersededError(f"the lease of replica {replica} has ended")
+
+
+def check_dead(connection: sa.Connection, replica: ReplicaId) -> None:
+    """End a lease that has lapsed, for good: a renewal on its way is waited for, and one that comes later fails.
+
+    Raises SupersededError if it has not lapsed.
+    """
+    ending = sa.update(schema.replicas).where(_replicas.id == replica, _replicas.ended_at.is_(None), _LAPSED)
+    connection.execute(ending.values(ended_at=from_now()))
+    if connection.execute(sa.select(_replicas.id).where(_replicas.id == replica, ALIVE)).first() is not None:
+        raise SupersededError(f"the lease of replica {replica} still runs")
+
+
+def _hold_membership(connection: sa.Connection) -> None:
+    """Let nobody else join, leave or share before the transaction ends."""
+    connection.execute(sa.select(schema.store.c.identity).with_for_update())

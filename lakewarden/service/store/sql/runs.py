@@ -1,0 +1,249 @@
+"""The runs of a store on a database, and the epochs of their leases."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from lakewarden.executors.contract import Step
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import TableId
+from lakewarden.planners.model.view import location_of
+from lakewarden.service.store.port import ReplicaId, Run, RunState, SupersededError
+from lakewarden.service.store.sql import dialects, schema
+from lakewarden.service.store.sql.database import Database
+from lakewarden.service.store.sql.dialects import from_now
+from lakewarden.service.store.sql.replicas import ALIVE, check_attends, check_dead
+
+_RECENT = 1000
+_runs, _leases, _replicas = schema.runs.c, schema.leases.c, schema.replicas.c
+_OPEN = _runs.ended_at.is_(None)
+
+
+class SqlRuns(Database):
+    """Keeps runs and epochs."""
+
+    def request(self, run: Run) -> Run:
+        """Add a QUEUED run, or return the active one of the same (identity, service)."""
+        active = sa.select(schema.runs).where(_runs.identity == run.identity, _runs.service == run.service, _OPEN)
+        with self._write() as connection:
+            found = connection.execute(active).first()
+            if found is not None:
+                return _run(found)
+            adding = dialects.insert(connection, schema.runs).values(
+                number=dialects.next_number(connection), **_columns(run)
+            )
+            unless_there = adding.on_conflict_do_nothing(index_elements=["identity", "service"], index_where=_OPEN)
+            if connection.execute(unless_there.returning(_runs.id)).first() is not None:
+                return run
+            found = connection.execute(active).first()  # somebody else was faster: we have waited for their end
+            if found is not None:
+                return _run(found)
+        raise TemporaryError(f"the request of {run.service} on {run.table} met another", delay=timedelta(seconds=1))
+
+    def claim(self, run: RunId, *, owner: ReplicaId, at: datetime) -> Run:
+        """Take the lease with a higher epoch; the run is RUNNING."""
+        with self._write() as connection:
+            identity = _one(connection, run).identity
+            check_attends(connection, owner, location_of(identity))
+            of_the_table = sa.select(schema.runs).where(_runs.identity == identity, _OPEN).order_by(_runs.number)
+            for other in connection.execute(of_the_table.with_for_update()).all():
+                if other.owner not in (None, owner):
+                    raise SupersededError(f"run {other.id} on the same table belongs to replica {other.owner}")
+            row = _one(connection, run)
+            if row.state is not RunState.QUEUED:
+                raise SupersededError(f"run {run} is {row.state}, not QUEUED")
+            epoch = _raise_epoch(connection, row, owner=owner, at=at)
+            return _change(connection, run, state=RunState.RUNNING, owner=owner, epoch=epoch, started_at=at)
+
+    def adopt(self, run: RunId, *, owner: ReplicaId) -> Run:
+        """Take over a run that was begun from a dead owner, with a higher epoch; it is UNKNOWN."""
+        with self._write() as connection:
+            found = _one(connection, run)
+            if found.owner is not None:
+                check_dead(connection, found.owner)
+            check_attends(connection, owner, location_of(found.identity))
+            row = _one(connection, run, hold=True)
+            if row.state.ended or row.state is RunState.QUEUED:
+                raise SupersededError(f"run {run} is {row.state}: there is nothing to take over")
+            if row.owner != found.owner:
+                raise SupersededError(f"run {run} has been taken over by replica {row.owner}")
+            epoch = _raise_epoch(connection, row, owner=owner, at=from_now())
+            return _change(connection, run, state=RunState.UNKNOWN, owner=owner, epoch=epoch)
+
+    def progress(
+        self,
+        run: RunId,
+        *,
+        epoch: int,
+        state: RunState | None = None,
+        step: Step | None = None,
+        instant: str | None = None,
+        executor: str | None = None,
+    ) -> Run:
+        """Note how far a run has come."""
+        news = {"state": state, "step": step, "instant": instant, "executor": executor}
+        with self._write() as connection:
+            row = _owned(connection, run, epoch)
+            changes = {key: value for key, value in news.items() if value is not None}
+            return _change(connection, run, **changes) if changes else row
+
+    def end(
+        self,
+        run: RunId,
+        *,
+        epoch: int,
+        state: RunState,
+        outcome: str,
+        at: datetime,
+        figures: Mapping[str, int | float | str] | None = None,
+    ) -> Run:
+        """End a run."""
+        with self._write() as connection:
+            _owned(connection, run, epoch)
+            return _change(connection, run, state=state, outcome=outcome, ended_at=at, figures=dict(figures or {}))
+
+    def epoch(self, *, identity: str, service: Service) -> int:
+        """Return the newest epoch of a lease; 0 if it was never claimed."""
+        with self._read() as connection:
+            return _epoch(connection, identity, service)
+
+    def run(self, run: RunId) -> Run | None:
+        """Return one run."""
+        with self._read() as connection:
+            row = connection.execute(sa.select(schema.runs).where(_runs.id == run)).first()
+            return None if row is None else _run(row)
+
+    def runs(
+        self,
+        *,
+        table: TableId | None = None,
+        service: Service | None = None,
+        states: Collection[RunState] = (),
+        limit: int = 100,
+    ) -> Sequence[Run]:
+        """Return runs, the newest first."""
+        query = sa.select(schema.runs).order_by(_runs.number.desc()).limit(limit)
+        if table is not None:
+            query = query.where(_runs.table_id == table)
+        if service is not None:
+            query = query.where(_runs.service == service)
+        if states:
+            query = query.where(_runs.state.in_(states))
+        with self._read() as connection:
+            return [_run(row) for row in connection.execute(query)]
+
+    def active(self) -> Sequence[Run]:
+        """Return every run that has not ended, the oldest first."""
+        query = sa.select(schema.runs).where(_OPEN).order_by(_runs.number)
+        with self._read() as connection:
+            return [_run(row) for row in connection.execute(query)]
+
+    def instants(self, *, identity: str, service: Service) -> frozenset[str]:
+        """Return the instants that runs of ours planned or took up, the last thousand."""
+        query = (
+            sa.select(_runs.instant)
+            .where(_runs.identity == identity, _runs.service == service, _runs.instant.is_not(None))
+            .order_by(_runs.number.desc())
+            .limit(_RECENT)
+        )
+        with self._read() as connection:
+            return frozenset(connection.scalars(query))
+
+    def executor(self, *, identity: str, service: Service, instant: str) -> str | None:
+        """Return the executor of the newest run that was about an instant; None where it is not known."""
+        # A run without a step has not touched the table: it says nothing about who was at the instant.
+        query = (
+            sa.select(_runs.executor)
+            .where(_runs.identity == identity, _runs.service == service, _runs.instant == instant)
+            .where(_runs.executor.is_not(None) | _runs.step.is_not(None))
+            .order_by(_runs.number.desc())
+            .limit(1)
+        )
+        with self._read() as connection:
+            return connection.scalar(query)
+
+    def forget(self, *, before: datetime) -> int:
+        """Delete runs that ended before a time but for each service's last one, and dead replicas without a run."""
+        last = sa.select(sa.func.max(_runs.number)).group_by(_runs.identity, _runs.service)
+        old = sa.delete(schema.runs).where(_runs.ended_at < before, _runs.number.not_in(last.scalar_subquery()))
+        owners = sa.select(_runs.owner).where(_OPEN, _runs.owner.is_not(None))
+        dead = sa.delete(schema.replicas).where(
+            _replicas.joined_at < before, ~ALIVE, _replicas.id.not_in(owners.scalar_subquery())
+        )
+        with self._write() as connection:
+            connection.execute(dead)
+            return connection.execute(old).rowcount
+
+
+def _columns(run: Run) -> dict[str, Any]:
+    values = {name: getattr(run, name) for name in Run.__dataclass_fields__ if name != "table"}
+    return {**values, "table_id": run.table, "figures": dict(run.figures)}
+
+
+def _run(row: sa.Row[Any]) -> Run:
+    return Run(
+        id=RunId(row.id),
+        table=TableId(row.table_id),
+        identity=row.identity,
+        service=Service(row.service),
+        state=RunState(row.state),
+        reason=row.reason,
+        requested_by=row.requested_by,
+        created_at=row.created_at,
+        instant=row.instant,
+        epoch=row.epoch,
+        step=None if row.step is None else Step(row.step),
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        outcome=row.outcome,
+        figures=row.figures,
+        owner=None if row.owner is None else ReplicaId(row.owner),
+        executor=row.executor,
+    )
+
+
+def _one(connection: sa.Connection, run: RunId, *, hold: bool = False) -> Run:
+    """Return a run; held, it stays as it is until the transaction ends."""
+    query = sa.select(schema.runs).where(_runs.id == run)
+    row = connection.execute(query.with_for_update() if hold else query).first()
+    if row is None:
+        raise SupersededError(f"there is no run {run} in the store")
+    return _run(row)
+
+
+def _epoch(connection: sa.Connection, identity: str, service: Service) -> int:
+    query = sa.select(_leases.epoch).where(_leases.identity == identity, _leases.service == service)
+    return connection.scalar(query) or 0
+
+
+def _raise_epoch(connection: sa.Connection, run: Run, *, owner: ReplicaId, at: datetime | sa.ColumnElement[Any]) -> int:
+    """Give the lease of a run to an owner, and return its new epoch."""
+    taking = dialects.insert(connection, schema.leases).values(
+        identity=run.identity, service=run.service, epoch=1, owner=owner, claimed_at=at
+    )
+    taken = taking.on_conflict_do_update(
+        index_elements=["identity", "service"],
+        set_={"epoch": _leases.epoch + 1, "owner": taking.excluded.owner, "claimed_at": taking.excluded.claimed_at},
+    )
+    return int(connection.execute(taken.returning(_leases.epoch)).scalar_one())
+
+
+def _owned(connection: sa.Connection, run: RunId, epoch: int) -> Run:
+    row = _one(connection, run, hold=True)
+    if row.state.ended:
+        raise SupersededError(f"run {run} has ended: {row.state}")
+    newest = _epoch(connection, row.identity, row.service)
+    # A run that was never claimed has epoch 0 and no lease of its own: it may be ended, nothing more.
+    if epoch != row.epoch or (row.epoch and row.epoch != newest):
+        raise SupersededError(f"run {run} has epoch {epoch}, its lease is at {newest}")
+    return row
+
+
+def _change(connection: sa.Connection, run: RunId, **news: Any) -> Run:
+    changing = sa.update(schema.runs).where(_runs.id == run).values(**news).returning(*schema.runs.c)
+    return _run(connection.execute(changing).one())

@@ -1,0 +1,11 @@
+"""The whole store on a database."""
+
+from __future__ import annotations
+
+from lakewarden.service.store.sql.notes import SqlNotes
+from lakewarden.service.store.sql.replicas import SqlReplicas
+from lakewarden.service.store.sql.runs import SqlRuns
+
+
+class SqlStore(SqlRuns, SqlReplicas, SqlNotes):
+    """Implements the store's contract with SQL that SQLite and PostgreSQL both speak."""
