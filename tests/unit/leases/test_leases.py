@@ -14,6 +14,7 @@ from lakewarden.planners.model.instant import RunId
 from lakewarden.service.leases import DataFolder, Leases
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import RunState
+from tests.support.replicas import attend
 from tests.support.values import NOW, a_run
 
 HOLDER = """
@@ -77,11 +78,11 @@ def test_a_run_holds_its_lease_until_the_next_owner_takes_it() -> None:
     queued = store.request(a_run("r1"))
     assert not leases.holds(queued)
 
-    first = store.claim(queued.id, owner="one", at=NOW)
+    first = store.claim(queued.id, owner=attend(store, "/lake/trips"), at=NOW)
     assert leases.holds(first)
 
     store.end(first.id, epoch=first.epoch, state=RunState.FAILED, outcome="lost", at=NOW)
-    second = store.claim(store.request(a_run("r2")).id, owner="two", at=NOW)
+    second = store.claim(store.request(a_run("r2")).id, owner=attend(store, "/lake/trips"), at=NOW)
     assert leases.holds(second)
     assert not leases.holds(first)
 
@@ -90,9 +91,9 @@ def test_a_lease_is_of_a_table_and_a_service() -> None:
     """Another table's, or another service's, owner takes nothing away."""
     store = MemoryStore()
     leases = Leases(store)
-    one = store.claim(store.request(a_run("r1")).id, owner="one", at=NOW)
+    one = store.claim(store.request(a_run("r1")).id, owner=attend(store, "/lake/trips"), at=NOW)
     other = store.request(a_run("r2", identity="/lake/orders#1"))
 
-    store.claim(RunId(other.id), owner="two", at=NOW)
+    store.claim(RunId(other.id), owner=attend(store, "/lake/orders"), at=NOW)
 
     assert leases.holds(one)
