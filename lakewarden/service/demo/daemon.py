@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -39,14 +40,31 @@ class RefusedError(Exception):
 class Daemon:
     """`lakewarden serve` with one table and one worker; its configuration and its data are in `directory`."""
 
-    def __init__(self, directory: Path, *, table: Path, zookeeper: str, services: Mapping[str, Any]) -> None:
-        """Start it. `services` are the policies of the table, as the configuration writes them."""
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        table: Path,
+        zookeeper: str,
+        services: Mapping[str, Any],
+        spark: Mapping[str, Any] = MappingProxyType({}),
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Start it. `services` are the policies of the table, as the configuration writes them, `spark` is more of
+        the workers' profile, and `variables` are added to its environment.
+        """
         directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._variables = variables
         self._api, self._management = free_port(), free_port()
         self._config = directory / "lakewarden.yaml"
-        settings = self._settings(table, zookeeper, services)
+        settings = self._settings(table, zookeeper, services, spark)
         self._config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
-        self.process = Child("daemon", self._command("serve"), log=directory / "daemon.log")
+        self.process = self._started()
+
+    def restart(self) -> None:
+        """Start it again where it died, on the same configuration, data and ports."""
+        self.process = self._started()
 
     def writer_options(self) -> dict[str, str]:
         """Return what `lakewarden writer-options` tells a Spark writer of the table to set.
@@ -91,11 +109,21 @@ class Daemon:
             return str(refused)
         return ""
 
+    def resume(self) -> None:
+        """Let the table's services out of their quarantine. Raises TemporaryError if the daemon does not answer."""
+        self._ask(self._api, f"/v1/tables/{TABLE}/resume", method="POST")
+
     def stop(self) -> None:
         """End it with its worker and the worker's JVM, and return when they are gone."""
         self.process.end(grace=_GRACE)
 
-    def _settings(self, table: Path, zookeeper: str, services: Mapping[str, Any]) -> dict[str, Any]:
+    def _started(self) -> Child:
+        log = self._directory / "daemon.log"
+        return Child("daemon", self._command("serve"), log=log, variables=self._variables)
+
+    def _settings(
+        self, table: Path, zookeeper: str, services: Mapping[str, Any], spark: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Return what a user would write for this table; the hooks drive it, the cadence is the safety net."""
         light_jvm = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
         lock = {"provider": "zookeeper", "url": zookeeper, "base_path": "/hudi", "lock_key": TABLE}
@@ -103,7 +131,7 @@ class Daemon:
             "daemon": {"data_dir": "data", "drain": "5s"},
             "api": {"port": self._api},
             "management": {"port": self._management},
-            "spark": {"default": {"workers": 1, "conf": light_jvm}},
+            "spark": {"default": {"workers": 1, "conf": light_jvm, **spark}},
             "tables": [
                 {
                     "id": TABLE,

@@ -8,9 +8,10 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
@@ -23,17 +24,24 @@ class Child:
     """One of the demo's processes.
 
     It leads a session of its own: a Ctrl-C in the terminal reaches the demo alone, which then ends its children in
-    their order. What it prints goes to `log`.
+    their order. What it prints goes to `log`; `variables` are added to its environment.
     """
 
-    def __init__(self, name: str, command: Sequence[str], *, log: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        log: Path,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.name = name
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command,
                 cwd=log.parent,
-                env=environment(),
+                env={**environment(), **variables},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -45,10 +45,25 @@ class Stage:
         self._playing.append(zookeeper.process)
         return zookeeper
 
-    def start_daemon(self, zookeeper: ZooKeeper, *, services: Mapping[str, Any]) -> Daemon:
-        """Start the daemon, before there is a table. `services` are the policies that the table will have."""
-        directory = self._directory / "daemon"
-        daemon = Daemon(directory, table=self.table, zookeeper=zookeeper.address, services=services)
+    def start_daemon(
+        self,
+        zookeeper: ZooKeeper,
+        *,
+        services: Mapping[str, Any],
+        spark: Mapping[str, Any] = MappingProxyType({}),
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> Daemon:
+        """Start the daemon, before there is a table. `services` are the policies that the table will have, `spark` is
+        more of the workers' profile, and `variables` are added to its environment.
+        """
+        daemon = Daemon(
+            self._directory / "daemon",
+            table=self.table,
+            zookeeper=zookeeper.address,
+            services=services,
+            spark=spark,
+            variables=variables,
+        )
         self._ends.callback(daemon.stop)
         self._playing.append(daemon.process)
         return daemon
