@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ from pydantic import Field, field_validator
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Scheduling
-from lakewarden.planners.settings import Duration, Settings
+from lakewarden.planners.settings import Duration, Settings, format_duration
 from lakewarden.planners.storage.settings import StoreSetting, StoreSettings
 from lakewarden.service.config.trigger import TriggerSetting
 from lakewarden.service.config.window import WindowSettings
+from lakewarden.service.store.settings import DatabaseSettings
 
+_SHORTEST_LEASE = timedelta(seconds=10)
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what users may write, not what we listen on
 
 
@@ -32,6 +35,18 @@ class DaemonSettings(Settings):
 
     keep_runs: Duration = Field(default="30d", validate_default=True)
     """Ended runs are forgotten after this long; the last one of each table and service stays."""
+
+    lease: Duration = Field(default="30s", validate_default=True)
+    """A replica whose database has not heard of it for this long is dead: another one takes its tables and runs over.
+    By two thirds of it, it has killed its own workers. Shorter moves work sooner; longer bears a database that is away
+    for longer. At least 10s. On SQLite nobody takes over, and workers live as long without their daemon."""
+
+    @field_validator("lease")
+    @classmethod
+    def _longer_than_a_hiccup(cls, value: timedelta) -> timedelta:
+        if value < _SHORTEST_LEASE:
+            raise ValueError(f"{format_duration(value)} is too short to be renewed in time: at least 10s")
+        return value
 
 
 class ListenSettings(Settings):
@@ -191,6 +206,9 @@ class Configuration(Settings):
 
     management: ManagementSettings = ManagementSettings()
     """Probes and metrics."""
+
+    database: DatabaseSettings = DatabaseSettings()
+    """Where runs, leases and decisions are kept."""
 
     permits: PermitSettings = PermitSettings()
     """How long runs wait for leave to change a table."""

@@ -57,7 +57,7 @@ def test_every_setting_says_what_it_means(group: type[BaseModel], name: str) -> 
     assert described
 
 
-@pytest.mark.parametrize("section", ["daemon", "api", "management", "permits", "defaults"])
+@pytest.mark.parametrize("section", ["daemon", "database", "api", "management", "permits", "defaults"])
 def test_the_example_shows_the_defaults(section: str) -> None:
     """The example says that it shows defaults: a changed default must change it too."""
     assert getattr(load(EXAMPLE).settings, section) == getattr(Configuration(), section)

@@ -33,6 +33,16 @@ def _problems(folder: Path, text: str) -> list[str]:
         ("daemon: {drian: 10s}", "daemon.drian: there is no such key; did you mean drain?"),
         ("tabels: []", "tabels: there is no such key; did you mean tables?"),
         ("daemon: {drain: 10}", "daemon.drain: 10 needs a number and a unit of ms, s, m, h, d, as in '10m'"),
+        ("daemon: {lease: 9s}", "daemon.lease: 9s is too short to be renewed in time: at least 10s"),
+        ("database: {url: /var/lib/db}", "database.url: a database is named in the form postgresql://user@host:5432/"),
+        (
+            "database: {url: 'mysql://db/x'}",
+            "database.url: a database is named in the form postgresql://user@host:5432/",
+        ),
+        ("database: {url: 'postgresql://db'}", "database.url: a database is named in the form postgresql://user@host"),
+        ("database: {url: 'postgresql://db:x/y'}", "database.url: a database is named in the form postgresql://user@h"),
+        ("database: {password: {env: P}}", "database: a SQLite file has no password: give a url too"),
+        ("database: {url: 'postgresql://db/x', password: hunter2}", "database.password: a secret does not stand in"),
         ("defaults: {poll: 10 sec}", "defaults.poll: '10 sec' needs a number and a unit"),
         ("defaults: {mode: act!}", "defaults.mode: it is one of observe, plan or act, not 'act!'; did you mean act?"),
         ("api: {port: 99999}", "api.port: input should be less than or equal to 65535, not 99999"),
@@ -51,6 +61,15 @@ def test_a_problem_is_named_by_the_path_of_its_key(tmp_path: Path, written: str,
     (found,) = _problems(tmp_path, written)
 
     assert found.startswith(problem)
+
+
+@pytest.mark.parametrize("url", ["postgresql://me:hunter2@db/x", "postgresql://me@db/x?password=hunter2"])
+def test_a_password_in_the_databases_url_is_refused_and_not_repeated(tmp_path: Path, url: str) -> None:
+    """The configuration and its errors may be read by people who must not know it."""
+    (found,) = _problems(tmp_path, f"database: {{url: '{url}'}}")
+
+    assert found.startswith("database.url: a password does not stand in the url: remove it, and say password: {env: ")
+    assert "hunter2" not in found
 
 
 @pytest.mark.parametrize(
