@@ -55,10 +55,47 @@ class Storage(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Versioned:
+    """A file as it was at one moment: its content, what its storage calls this version of it, and when it was written,
+    on the storage's own clock.
+    """
+
+    content: bytes
+    version: str
+    modified: datetime
+
+
+class ConditionalWrites(Protocol):
+    """Writes small files below one location prefix, each on a condition: of all who race for it, in whatever process
+    or machine, one wins. No two writes of one file have the same content.
+
+    Nothing is done, and None or False returned, where the condition does not hold. Raises TemporaryError where it is
+    not known what was done, and PermanentError where the store turns out to take no notice of conditions.
+    """
+
+    def versioned(self, location: str) -> Versioned | None:
+        """Return the file as it is; None where there is none."""
+        ...
+
+    def create(self, location: str, content: bytes) -> Versioned | None:
+        """Write the file if there is none. Its folder is made, but no folder above that: FileNotFoundError."""
+        ...
+
+    def replace(self, location: str, content: bytes, *, version: str) -> Versioned | None:
+        """Write the file if it is still of this version."""
+        ...
+
+    def delete(self, location: str, *, version: str) -> bool:
+        """Delete the file if it is still of this version."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Observation:
     """What one look at a table brought: the token it was taken under, the view, and the format's own memo.
 
-    The memo is what the format needs to read only what is new the next time; nobody else looks into it.
+    The memo is what the format needs to read only what is new the next time; nobody else looks into it. Without one
+    (None) everything is read anew, and the view still tells what there was.
 
     An equal token vouches for the view only before `keep_until` (None: for as long as it is equal), because two
     things escape a token: a change within the same tick of the storage's clock as the one it saw, and a heartbeat,
@@ -140,6 +177,12 @@ class TableFormat(Protocol):
         """
         ...
 
+    def claim_location(self, table: Table) -> str | None:
+        """Return where a claim of the table may lie that no client of the format minds, and that no token shows when
+        it is renewed; None where the format's own commits keep two executors apart. Pure.
+        """
+        ...
+
     def token(self, table: Table, storage: Storage) -> str:
         """Return a text that changes when the table's metadata changes: O(1), at most two requests.
 
@@ -150,7 +193,8 @@ class TableFormat(Protocol):
     def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
         """Return the table's view, reading only what `previous` does not already hold.
 
-        The token is read before the listing, so that a change during the reading is seen the next time.
+        The token is read before the listing, so that a change during the reading is seen the next time. A listing
+        that leaves out what the previous view shows, and what is there, is a fault.
         Raises PermanentError if the location holds no table of this format, TemporaryError if it cannot be read.
         Single unreadable instants do not raise: they are the view's `faults`.
         """

@@ -7,12 +7,13 @@ import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
-from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.ports import FileEntry
 from lakewarden.planners.storage.content import EPOCH, moment, within
 
+_T = TypeVar("_T")
 _WRITTEN_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime", "created")
 _VERSION_KEYS = ("ETag", "etag")
 
@@ -72,6 +73,12 @@ class FsspecStorage:
 
         return within(limit, self._asked(location, content), location)
 
+    def ask(self, location: str, act: Callable[[Any, dict[str, float]], _T]) -> _T:
+        """Return what `act` brings, given the driver and the argument that tells it how long a request may take."""
+        driver = self._driver()
+        answer: _T = self._asked(location, lambda: act(driver, self._patience(driver)))
+        return answer
+
     def _patience(self, driver: Any) -> dict[str, float]:
         """Return the argument that tells fsspec's asynchronous drivers how long a request may take, in seconds."""
         if self._timeout is None or not getattr(driver, "async_impl", False):
@@ -106,6 +113,8 @@ class FsspecStorage:
         except PermissionError as error:
             self._opened = None
             raise TemporaryError(f"{location} cannot be read: its store refuses us: {error}") from error
+        except LakewardenError:
+            raise
         except TimeoutError as error:
             raise TemporaryError(f"{location} cannot be read: its store has not answered in time") from error
         except Exception as error:

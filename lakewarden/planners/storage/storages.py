@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.ports import Storage
+from lakewarden.planners.ports import ConditionalWrites, Storage
+from lakewarden.planners.storage.conditions import LocalConditions, S3Conditions
 from lakewarden.planners.storage.local import LocalStorage
 from lakewarden.planners.storage.remote import FsspecStorage
 from lakewarden.planners.storage.settings import StoreSettings, setting_of
@@ -23,6 +24,7 @@ class Storages:
         self._stores = stores
         self._local = LocalStorage()
         self._remote: dict[str, FsspecStorage] = {}
+        self._conditions: dict[int, S3Conditions] = {}
         self._opening = threading.Lock()
 
     def of(self, location: str) -> Storage:
@@ -35,6 +37,16 @@ class Storages:
             if store.prefix not in self._remote:
                 self._remote[store.prefix] = FsspecStorage(lambda: _driver(scheme, store), timeout=store.timeout)
             return self._remote[store.prefix]
+
+    def conditions(self, location: str) -> ConditionalWrites | None:
+        """Return who writes below a canonical location on conditions; None where we know no way for its store to."""
+        storage = self.of(location)
+        if isinstance(storage, LocalStorage):
+            return LocalConditions()
+        if location.startswith("s3://") and isinstance(storage, FsspecStorage):
+            with self._opening:
+                return self._conditions.setdefault(id(storage), S3Conditions(storage))
+        return None
 
 
 def _driver(scheme: str, store: StoreSettings) -> Any:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from lakewarden.planners.formats.fake.layout import (
+    CLAIM,
     HEARTBEATS,
     PROPERTIES,
     TIMELINE,
@@ -117,6 +118,10 @@ class FakeFormat:
         ]
         return (WriterOption(key="fake.hook", value=hook_url, why="Lakewarden hears of each commit"), *services)
 
+    def claim_location(self, table: Table) -> str | None:
+        """Return a file in a folder of its own. Two executors of one plan damage a fake table, too."""
+        return f"{table.location}/{CLAIM}"
+
     def token(self, table: Table, storage: Storage) -> str:
         """Return the stamps of the table's folder and of its timeline."""
         try:
@@ -131,7 +136,7 @@ class FakeFormat:
         reading = _Reading(
             storage=storage,
             folder=f"{table.location}/{TIMELINE}",
-            remembered={} if previous is None else previous.memo,
+            remembered={} if previous is None or previous.memo is None else previous.memo,
         )
         guards = {e.name: e.modified + WINDOW for e in _listing(f"{table.location}/{HEARTBEATS}", storage)}
         timeline = _timeline(reading, guards)

@@ -5,6 +5,7 @@
     archive/                           the oldest instants' files, once they are archived
     heartbeats/<seq>                   touched by whoever works on the instant
     sequence/<seq>                     taken by whoever begins an instant
+    claims/claim.json                  who of several daemons acts on the table
     scratch/                           files on their way into the timeline
 
 A write adds `rows` and one log file; a compaction merges the log files that its plan names (by the instants that
@@ -14,6 +15,7 @@ names. An archive puts nothing on the timeline.
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,6 +29,7 @@ ARCHIVE = "archive"
 HEARTBEATS = "heartbeats"
 SEQUENCE = "sequence"
 SCRATCH = "scratch"
+CLAIM = "claims/claim.json"
 FIRST_VERSION = "00000000"
 """The file version that every table begins with."""
 
@@ -59,6 +62,7 @@ class TimelineFile:
         return f"{self.time}.{self.action}.{self.state.name.lower()}"
 
 
+@functools.lru_cache(maxsize=4096)
 def parse(name: str) -> TimelineFile | None:
     """Return what a file name says; None if the file is no instant's."""
     found = _NAME.fullmatch(name)

@@ -20,7 +20,7 @@ from lakewarden.planners.formats.hudi.service_options import (
     RollbackOptions,
     TtlOptions,
 )
-from lakewarden.planners.formats.hudi.table_properties import HOME, TIMELINE
+from lakewarden.planners.formats.hudi.table_properties import CLAIM, HOME, TIMELINE
 from lakewarden.planners.formats.hudi.writer_options import writer_options
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, Service
@@ -78,6 +78,10 @@ class HudiFormat:
     ) -> Sequence[WriterOption]:
         """Return the lock, multi-writer mode, the commit callback, and the services that are Lakewarden's."""
         return writer_options(table, engine=engine, hook_url=hook_url, worst_hold=worst_hold)
+
+    def claim_location(self, table: Table) -> str | None:
+        """Return a file in a folder of its own below `.hoodie`, in which no release of Hudi looks (docs/hudi.md)."""
+        return f"{table.location}/{HOME}/{CLAIM}"
 
     def token(self, table: Table, storage: Storage) -> str:
         """Return the stamps of `.hoodie` (layout 1's timeline, and the properties) and of layout 2's timeline."""

@@ -11,6 +11,9 @@ from lakewarden.planners.ports import Storage
 
 HOME = ".hoodie"
 TIMELINE = "timeline"
+CLAIM = ".lakewarden/claim.json"
+"""The claim of the table, below HOME: a folder of its own, so that renewing it changes the stamp of no other."""
+
 _FILE = "hoodie.properties"
 _BACKUP = "hoodie.properties.backup"
 _FIRST_VERSION_OF_LAYOUT_2 = 8

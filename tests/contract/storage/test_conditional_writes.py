@@ -1,0 +1,214 @@
+"""Conditional writes: of all who race for a file, one wins; what was changed meanwhile is never overwritten."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.ports import ConditionalWrites, Versioned
+from lakewarden.planners.storage import Storages
+from lakewarden.planners.storage.conditions import LocalConditions
+from tests.support.s3_server import BUCKET, S3Server
+
+RACERS = 16
+
+
+class Place:
+    """Somewhere to write on conditions: a folder that is there, and a file of a folder that is not."""
+
+    def __init__(self, storages: Storages, folder: str) -> None:
+        self.storages, self.folder = storages, folder
+        self.file = f"{folder}/claims/claim.json"
+
+    @property
+    def writes(self) -> ConditionalWrites:
+        """Another writer each time, as another process would have."""
+        found = self.storages.conditions(self.folder)
+        assert found is not None
+        return found
+
+
+@pytest.fixture(params=["local", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, s3_server: S3Server) -> Iterator[Place]:
+    if request.param == "local":
+        yield Place(Storages(), str(tmp_path))
+        return
+    s3_server.start()
+    folder, files = f"s3://{BUCKET}/{uuid4().hex}", s3_server.files()
+    files.pipe_file(f"{folder}/table", b"")
+    yield Place(Storages([s3_server.store()]), folder)
+    files.rm(folder, recursive=True)
+
+
+def _race(act: Callable[[bytes], Versioned | None], turn: str) -> list[bytes]:
+    """Return what those had to write who won."""
+    start = threading.Barrier(RACERS)
+
+    def run(content: bytes) -> bool:
+        start.wait()
+        return act(content) is not None
+
+    contents = [f"{turn} by {number}".encode() for number in range(RACERS)]
+    with ThreadPoolExecutor(RACERS) as racers:
+        return [content for content, won in zip(contents, racers.map(run, contents), strict=True) if won]
+
+
+def _replacing(place: Place, version: str) -> Callable[[bytes], Versioned | None]:
+    return lambda content: place.writes.replace(place.file, content, version=version)
+
+
+def test_a_file_is_created_once(place: Place) -> None:
+    """The second one is told that there is one, and nothing of it is changed."""
+    assert place.writes.versioned(place.file) is None
+    made = place.writes.create(place.file, b"mine")
+    assert made == place.writes.versioned(place.file)
+    assert place.writes.create(place.file, b"yours") is None
+    found = place.writes.versioned(place.file)
+    assert found is not None
+    assert found.content == b"mine"
+    assert abs(found.modified - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+def test_only_the_version_that_was_read_is_replaced(place: Place) -> None:
+    """Who read it before it was changed has lost."""
+    first = _made(place, b"1")
+    second = place.writes.replace(place.file, b"2", version=first.version)
+    assert second is not None
+    assert second.version != first.version
+    assert place.writes.replace(place.file, b"3", version=first.version) is None
+    assert place.writes.versioned(place.file) == second
+    assert place.writes.replace(place.file, b"3", version=second.version) is not None
+
+
+def test_only_the_version_that_was_read_is_deleted(place: Place) -> None:
+    """What somebody else has taken since is theirs; what is gone is neither replaced nor deleted."""
+    first = _made(place, b"1")
+    second = place.writes.replace(place.file, b"2", version=first.version)
+    assert second is not None
+    assert not place.writes.delete(place.file, version=first.version)
+    assert place.writes.versioned(place.file) == second
+    assert place.writes.delete(place.file, version=second.version)
+    assert place.writes.versioned(place.file) is None
+    assert not place.writes.delete(place.file, version=second.version)
+    assert place.writes.replace(place.file, b"3", version=second.version) is None
+    assert place.writes.create(place.file, b"4") is not None
+
+
+def test_of_many_who_create_exactly_one_wins(place: Place) -> None:
+    """And it is the winner's content that stands."""
+    for turn in "abc":
+        winner = _race(lambda content: place.writes.create(place.file, content), turn)
+        found = place.writes.versioned(place.file)
+        assert found is not None
+        assert winner == [found.content]
+        assert place.writes.delete(place.file, version=found.version)
+
+
+def test_of_many_who_replace_exactly_one_wins(place: Place) -> None:
+    """All of them had read the same version."""
+    now = _made(place, b"0")
+    for turn in "abc":
+        winner = _race(_replacing(place, now.version), turn)
+        found = place.writes.versioned(place.file)
+        assert found is not None
+        assert winner == [found.content]
+        now = found
+
+
+def _add(file: str, times: int) -> None:
+    writes, done = LocalConditions(), 0
+    while done < times:
+        found = writes.versioned(file)
+        assert found is not None
+        count = json.loads(found.content)
+        done += writes.replace(file, str(count + 1).encode(), version=found.version) is not None
+
+
+def test_processes_that_count_together_lose_no_count(tmp_path: Path) -> None:
+    """Locks between threads of one process would not do."""
+    file = str(tmp_path / "claims" / "claim.json")
+    LocalConditions().create(file, b"0")
+    processes = [multiprocessing.get_context("fork").Process(target=_add, args=(file, 25)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(30)
+    found = LocalConditions().versioned(file)
+    assert found is not None
+    assert found.content == b"100"
+
+
+def test_what_was_dropped_is_not_made_again(tmp_path: Path) -> None:
+    """A writer that makes its table anew must not find a folder of ours where the old one was."""
+    file = str(tmp_path / "table" / "claims" / "claim.json")
+    with pytest.raises(FileNotFoundError):
+        LocalConditions().create(file, b"1")
+    with pytest.raises(FileNotFoundError):
+        LocalConditions().replace(file, b"1", version="x")
+    assert not (tmp_path / "table").exists()
+
+
+def test_a_lock_that_stays_taken_is_temporary_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its holder may be frozen: whoever waits must not be frozen with it."""
+    monkeypatch.setattr("lakewarden.planners.storage.conditions._LOCK_SECONDS", 0.05)
+    file = str(tmp_path / "claim.json")
+    from lakewarden.planners.storage import conditions  # noqa: PLC0415 - the module's own lock
+
+    with conditions._locked(f"{file}.lock"), pytest.raises(TemporaryError, match="locked by another process"):
+        LocalConditions().create(file, b"1")
+
+
+def test_a_store_that_takes_no_notice_of_conditions_is_found_out(s3_server: S3Server) -> None:
+    """A proxy that strips a header it does not know would let everybody win."""
+    s3_server.start()
+    place = Place(Storages([s3_server.store()]), f"s3://{BUCKET}/{uuid4().hex}")
+    driver = place.storages.of(place.folder)._driver()  # type: ignore[attr-defined]
+    whole = driver.call_s3
+
+    def stripped(method: str, *, IfMatch: str = "", IfNoneMatch: str = "", **request: Any) -> Any:  # noqa: N803
+        return whole(method, **request)
+
+    driver.call_s3 = stripped
+    with pytest.raises(PermanentError, match="takes no notice"):
+        place.writes.create(place.file, b"1")
+    assert place.writes.versioned(place.file) is None
+
+
+def test_a_win_whose_answer_was_lost_is_a_win(s3_server: S3Server) -> None:
+    """The driver asks again by itself, and is then refused by what it has written."""
+    s3_server.start()
+    place = Place(Storages([s3_server.store()]), f"s3://{BUCKET}/{uuid4().hex}")
+    assert place.writes.create(f"{place.folder}/other", b"proves the store") is not None
+    driver = place.storages.of(place.folder)._driver()  # type: ignore[attr-defined]
+    whole = driver.call_s3
+
+    def twice(method: str, **request: Any) -> Any:
+        whole(method, **request)
+        return whole(method, **request)
+
+    driver.call_s3 = twice
+    made = place.writes.create(place.file, b"1")
+    assert made is not None
+    assert made == place.writes.versioned(place.file)
+
+
+@pytest.mark.parametrize("location", ["memory://x", "hdfs://node/x", "gs://b/x", "abfss://c@a.dfs.core.windows.net/x"])
+def test_a_store_without_a_known_way_says_so(location: str) -> None:
+    """Whoever asks is to warn a person, and not to take silence for safety."""
+    assert Storages().conditions(location) is None
+
+
+def _made(place: Place, content: bytes) -> Versioned:
+    made = place.writes.create(place.file, content)
+    assert made is not None
+    return made
