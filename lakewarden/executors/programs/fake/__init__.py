@@ -110,7 +110,7 @@ class _CleanSteps:
             return None
         return Plan(
             instant=instant,
-            files_to_delete=self._table.files_named(instant),
+            files_to_delete=len(self._table.files_named(instant)),
             files_in_table=self._table.file_versions + self._table.log_files if self._assignment.counts_files else None,
         )
 

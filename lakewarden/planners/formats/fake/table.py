@@ -69,9 +69,12 @@ class FakeTable:
         return self._plan(Action.COMPACTION, sorted(self._written() - self._named_by(Action.COMPACTION)), run)
 
     def plan_clean(self, *, run: RunId | None = None, versions_retained: int = 1) -> str | None:
-        """Plan to delete all but the newest versions; return the instant, None if there is nothing to delete."""
+        """Plan to delete all but the newest versions, and those that a pending clustering rewrites; return the instant,
+        None if there is nothing to delete.
+        """
         versions = sorted(self._made() - self._named_by(Action.CLEAN))
-        return self._plan(Action.CLEAN, versions[:-versions_retained], run)
+        needed = self._named_by(Action.CLUSTERING) - self._named_by(Action.CLUSTERING, completed=True)
+        return self._plan(Action.CLEAN, [old for old in versions[:-versions_retained] if old not in needed], run)
 
     def plan_clustering(self, *, run: RunId | None = None) -> str | None:
         """Plan to rewrite the newest file version; return the instant, None if there is only the first one."""
@@ -94,11 +97,11 @@ class FakeTable:
             if file.time in archived:
                 (self.folder / TIMELINE / file.name).rename(self.folder / ARCHIVE / file.name)
 
-    def files_named(self, time: str) -> int:
-        """Return how many files a plan names."""
-        return len(
-            self._content(TimelineFile(time=time, action=self._pending(time).action, state=State.REQUESTED))["files"]
-        )
+    def files_named(self, time: str) -> list[str]:
+        """Return the files that a pending plan names."""
+        plan = TimelineFile(time=time, action=self._pending(time).action, state=State.REQUESTED)
+        named: list[str] = self._content(plan)["files"]
+        return named
 
     def start(self, time: str) -> None:
         """Take up a plan: it is in flight from now on, and may have been before. Starts its heartbeat."""
