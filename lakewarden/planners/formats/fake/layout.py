@@ -16,7 +16,6 @@ names. An archive puts nothing on the timeline.
 from __future__ import annotations
 
 import functools
-import functools
 import re
 from dataclasses import dataclass
 from datetime import timedelta
@@ -63,7 +62,6 @@ class TimelineFile:
         return f"{self.time}.{self.action}.{self.state.name.lower()}"
 
 
-@functools.lru_cache(maxsize=4096)
 @functools.lru_cache(maxsize=4096)
 def parse(name: str) -> TimelineFile | None:
     """Return what a file name says; None if the file is no instant's."""
