@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from lakewarden.planners.model.clock import Clock
@@ -133,9 +133,14 @@ class Watch:
 
     def _read_now(self, table: Table) -> Look:
         kept = self._kept.get(table.id)
-        in_full = kept is None or kept.looks >= FULL_EVERY
-        observation = self._observed(table, None if kept is None or in_full else kept.observation)
-        self._kept[table.id] = _Kept(observation=observation, looks=0 if kept is None or in_full else kept.looks + 1)
+        if kept is None:
+            previous, looks = replace(kept.observation, memo=None), 0
+        elif kept.looks >= FULL_EVERY and not kept.observation.view.faults:
+            previous, looks = None, 0
+        else:
+            previous, looks = kept.observation, kept.looks + 1
+        observation = self._observed(table, previous)
+        self._kept[table.id] = _Kept(observation=observation, looks=looks)
         return Look(observation=observation, news=True)
 
     def _observed(self, table: Table, previous: Observation | None) -> Observation:
@@ -157,3 +162,5 @@ class Watch:
     def forget(self, table: TableId) -> None:
         """Drop what is kept of a table, so that the next look reads everything."""
         self._kept.pop(table, None)
+        self._looks.pop(table, None)
+        self._again.discard(table)

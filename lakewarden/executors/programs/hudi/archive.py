@@ -74,9 +74,11 @@ class ArchiveSteps:
         return {"instants_archived": archived}
 
     def _read(self) -> Archiving:
+        self._table.view()  # it also knows what the run's earlier looks have shown
         return read_archiving(
             self._table.assignment.location,
             self._table.storage,
             keep_min=self._options.keep_min_commits,
             keep_max=self._options.keep_max_commits,
+            known=self._table.looks.seen,
         )

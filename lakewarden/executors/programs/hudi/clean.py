@@ -105,7 +105,8 @@ class CleanSteps:
         """
         location = self._table.assignment.location
         for clean in self._pending():
-            overlaps = guard.clean_overlaps(location, self._table.storage, instant=clean.time)
+            seen = self._table.looks.seen
+            overlaps = guard.clean_overlaps(location, self._table.storage, instant=clean.time, known=seen)
             if not overlaps:
                 continue
             found = f"clean {clean.time} would delete {overlaps[0].file.name}: {overlaps[0].reason}"

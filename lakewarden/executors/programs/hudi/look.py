@@ -17,24 +17,43 @@ from lakewarden.planners.formats.hudi.table_properties import read_table_propert
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Instant, Service, State
 from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import Storage
+from lakewarden.planners.ports import Observation, Storage
 
 _T = TypeVar("_T")
 
 
-def look(
-    assignment: Assignment, options: HudiTableOptions, storage: Storage, *, now: datetime, commits: bool = False
-) -> TableView:
-    """Return the table as it is now, with `commits` also what each of them wrote. Raises TemporaryError if it cannot
-    be read whole.
-    """
-    table = Table(id=assignment.table, format=HUDI.name, location=assignment.location, options=options)
-    reader = THOROUGH if commits else HUDI
-    view = reader.observe(table, storage, None, now=now).view
-    if view.faults:
-        raise TemporaryError(view.faults[0])
-    return view
+class Looks:
+    """The looks of one run at its table: each also knows what the ones before it have shown."""
+
+    def __init__(self) -> None:
+        self._last: Observation | None = None
+
+    @property
+    def seen(self) -> Timeline | None:
+        """The timeline as the last look showed it; None before the first."""
+        return None if self._last is None else self._last.view.timeline
+
+    def look(
+        self,
+        assignment: Assignment,
+        options: HudiTableOptions,
+        storage: Storage,
+        *,
+        now: datetime,
+        commits: bool = False,
+    ) -> TableView:
+        """Return the table as it is now, with `commits` also what each of them wrote. Raises TemporaryError if it
+        cannot be read whole.
+        """
+        table = Table(id=assignment.table, format=HUDI.name, location=assignment.location, options=options)
+        reader = THOROUGH if commits else HUDI
+        observation = reader.observe(table, storage, self._last, now=now)
+        if observation.view.faults:
+            raise TemporaryError(observation.view.faults[0])
+        self._last = observation
+        return observation.view
 
 
 def pending_plan(view: TableView, service: Service, instant: str) -> Instant:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Step
 from lakewarden.executors.programs.hudi.client import HudiClient
 from lakewarden.executors.programs.hudi.errors import LockHeldError, on_the_way_out, translated
-from lakewarden.executors.programs.hudi.look import look
+from lakewarden.executors.programs.hudi.look import Looks
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import TemporaryError
@@ -27,12 +27,13 @@ class OpenTable:
     options: HudiTableOptions
     storage: Storage
     clock: Clock
+    looks: Looks = field(default_factory=Looks)
 
     def view(self, *, commits: bool = False) -> TableView:
         """Return the table as it is now, with `commits` also what each of them wrote. Raises TemporaryError if it
         cannot be read whole.
         """
-        return look(self.assignment, self.options, self.storage, now=self.clock.now(), commits=commits)
+        return self.looks.look(self.assignment, self.options, self.storage, now=self.clock.now(), commits=commits)
 
     def files_if_asked(self) -> int | None:
         """Return how many data files the table has, if the run was asked to count them."""

@@ -15,7 +15,7 @@ from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, S
 from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.planners.formats.hudi import guard
-from lakewarden.planners.formats.hudi.expiry import Partition, read_partition
+from lakewarden.planners.formats.hudi.expiry import Partition, confirm_expired, read_partition
 from lakewarden.planners.formats.hudi.plans import RUN_KEY
 from lakewarden.planners.formats.hudi.service_options import TtlOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
@@ -93,12 +93,19 @@ class TtlSteps:
             return [path for path in self._table.client.partitions() if path]
 
     def _expired(self, paths: Iterable[str]) -> list[Partition]:
-        """Return those of the partitions that are expired, show files still, and are needed by nobody."""
+        """Return those of the partitions that are expired, show files still, and are needed by nobody.
+
+        A listing that leaves out the newest files makes a partition look old. So whatever looks expired is listed once
+        more, and the commits on the timeline must not tell of a younger write either.
+        """
         location, storage, now = self._table.assignment.location, self._table.storage, self._table.clock.now()
+        days, touches = self._options.days_retain, self._table.view(commits=True).writers.touches or {}
         partitions = {path: read_partition(location, path, storage) for path in paths}
-        days = self._options.days_retain
         expired = [path for path, one in sorted(partitions.items()) if one.expired(days=days, now=now)]
-        held = guard.partitions_in_need(location, storage, expired)
+        for path in expired:
+            again = read_partition(location, path, storage)
+            confirm_expired(partitions[path], again, touches.get(path), days=days, now=now)
+        held = guard.partitions_in_need(location, storage, expired, known=self._table.looks.seen)
         with translated(Step.PLAN):
             shown = self._table.client.shows_files_of([path for path in expired if path not in held])
         return [partitions[path] for path in shown]

@@ -21,6 +21,7 @@ from lakewarden.planners.formats.hudi.whole import whole_timeline
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.ports import Storage
 
 _LARGEST_COMMIT = 2**30
@@ -127,13 +128,16 @@ def archivable(
     return free, f"{len(going) - len(free)} of {len(going)} commits that could go are held: {first.reason}"
 
 
-def read_archiving(location: str, storage: Storage, *, keep_min: int, keep_max: int) -> Archiving:
-    """Read the table's timeline and return what may be archived of it.
+def read_archiving(
+    location: str, storage: Storage, *, keep_min: int, keep_max: int, known: Timeline | None = None
+) -> Archiving:
+    """Read the table's timeline, `known` from an earlier look, and return what may be archived of it.
 
     Raises TemporaryError if anything that matters cannot be read whole: then nobody knows.
     """
     properties = read_table_properties(location, storage)
-    timeline = _Timeline(properties=properties, storage=storage, instants=whole_timeline(properties, storage))
+    instants = whole_timeline(properties, storage, known=known)
+    timeline = _Timeline(properties=properties, storage=storage, instants=instants)
     commits = list(timeline.commits())
     pins = [*timeline.pins(), *_metadata_pins(location, storage, timeline)]
     going, reason = archivable(commits, pins, keep_min=keep_min, keep_max=keep_max)

@@ -19,6 +19,7 @@ from lakewarden.planners.formats.hudi.table_properties import TableProperties, r
 from lakewarden.planners.formats.hudi.whole import whole_timeline
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.instant import PlanSize, State
+from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.ports import FileEntry, Storage
 
 _T = TypeVar("_T")
@@ -69,23 +70,32 @@ def _lies_in(partition: str, folder: str) -> bool:
     return not folder or partition == folder or partition.startswith(f"{folder}/")
 
 
-def clean_overlaps(location: str, storage: Storage, *, instant: str) -> tuple[Overlap, ...]:
+def clean_overlaps(
+    location: str, storage: Storage, *, instant: str, known: Timeline | None = None
+) -> tuple[Overlap, ...]:
     """Read the table's timeline anew and return the overlaps of its pending clean `instant`.
 
-    Raises TemporaryError if anything that matters cannot be read whole, or a savepoint or restore is in the making:
+    Raises TemporaryError if anything that matters cannot be read whole, if something `known` from an earlier look is
+    left out without being gone, or a savepoint or restore is in the making:
     then nobody knows, and nothing may be deleted. PermanentError if the location holds no Hudi table.
     """
     properties = read_table_properties(location, storage)
-    timeline = _Timeline(properties=properties, storage=storage, instants=whole_timeline(properties, storage))
+    timeline = _Timeline(
+        properties=properties, storage=storage, instants=whole_timeline(properties, storage, known=known)
+    )
     return overlaps(timeline.clean(instant), tuple(timeline.needs()))
 
 
-def partitions_in_need(location: str, storage: Storage, partitions: Iterable[str]) -> Mapping[str, str]:
+def partitions_in_need(
+    location: str, storage: Storage, partitions: Iterable[str], *, known: Timeline | None = None
+) -> Mapping[str, str]:
     """Return those of the partitions that must not be deleted, each with the reason: a pending plan reads their
     files, or a savepoint holds them. Raises as `clean_overlaps` does.
     """
     properties = read_table_properties(location, storage)
-    timeline = _Timeline(properties=properties, storage=storage, instants=whole_timeline(properties, storage))
+    timeline = _Timeline(
+        properties=properties, storage=storage, instants=whole_timeline(properties, storage, known=known)
+    )
     needs = tuple(timeline.needs())
     held = {}
     for partition in partitions:
@@ -93,6 +103,12 @@ def partitions_in_need(location: str, storage: Storage, partitions: Iterable[str
         for overlap in overlaps(doomed, needs)[:1]:
             held[partition] = overlap.reason
     return held
+
+
+def _read_timeline(location: str, storage: Storage, known: Timeline | None) -> _Timeline:
+    properties = read_table_properties(location, storage)
+    instants = whole_timeline(properties, storage, known=known)
+    return _Timeline(properties=properties, storage=storage, instants=instants)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,7 +142,7 @@ class _Timeline:
         if one.action is Action.CLUSTERING:
             return self._read(one, one.requested, plans.clustering_plan)
         maybe = one.action is Action.REPLACECOMMIT and self.properties.layout is Layout.V1
-        if maybe and one.requested and one.requested.size:
+        if maybe and (one.requested is None or one.requested.size):  # a write's may be empty, and is never missing
             return self._read(one, one.requested, plans.clustering_plan)
         return None
 

@@ -35,10 +35,13 @@ class Derived(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memo:
-    """Facts by the name of their file and what made them of it, and what was derived of many by what made that."""
+    """Facts by the name of their file and what made them of it, and what was derived of many by what made that.
+    `unlisted` are files that were there although the listing left them out.
+    """
 
     facts: Mapping[tuple[str, Decoder[Any]], Remembered] = field(default_factory=dict)
     derived: Mapping[Callable[..., Any], Derived] = field(default_factory=dict)
+    unlisted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +57,7 @@ class Reading:
     derived: dict[Callable[..., Any], Derived] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)
 
     def fact(self, entry: FileEntry, make: Decoder[_T]) -> _T | None:
         """Return what `make` says of a file's record, from memory if the file has not changed since.
@@ -94,7 +98,7 @@ class Reading:
 
     def memo(self) -> Memo:
         """Return what the next reading may remember."""
-        return Memo(facts=self.kept, derived=self.derived)
+        return Memo(facts=self.kept, derived=self.derived, unlisted=tuple(self.unlisted))
 
     def _known(self, entry: FileEntry, make: Decoder[_T]) -> _T:
         known = self.remembered.facts.get((entry.name, make))

@@ -14,11 +14,12 @@ from lakewarden.planners.formats.hudi.hindrances import hindrances, warnings
 from lakewarden.planners.formats.hudi.identity import table_identity
 from lakewarden.planners.formats.hudi.memo import Memo, Reading
 from lakewarden.planners.formats.hudi.metadata_table import metadata_backlog
-from lakewarden.planners.formats.hudi.names import collapse
+from lakewarden.planners.formats.hudi.names import Layout, collapse
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.table_properties import HOME, TIMELINE, TableProperties, read_table_properties
 from lakewarden.planners.formats.hudi.timeline import Known, cleaned_up_to, know, timeline_of
 from lakewarden.planners.formats.hudi.touches import touches, touching
+from lakewarden.planners.formats.hudi.whole import left_out, missed, not_whole
 from lakewarden.planners.formats.hudi.writers import writer_activity
 from lakewarden.planners.formats.hudi.zone import ZoneFinding, find_zone, witnesses
 from lakewarden.planners.model.instant import Deed, State
@@ -42,18 +43,21 @@ def observed(
     reading = Reading(
         storage=storage,
         folder=properties.timeline_folder,
-        remembered=Memo() if previous is None else previous.memo,
+        remembered=Memo() if previous is None or previous.memo is None else previous.memo,
     )
-    view = _view(table, properties, reading, commits=commits, now=now)
+    seen = Timeline(instants=()) if previous is None else previous.view.timeline
+    view = _view(table, properties, reading, seen, commits=commits, now=now)
     keep_until = _keep_until(view, table, storage, properties, now)
     return Observation(token=token, view=view, memo=reading.memo(), keep_until=keep_until)
 
 
-def _view(table: Table, properties: TableProperties, reading: Reading, *, commits: bool, now: datetime) -> TableView:
+def _view(
+    table: Table, properties: TableProperties, reading: Reading, seen: Timeline, *, commits: bool, now: datetime
+) -> TableView:
     storage, layout = reading.storage, properties.layout
     known = [
         know(files, reading, layout=layout, merge_on_read=properties.merge_on_read, commits=commits)
-        for files in collapse(_timeline_files(reading), layout)
+        for files in collapse(_timeline_files(reading, seen, layout), layout)
     ]
     options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
     finding = _zone(table, options, properties, known)
@@ -125,13 +129,18 @@ def _timeline(location: str, storage: Storage, known: Sequence[Known], zone: tzi
     return timeline_of(known, zone=zone, beats=last_beats(_listing(f"{location}/{HOME}/.heartbeat", storage)))
 
 
-def _timeline_files(reading: Reading) -> Sequence[FileEntry]:
-    """Return the timeline's files. A missing folder is a fault where the storage knows empty folders: there the
-    timeline was lost, and is not only new.
+def _timeline_files(reading: Reading, seen: Timeline, layout: Layout) -> Sequence[FileEntry]:
+    """Return the timeline's files. It is a fault if they are not all of them: if some that were `seen` before are not
+    listed, and are there. A missing folder is one where the storage knows empty folders: there the timeline was lost,
+    and is not only new.
     """
     entries = _listing(reading.folder, reading.storage)
     if not entries and _is_gone(reading.folder, reading.storage):
         reading.faults.append(f"the timeline's folder {reading.folder} is missing")
+    reading.unlisted.extend(left_out(reading.remembered.unlisted, entries, reading.folder, reading.storage))
+    reading.unlisted.extend(missed(seen, entries, reading.folder, layout, reading.storage))
+    if reading.unlisted:
+        reading.faults.append(not_whole(reading.folder, reading.unlisted))
     return entries
 
 

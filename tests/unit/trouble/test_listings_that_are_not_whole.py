@@ -1,0 +1,253 @@
+"""A listing that leaves files out without a word: nothing is deleted, decided or settled on it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi.archiving import read_archiving
+from lakewarden.planners.formats.hudi.expiry import confirm_expired, read_partition
+from lakewarden.planners.formats.hudi.guard import clean_overlaps, partitions_in_need
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.model.clock import ManualClock
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import Deed, Service
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.view import Touch
+from lakewarden.planners.ports import FileEntry, Observation
+from lakewarden.planners.storage import LocalStorage
+from lakewarden.service.readers import ReaderThreads
+from lakewarden.service.watch import FULL_EVERY, Watch
+from tests.support.hudi_table import HudiTable
+
+BASE, LOG = "a-0_0-1-2_20260101000000000.parquet", ".a-0_20260101000000000.log.1_0-1-2"
+
+
+@dataclass
+class LossyStorage(LocalStorage):
+    """Local disks behind a proxy whose listings leave out names; files are found by their names as ever.
+
+    `drops` is what each of the next listings leaves out; the last of it is left out ever after.
+    """
+
+    drops: list[Collection[str]] = field(default_factory=lambda: [()])
+    asked: list[str] = field(default_factory=list)
+
+    def listing(self, location: str) -> Sequence[FileEntry]:
+        dropped = self.drops.pop(0) if len(self.drops) > 1 else self.drops[0]
+        return [entry for entry in super().listing(location) if entry.name not in dropped]
+
+    def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
+        self.asked.append(Path(location).name)
+        return super().read(location, limit=limit)
+
+
+class Scene:
+    """A table with a pending clean, and around it everything that keeps files from it."""
+
+    def __init__(self, folder: Path, version: int) -> None:
+        self.clock = ManualClock()
+        self.lake = HudiTable(folder, version=version, clock=self.clock, zone=UTC)
+        self.storage = LossyStorage()
+        self.table = Table(
+            id=TableId("t"), format="hudi", location=str(self.lake.folder), options=HudiTableOptions(writers="none")
+        )
+        saved = self.lake.begin_write()
+        self.lake.commit_write(saved)
+        self.lake.savepoint(saved, {"p2": (BASE,)})
+        self.lake.commit_write(self.lake.begin_write())
+        self.lake.plan_compaction(files={"p0": (BASE, LOG)})
+        begun = self.lake.plan_compaction(files={"p1": (BASE, LOG)})
+        self.lake.start(begun, "compaction")
+        self.clean = self.lake.plan_clean(files={f"p{n}": (BASE, LOG) for n in range(4)})
+        self.names = sorted(path.name for path in self.lake.timeline.iterdir() if path.name[0] == "2")
+
+    def look(self, previous: Observation | None = None) -> Observation:
+        return HUDI.observe(self.table, self.storage, previous, now=self.clock.now())
+
+    def saved_by_the_guard(self, known: Timeline | None) -> set[str]:
+        found = clean_overlaps(self.table.location, self.storage, instant=self.clean, known=known)
+        return {overlap.file.partition for overlap in found}
+
+
+NEEDED = {"p0", "p1", "p2"}
+
+
+@pytest.fixture(params=[6, 9])
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Scene:
+    return Scene(tmp_path / "t", request.param)
+
+
+@pytest.fixture(scope="module", params=[6, 9])
+def standing(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """Make a scene that stands still, for many examples."""
+    return Scene(tmp_path_factory.mktemp("standing") / "t", request.param)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+@given(data=st.data())
+def test_whatever_listings_leave_out_the_guard_sees_every_need_or_refuses(standing: Scene, data: st.DataObject) -> None:
+    """After one whole look of the run, any files may stay hidden for good, and others from each listing anew."""
+    standing.storage.drops = [()]
+    known = standing.look().view.timeline
+    subsets = st.sets(st.sampled_from(standing.names))
+    standing.storage.drops = data.draw(st.lists(subsets, min_size=1, max_size=3))
+    try:
+        saved = standing.saved_by_the_guard(known)
+    except TemporaryError:
+        return
+    assert saved == NEEDED
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
+@given(data=st.data())
+def test_one_listing_that_is_not_whole_is_enough_to_be_found_without_an_earlier_look(
+    standing: Scene, data: st.DataObject
+) -> None:
+    """The guard lists twice: what one of both shows is seen, or asked for by its name."""
+    hidden = data.draw(st.sets(st.sampled_from(standing.names)))
+    standing.storage.drops = data.draw(st.sampled_from([[hidden, ()], [(), hidden, ()]]))
+    try:
+        saved = standing.saved_by_the_guard(None)
+    except TemporaryError:
+        return
+    assert saved == NEEDED
+
+
+def test_a_whole_listing_is_not_suspected(scene: Scene) -> None:
+    """With and without an earlier look."""
+    assert scene.saved_by_the_guard(None) == NEEDED
+    assert scene.saved_by_the_guard(scene.look().view.timeline) == NEEDED
+
+
+def test_plans_that_are_really_gone_are_not_waited_for(scene: Scene) -> None:
+    """Withdrawn, rolled back or archived: the store denies the very file."""
+    known = scene.look().view.timeline
+    for name in scene.names[:2] + [name for name in scene.names if "compaction" in name or "savepoint" in name]:
+        if (scene.lake.timeline / name).exists():
+            scene.lake.remove(name)
+    assert scene.saved_by_the_guard(known) == set()
+
+
+def test_a_listing_cut_short_hides_the_clean_itself(scene: Scene) -> None:
+    """A page lost at the end loses the newest instants first: without the clean's own plan nothing is deleted."""
+    scene.storage.drops = [scene.names[-1:]]
+    with pytest.raises(TemporaryError, match="not pending"):
+        scene.saved_by_the_guard(None)
+
+
+def test_a_clustering_of_table_version_6_whose_plan_is_hidden_is_no_write(tmp_path: Path) -> None:
+    """Only its request tells that a pending replacecommit reads files: without it nobody knows."""
+    lake = HudiTable(tmp_path / "t", version=6, clock=ManualClock(), zone=UTC)
+    lake.put(f"{lake.next_time()}.replacecommit.inflight")
+    clean = lake.plan_clean(files={"p0": (BASE,)})
+    with pytest.raises(TemporaryError, match="the plan of replacecommit"):
+        clean_overlaps(str(lake.folder), LocalStorage(), instant=clean)
+
+
+def test_no_partition_goes_and_no_instant_is_archived_on_a_listing_that_is_not_whole(scene: Scene) -> None:
+    """A ttl asks for savepoints and plans, an archive counts commits: both by the same whole timeline."""
+    known = scene.look().view.timeline
+    for name in scene.names:
+        scene.storage.drops = [(), {name}, ()]
+        with pytest.raises(TemporaryError, match="is not whole"):
+            partitions_in_need(scene.table.location, scene.storage, ["p0"])
+        scene.storage.drops = [(), {name}, ()]
+        with pytest.raises(TemporaryError, match="is not whole"):
+            read_archiving(scene.table.location, scene.storage, keep_min=1, keep_max=2, known=known)
+
+
+# -- what the daemon sees
+
+
+def test_what_was_seen_before_and_is_only_hidden_is_a_fault(scene: Scene) -> None:
+    """So no permit is given, no run is settled and nothing is kept, for as long as it is hidden; then all is well."""
+    whole = scene.look()
+    (first, _) = whole.view.timeline.pending(Service.COMPACTION)
+    scene.storage.drops = [{f"{first.time}.compaction.requested"}]
+
+    hidden = scene.look(whole)
+    still = scene.look(hidden)  # it is not forgotten either
+
+    for observation in (hidden, still):
+        (fault,) = observation.view.faults
+        assert "is not whole: it leaves out" in fault
+        assert observation.keep_until == scene.clock.now()
+    scene.storage.drops = [()]
+    assert scene.look(still).view.faults == ()
+
+
+def test_a_completed_write_that_seems_to_be_in_flight_again_is_a_fault(scene: Scene) -> None:
+    """It would be rolled back as a dead writer's."""
+    whole = scene.look()
+    done = whole.view.timeline.last_completed(Deed.WRITE)
+    assert done is not None
+    scene.storage.drops = [{name for name in scene.names if name.startswith(done.time) and name.endswith("commit")}]
+    assert "is not whole" in scene.look(whole).view.faults[0]
+
+
+def test_hundreds_of_archived_instants_cost_one_question(tmp_path: Path) -> None:
+    """Whatever is older than all that is listed has left together: one file that is denied speaks for it."""
+    scene = Scene(tmp_path / "t", 9)
+    for path in scene.lake.timeline.glob("2*"):
+        path.unlink()
+    written = [scene.lake.write({}) for _ in range(50)]
+    whole = scene.look()
+    for time in written[:40]:
+        for path in scene.lake.timeline.glob(f"{time}*"):
+            path.unlink()
+    scene.storage.asked.clear()
+    assert scene.look(whole).view.faults == ()
+    assert [name for name in scene.storage.asked if "commit" in name] == [f"{written[39]}_{done(whole, written[39])}"]
+
+
+def done(observation: Observation, time: str) -> str:
+    """Return how the name of a write of layout 2 ends."""
+    (found,) = [i for i in observation.view.timeline.instants if i.time == time]
+    return f"{found.completed_time}.{found.action}"
+
+
+def test_the_look_in_full_still_knows_what_there_was(scene: Scene) -> None:
+    """Every so often all payloads are read anew; what was seen is not forgotten with them."""
+    watch = Watch(
+        formats={"hudi": HUDI}, storage_for=lambda _: scene.storage, clock=scene.clock, readers=ReaderThreads(1)
+    )
+    for _ in range(FULL_EVERY + 1):
+        watch.read(scene.table)
+    scene.storage.drops = [{name for name in scene.names if "compaction" in name}]
+    for _ in range(2):
+        assert "is not whole" in watch.read(scene.table).observation.view.faults[0]
+
+
+# -- partitions
+
+
+def test_a_partition_whose_newest_files_are_hidden_from_a_listing_is_not_taken_for_expired(tmp_path: Path) -> None:
+    """Two listings have to agree."""
+    (tmp_path / "p0").mkdir()
+    for name in ("old.parquet", "new.parquet"):
+        (tmp_path / "p0" / name).touch()
+    storage = LossyStorage(drops=[{"new.parquet"}, ()])
+    first, again = (read_partition(str(tmp_path), "p0", storage) for _ in range(2))
+    with pytest.raises(TemporaryError, match="do not agree"):
+        confirm_expired(first, again, None, days=1, now=ManualClock().now())
+
+
+def test_a_commit_that_says_it_wrote_to_a_partition_outvotes_its_listing(tmp_path: Path) -> None:
+    """Where both listings hide the file, the timeline still tells of the write; an older one is no objection."""
+    now = ManualClock().now()
+    (tmp_path / "p0").mkdir()
+    partition = read_partition(str(tmp_path), "p0", LocalStorage())
+    young = Touch(at=now - timedelta(hours=3), instant="20251231210000000", updates=False)
+    with pytest.raises(TemporaryError, match="20251231210000000 wrote to partition p0"):
+        confirm_expired(partition, partition, young, days=1, now=now)
+    old = Touch(at=now - timedelta(days=3), instant="20251229000000000", updates=False)
+    confirm_expired(partition, partition, old, days=1, now=now)
