@@ -134,9 +134,9 @@ class Watch:
     def _read_now(self, table: Table) -> Look:
         kept = self._kept.get(table.id)
         if kept is None:
-            previous, looks = replace(kept.observation, memo=None), 0
-        elif kept.looks >= FULL_EVERY and not kept.observation.view.faults:
             previous, looks = None, 0
+        elif kept.looks >= FULL_EVERY and not kept.observation.view.faults:
+            previous, looks = replace(kept.observation, memo=None), 0
         else:
             previous, looks = kept.observation, kept.looks + 1
         observation = self._observed(table, previous)
