@@ -42,6 +42,4 @@ def migrate(engine: sa.Engine, *, name: str, elsewhere: str) -> None:
 def _wait_for_the_others(connection: sa.Connection) -> None:
     """Hold the schema until the transaction ends; on SQLite, BEGIN IMMEDIATE has done so already."""
     if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql("SET LOCAL lock_timeout = '60s'")
-        connection.exec_driver_sql("SET LOCAL statement_timeout = '10min'")
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ONE_AT_A_TIME)))

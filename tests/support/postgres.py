@@ -1,0 +1,71 @@
+"""A PostgreSQL server for tests: its own process in its own folder, reached by a socket."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # it would like XDG_RUNTIME_DIR to be set
+    from pgserver.postgres_server import get_server
+
+_DATABASES = itertools.count()
+
+
+class PostgresServer:
+    """A running server."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self._socket = server.get_postmaster_info().socket_dir
+
+    @property
+    def pid(self) -> int:
+        """The server's first process."""
+        return int(self._server.get_pid())
+
+    def make_database(self) -> str:
+        """Make an empty database and return its url."""
+        name = f"lakewarden_{os.getpid()}_{next(_DATABASES)}"
+        self.execute("postgres", f"CREATE DATABASE {name}")
+        return self.url(name)
+
+    def url(self, database: str, *, user: str = "postgres") -> str:
+        """Return a url as the configuration has it."""
+        return f"postgresql://{user}@/{database}?host={self._socket}"
+
+    def execute(self, database: str, statement: str) -> list[tuple[Any, ...]]:
+        """Execute a statement as the server's owner, and return its rows: a reader that is not the code under test."""
+        url = database if database.startswith("postgresql://") else self.url(database)
+        with psycopg.connect(url, autocommit=True) as connection:
+            cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def stop(self) -> None:
+        """Stop the server at once, as a crash would: its clients are cut off."""
+        process = psutil.Process(self.pid)
+        process.send_signal(signal.SIGQUIT)
+        process.wait(30)
+
+    def start(self) -> None:
+        """Start it again."""
+        self._server.ensure_postgres_running()
+
+
+@contextmanager
+def running_postgres(folder: Path) -> Iterator[PostgresServer]:
+    """Run a server in an empty folder for as long as the bracket is open."""
+    server = get_server(folder, cleanup_mode="stop")
+    try:
+        yield PostgresServer(server)
+    finally:
+        server.cleanup()
