@@ -109,8 +109,12 @@ class Daemon:
             return str(refused)
         return ""
 
+    def pause(self) -> None:
+        """Let it begin nothing more on the table. Raises TemporaryError if the daemon does not answer."""
+        self._ask(self._api, f"/v1/tables/{TABLE}/pause", method="POST")
+
     def resume(self) -> None:
-        """Let the table's services out of their quarantine. Raises TemporaryError if the daemon does not answer."""
+        """End the table's pause, and the quarantines of its services. Raises TemporaryError if it does not answer."""
         self._ask(self._api, f"/v1/tables/{TABLE}/resume", method="POST")
 
     def stop(self) -> None:

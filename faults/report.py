@@ -1,0 +1,153 @@
+"""What was struck, how it came back, and what the checker found."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from faults.rounds import Struck
+from lakewarden.executors.faultpoints import Point
+from lakewarden.service.demo.report import WriterTally
+
+_NUMBERS = {point: number for number, point in enumerate(Point)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seconds:
+    """The middle and the longest of some times; 0 where there are none."""
+
+    p50: float = 0.0
+    max: float = 0.0
+
+    @classmethod
+    def of(cls, times: Iterable[float]) -> Seconds:
+        """Return them, rounded."""
+        found = list(times)
+        return cls(p50=round(median(found), 2), max=round(max(found), 2)) if found else cls()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FaultsReport:
+    """What one run of the harness saw. `kills` are the rounds by the point that was reached, `elsewhere` those whose
+    point was not. A recovery lasts from the blow until what was struck is whole again; of it the service was Blocked
+    for `heartbeat_wait_seconds` by a heartbeat, and for `rest_wait_seconds` by its rest after a failure.
+    `resumed` counts quarantines that so many blows in a row had brought about.
+    """
+
+    seed: int
+    seconds: float
+    rounds: int
+    kills: Mapping[str, int]
+    elsewhere: int
+    by_victim: Mapping[str, int]
+    by_service: Mapping[str, int]
+    violations: Sequence[str]
+    recovery_seconds: Seconds
+    recovery_seconds_by_victim: Mapping[str, Seconds]
+    heartbeat_wait_seconds: Seconds
+    rest_wait_seconds: Seconds
+    writer: WriterTally
+    runs: Mapping[str, Mapping[str, int]]
+    resumed: int = 0
+
+    def write(self, path: Path) -> None:
+        """Write it as JSON."""
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+
+
+def report_of(
+    struck: Sequence[Struck],
+    *,
+    seed: int,
+    seconds: float,
+    violations: Sequence[str],
+    writer: WriterTally,
+    runs: Mapping[str, Mapping[str, int]],
+    resumed: int,
+) -> FaultsReport:
+    """Return the report of the rounds."""
+    whole = [(each, each.recovery.seconds) for each in struck if each.recovery.seconds is not None]
+    victims = Counter(each.strike.victim for each in struck)
+    return FaultsReport(
+        seed=seed,
+        seconds=round(seconds, 1),
+        rounds=len(struck),
+        kills=_in_order(Counter(each.strike.point for each in struck if each.reached)),
+        elsewhere=sum(not each.reached for each in struck),
+        by_victim={victim.value: times for victim, times in sorted(victims.items())},
+        by_service=dict(sorted(Counter(each.strike.service.value for each in struck).items())),
+        violations=violations,
+        recovery_seconds=Seconds.of(took for _, took in whole),
+        recovery_seconds_by_victim={
+            victim.value: Seconds.of(took for each, took in whole if each.strike.victim is victim)
+            for victim in sorted(victims)
+        },
+        heartbeat_wait_seconds=Seconds.of(each.recovery.heartbeat for each, _ in whole),
+        rest_wait_seconds=Seconds.of(each.recovery.rest for each, _ in whole),
+        writer=writer,
+        runs=runs,
+        resumed=resumed,
+    )
+
+
+def name_of(point: Point) -> str:
+    """Return a point's name with its number, as `K4 executed`."""
+    return f"K{_NUMBERS[point]} {point}"
+
+
+def line_of(struck: Struck, *, of: int | None) -> str:
+    """Return one round on one line."""
+    strike, recovery = struck.strike, struck.recovery
+    number = f"{strike.number}" if of is None else f"{strike.number}/{of}"
+    where = name_of(strike.point) if struck.reached else f"elsewhere ({name_of(strike.point)} was not reached)"
+    if recovery.seconds is None:
+        took = "not waited for" if not strike.patient else "NOT WHOLE YET"
+    else:
+        took = f"whole after {recovery.seconds:.1f} s"
+    waits = ((recovery.heartbeat, "for a heartbeat"), (recovery.rest, "resting"))
+    of_it = ", ".join(f"{seconds:.1f} s {what}" for seconds, what in waits if seconds)
+    how = "itself" if strike.by_itself else strike.victim.value
+    return f"{number:>7}  {strike.service:<14} {where:<16} {how:<26} {took}" + (f" ({of_it})" if of_it else "")
+
+
+def tell(console: Console, report: FaultsReport) -> None:
+    """Print the report for people."""
+    grid = Grid(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for heading in ("point", "blows"):
+        grid.add_column(heading, justify="left" if heading == "point" else "right")
+    for point, times in report.kills.items():
+        grid.add_row(point, str(times))
+    grid.add_row("elsewhere", str(report.elsewhere))
+    console.print(f"{report.rounds} rounds with seed {report.seed}, {report.seconds:.0f} s", style="bold")
+    console.print(grid)
+    victims = ", ".join(f"{name} {times}" for name, times in report.by_victim.items())
+    runs = "; ".join(
+        f"{service} " + ", ".join(f"{times} {state.lower()}" for state, times in sorted(states.items()))
+        for service, states in report.runs.items()
+    )
+    recovery, heartbeat, rest = report.recovery_seconds, report.heartbeat_wait_seconds, report.rest_wait_seconds
+    for line in (
+        f"victims   {victims}",
+        f"runs      {runs}",
+        f"writer    {report.writer.commits} commits, {report.writer.failures} failed",
+        f"recovery  {recovery.p50:.1f} s in the middle, {recovery.max:.1f} s at most; of it for a heartbeat "
+        f"{heartbeat.p50:.1f} s and {heartbeat.max:.1f} s, resting {rest.p50:.1f} s and {rest.max:.1f} s",
+    ):
+        console.print(line, soft_wrap=True)
+    for violation in report.violations:
+        console.print(violation, style="red", markup=False, soft_wrap=True)
+    if report.violations:
+        console.print(f"{len(report.violations)} violations; the seed is {report.seed}", style="red")
+    else:
+        console.print("nothing was lost, nothing ran twice, nothing is stuck", style="green")
+
+
+def _in_order(counted: Mapping[Point, int]) -> dict[str, int]:
+    return {name_of(point): counted.get(point, 0) for point in Point}

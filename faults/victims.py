@@ -1,0 +1,93 @@
+"""Which processes a victim is, and how they are struck."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+import psutil
+
+from faults.deck import Victim
+
+_WORKER = "lakewarden.executors.worker.main"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Household:
+    """A daemon with its session workers and their JVMs, as they were at one moment."""
+
+    daemon: Sequence[psutil.Process]
+    workers: Sequence[psutil.Process]
+    jvms: Sequence[psutil.Process]
+
+    def strike(self, victim: Victim) -> Sequence[psutil.Process]:
+        """Kill or freeze the victim, and return whom to thaw later."""
+        match victim:
+            case Victim.DAEMON:
+                return _struck(killed=self.daemon)
+            case Victim.JVM:
+                return _struck(killed=self.jvms)
+            case Victim.WORKER:
+                return _struck(killed=self.workers)
+            case Victim.BOTH:
+                return _struck(killed=[*self.daemon, *self.jvms])
+            case Victim.FROZEN_DAEMON:
+                return _struck(frozen=self.daemon)
+            case Victim.FROZEN_JVM:
+                return _struck(frozen=self.jvms)
+            case Victim.FROZEN_WORKER:
+                return _struck(frozen=self.workers)
+            case Victim.DAEMON_BESIDE_FROZEN_WORKER:
+                return _struck(frozen=self.workers, killed=self.daemon)
+            case _:
+                assert_never(victim)
+
+
+def household(daemon: int) -> Household:
+    """Return the processes of a daemon; empty where it has none."""
+    try:
+        head = psutil.Process(daemon)
+        family = head.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return Household(daemon=[], workers=[], jvms=[])
+    return Household(
+        daemon=[head],
+        workers=[process for process in family if _WORKER in _command(process) and _name(process) != "java"],
+        jvms=[process for process in family if _name(process) == "java"],
+    )
+
+
+def thaw(processes: Iterable[psutil.Process]) -> None:
+    """Let frozen processes go on; those that are gone are gone."""
+    _send(signal.SIGCONT, processes)
+
+
+def _struck(
+    *, frozen: Sequence[psutil.Process] = (), killed: Sequence[psutil.Process] = ()
+) -> Sequence[psutil.Process]:
+    _send(signal.SIGSTOP, frozen)
+    _send(signal.SIGKILL, killed)
+    return frozen
+
+
+def _send(number: signal.Signals, processes: Iterable[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.Error:
+        return ""
