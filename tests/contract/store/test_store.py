@@ -13,7 +13,7 @@ from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import location_of
-from lakewarden.service.store.port import ApprovalRow, DecisionRow, Run, RunState, Store, SupersededError
+from lakewarden.service.store.port import ApprovalRow, DecisionRow, Run, RunState, StandingRow, Store, SupersededError
 from tests.support.replicas import ME, attend
 from tests.support.values import IDENTITY, NOW, a_run
 
@@ -130,11 +130,12 @@ def test_progress_changes_what_is_given_and_nothing_else(store: Store) -> None:
     """State, step and instant come one after the other and stay."""
     run = claimed(store)
 
+    store.progress(run.id, epoch=1, executor="a JVM")
     store.progress(run.id, epoch=1, instant="00000010")
     store.progress(run.id, epoch=1, step=Step.COMMIT, state=RunState.COMMITTING)
     store.progress(run.id, epoch=1)
 
-    expected = claimed_like(run, instant="00000010", step=Step.COMMIT, state=RunState.COMMITTING)
+    expected = claimed_like(run, executor="a JVM", instant="00000010", step=Step.COMMIT, state=RunState.COMMITTING)
     assert store.run(run.id) == expected
 
 
@@ -426,3 +427,33 @@ def test_a_question_for_approval_is_kept_until_it_is_forgotten(store: Store) -> 
     store.forget_approval(TableId("trips"), Service.CLEAN)
     store.forget_approval(TableId("nowhere"), Service.CLEAN)
     assert set(store.approvals()) == {other}
+
+
+# -- standings
+
+
+def test_a_standing_is_kept_until_it_is_forgotten(store: Store) -> None:
+    """One for each service of a table, each in place of the one before, with every field."""
+    struck = StandingRow(
+        table=TableId("trips"),
+        service=Service.COMPACTION,
+        tries=2,
+        strikes=3,
+        suspect=True,
+        rest_until=NOW + HOUR,
+        rest_reason="it broke 3 times in a row",
+        quarantined="it killed 3 JVMs",
+        idle_after="00000010",
+        idle_commits=4,
+        idle_rewrites=5,
+        idle_at=NOW,
+    )
+    other = StandingRow(table=TableId("trips"), service=Service.CLEAN)
+    store.keep_standing(replace(struck, strikes=2, suspect=False))
+    store.keep_standing(struck)
+    store.keep_standing(other)
+    assert set(store.standings()) == {struck, other}
+
+    store.forget_standing(TableId("trips"), Service.COMPACTION)
+    store.forget_standing(TableId("nowhere"), Service.CLEAN)
+    assert set(store.standings()) == {other}
