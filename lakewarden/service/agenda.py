@@ -24,6 +24,10 @@ class Agenda:
         self._appointments[table] = at
         heapq.heappush(self._heap, (at, next(self._order), table))
 
+    def drop(self, table: TableId) -> None:
+        """Cancel the table's appointment, if it has one."""
+        self._appointments.pop(table, None)
+
     def pop(self, now: float) -> TableId | None:
         """Return a table whose time has come, the longest overdue first; it has no appointment any more."""
         while self._heap and self._heap[0][0] <= now:

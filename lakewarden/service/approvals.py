@@ -23,7 +23,12 @@ class Approvals:
     def __init__(self, *, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._rows = {(row.table, row.service): row for row in store.approvals()}
+        self._rows: dict[tuple[TableId, Service], ApprovalRow] = {}
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read anew what other replicas have asked, and people have answered. Raises TemporaryError."""
+        self._rows = {(row.table, row.service): row for row in self._store.approvals()}
 
     def missing(self, table: Table, run: Run, plan: Plan) -> str | None:
         """Return what the plan would delete beyond the budget, if nobody has approved that."""

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import TypeVar, assert_never
 
 from lakewarden.planners.model.decision import Blocked, NotDue
-from lakewarden.planners.model.errors import LakewardenError, PermanentError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.approvals import Approvals
 from lakewarden.service.barriers import BarrierAsked, Barriers
@@ -15,6 +15,7 @@ from lakewarden.service.book import Book
 from lakewarden.service.events import Listener
 from lakewarden.service.inbox import Approved, BarrierLifted, PauseAsked, RunAsked, RunGiven, Wish
 from lakewarden.service.request import Requests
+from lakewarden.service.shares import Shares
 from lakewarden.service.standing import Standings
 from lakewarden.service.watch import Watch
 
@@ -28,6 +29,7 @@ class Desk:
         self,
         *,
         tables: Mapping[TableId, Table],
+        shares: Shares,
         watch: Watch,
         requests: Requests,
         book: Book,
@@ -37,6 +39,7 @@ class Desk:
         listener: Listener,
     ) -> None:
         self._tables = tables
+        self._shares = shares
         self._watch = watch
         self._requests = requests
         self._book = book
@@ -51,6 +54,9 @@ class Desk:
         One whose asker has gone away meanwhile is not fulfilled.
         """
         if not wish.answer.set_running_or_notify_cancel():
+            return ()
+        if wish.table is not None and not self._shares.attends(wish.table):
+            wish.answer.set_exception(TemporaryError(f"this replica does not attend table {wish.table} any more"))
             return ()
         match wish:
             case RunAsked():

@@ -13,7 +13,7 @@ from lakewarden.service.store.port import Run
 class LeftPlans:
     """Remembers, from one decision on a table to the next, the plans of ours that nobody was carrying out.
 
-    It forgets them at a restart: what is completed while no daemon runs is not noticed.
+    It forgets them at a restart, and where another replica attends the table: what is completed then is not noticed.
     """
 
     def __init__(self) -> None:
@@ -37,6 +37,10 @@ class LeftPlans:
             for plan in view.timeline.pending(service)
             if plan.time in times and plan.time not in carried and plan.author not in planners
         }
+
+    def forget(self, table: TableId) -> None:
+        """Forget a table's plans: somebody else may carry them out from now on, rightly."""
+        self._left.pop(table, None)
 
     def taken_up(self, run: Run) -> None:
         """Know that a run of ours is about to carry a plan out."""

@@ -13,7 +13,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.blame import Blamed
 from lakewarden.service.events import Listener
-from lakewarden.service.store.port import Run, RunState
+from lakewarden.service.store.port import ReplicaId, Run, RunState
 
 log = structlog.get_logger("lakewarden")
 
@@ -50,6 +50,22 @@ class Journal(Listener):
         tell = log.warning if run.state in (RunState.FAILED, RunState.UNKNOWN) else log.info
         tell("run_ended", **_of(run), state=run.state, outcome=run.outcome, figures=dict(run.figures))
 
+    def joined(self, replica: ReplicaId) -> None:
+        """Write down who the daemon is from now on."""
+        log.info("replica_joined", replica=replica)
+
+    def renewal_failed(self, reason: str) -> None:
+        """Write down that the lease was not renewed."""
+        log.warning("lease_not_renewed", reason=reason)
+
+    def tenure_lost(self, reason: str) -> None:
+        """Write down that every worker is killed."""
+        log.error("tenure_lost", reason=reason)
+
+    def adopted(self, run: Run) -> None:
+        """Write down whose run was taken over."""
+        log.info("run_adopted", **_of(run))
+
     def trouble(self, table: Table, reason: str) -> None:
         """Write down that a table cannot be observed."""
         log.warning("table_trouble", table=table.id, reason=reason)
@@ -57,6 +73,11 @@ class Journal(Listener):
     def warned(self, table: Table, warning: str) -> None:
         """Write down a warning about a table's settings."""
         log.warning("table_warning", table=table.id, warning=warning)
+
+    def claimed_by_another(self, table: Table, blocked: Blocked | None) -> None:
+        """Write down whose claim holds a table back."""
+        if blocked is not None:
+            log.warning("claimed_by_another", table=table.id, reason=blocked.reason, remedy=blocked.remedy)
 
     def writer_failed(self, table: Table, blamed: Blamed) -> None:
         """Write down a writer's failure, and the run of ours that it counts against."""

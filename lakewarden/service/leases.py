@@ -1,7 +1,7 @@
 """Leases: who may run a service on a table now.
 
 On SQLite one daemon owns every lease, and an operating-system lock on its data folder proves that it is the
-only one: the lock goes when the process does, however it dies.
+only one: the lock goes when the process does, however it dies. On PostgreSQL its tenure says until when.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import IO
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.service.store.port import Run, Store
+from lakewarden.service.tenure import Tenure
 
 
 class DataFolder:
@@ -45,11 +46,16 @@ class DataFolder:
 
 
 class Leases:
-    """Tells whether a run's lease is still the newest of its table and service."""
+    """Tells whether this replica may still act, and for a run: whether nobody else has taken its lease since."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, tenure: Tenure) -> None:
         self._store = store
+        self._tenure = tenure
 
     def holds(self, run: Run) -> bool:
-        """Whether the run's epoch is the newest. Raises TemporaryError if the store does not answer."""
-        return run.epoch > 0 and self._store.epoch(identity=run.identity, service=run.service) == run.epoch
+        """Whether the tenure holds and the run's epoch is the newest of its table and service.
+
+        Raises TemporaryError if the store does not answer.
+        """
+        newest = run.epoch > 0 and self._store.epoch(identity=run.identity, service=run.service) == run.epoch
+        return newest and self._tenure.holds()  # asked last: the store may have taken its time

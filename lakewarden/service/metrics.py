@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info, disable_created_metrics
@@ -16,7 +16,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.service.blame import Blamed
 from lakewarden.service.events import Listener
-from lakewarden.service.http.port import ControlPlane, TableStatus
+from lakewarden.service.http.port import ControlPlane, ReplicaStatus, TableStatus
 from lakewarden.service.store.port import Run, RunState
 
 HOOK_RESULTS = ("accepted", "unknown_table", "malformed", "too_large")
@@ -64,6 +64,17 @@ class Metrics(Listener):
             ["table", "near_us"],
             registry=self.registry,
         )
+        self._renewals = self._counter("lakewarden_lease_renewals", "Renewals of this replica's lease.")
+        self._renew_failures = self._counter(
+            "lakewarden_lease_renew_failures", "Renewals that the store did not answer, or not in time."
+        )
+        self._losses = self._counter(
+            "lakewarden_tenure_losses", "Times that this replica could not renew its lease, and killed its workers."
+        )
+        self._rejections = self._counter(
+            "lakewarden_fence_rejections", "Late results of runs that somebody else had taken over."
+        )
+        self._adoptions = self._counter("lakewarden_adopted_runs", "Runs of dead replicas that were taken over.")
         for service in services:
             self._foresee(service)
         for result in HOOK_RESULTS:
@@ -76,6 +87,9 @@ class Metrics(Listener):
         for step in Step:
             self._permit_waits.labels(service, step)
             self._refused.labels(service, step)
+
+    def _counter(self, name: str, meaning: str) -> Counter:
+        return Counter(name, meaning, registry=self.registry)
 
     def watch(self, plane: ControlPlane) -> None:
         """Let scrapes read the control plane."""
@@ -116,6 +130,26 @@ class Metrics(Listener):
         """Count a failure of a writer."""
         self._writer_failures.labels(table.id, str(blamed.run is not None).lower()).inc()
 
+    def renewed(self) -> None:
+        """Count a renewal."""
+        self._renewals.inc()
+
+    def renewal_failed(self, reason: str) -> None:
+        """Count a renewal that brought nothing."""
+        self._renew_failures.inc()
+
+    def tenure_lost(self, reason: str) -> None:
+        """Count a loss."""
+        self._losses.inc()
+
+    def rejected(self, run: Run, reason: str) -> None:
+        """Count a late result."""
+        self._rejections.inc()
+
+    def adopted(self, run: Run) -> None:
+        """Count a run that was taken over."""
+        self._adoptions.inc()
+
 
 class _Seen(Collector):
     """Gauges of what can be seen now."""
@@ -141,9 +175,19 @@ class _Seen(Collector):
         waiting = GaugeMetricFamily("lakewarden_runs_waiting", "Runs that stand at a question for a permit.")
         waiting.add_metric([], len(self._plane.waiting()))
         yield waiting
+        yield from _replicas(self._plane.replicas())
         turned = GaugeMetricFamily("lakewarden_control_turn_age_seconds", "Since the control thread last turned.")
         turned.add_metric([], self._plane.health().turned_ago.total_seconds())
         yield turned
+
+
+def _replicas(known: Sequence[ReplicaStatus]) -> Iterator[Metric]:
+    attended = GaugeMetricFamily("lakewarden_tables_attended", "Tables that this replica attends.")
+    attended.add_metric([], sum(replica.tables for replica in known if replica.here))
+    yield attended
+    replicas = GaugeMetricFamily("lakewarden_replicas", "Daemons on the store whose leases run.")
+    replicas.add_metric([], sum(replica.alive for replica in known))
+    yield replicas
 
 
 def _pending(statuses: Iterable[TableStatus]) -> Iterator[Metric]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 
@@ -12,15 +12,20 @@ from lakewarden.planners.model.decision import Blocked, NotDue
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.approvals import Approvals
+from lakewarden.service.attention import Attention
 from lakewarden.service.barriers import BarrierAsked, Held
 from lakewarden.service.book import Book
 from lakewarden.service.daemon import Daemon
-from lakewarden.service.http.port import Health, TableStatus
+from lakewarden.service.http.port import Attendant, Health, ReplicaStatus, TableStatus
 from lakewarden.service.inbox import Approved, BarrierLifted, Inbox, PauseAsked, RunAsked, RunGiven
+from lakewarden.service.membership import Membership
 from lakewarden.service.questions import Questions
 from lakewarden.service.request import Requests
+from lakewarden.service.shares import Shares
+from lakewarden.service.shutdown import Shutdown
 from lakewarden.service.standing import Standings
 from lakewarden.service.store.port import DecisionRow, Run, RunState, Store
+from lakewarden.service.tenure import Tenure
 from lakewarden.service.watch import Watch
 
 
@@ -33,6 +38,11 @@ class Status:
         tables: Mapping[TableId, Table],
         locations: Mapping[str, TableId],
         daemon: Daemon,
+        tenure: Tenure,
+        membership: Membership,
+        shares: Shares,
+        shutdown: Shutdown,
+        attention: Attention,
         watch: Watch,
         requests: Requests,
         book: Book,
@@ -48,6 +58,11 @@ class Status:
         self._tables = tables
         self._locations = locations
         self._daemon = daemon
+        self._tenure = tenure
+        self._membership = membership
+        self._shares = shares
+        self._shutdown = shutdown
+        self._attention = attention
         self._watch = watch
         self._requests = requests
         self._book = book
@@ -96,7 +111,7 @@ class Status:
         return {name: pool.room() for name, pool in self._pools.items()}
 
     def mark_dirty(self, location: str) -> TableId | None:
-        """Have the table at a canonical location looked at soon."""
+        """Have the table at a canonical location looked at soon, by whoever attends it."""
         table = self._locations.get(location)
         if table is not None:
             self._inbox.mark_dirty(table)
@@ -135,12 +150,38 @@ class Status:
         return letter.answer
 
     def health(self) -> Health:
-        """Return the daemon's health: ready once the workers of every pool have a slot to offer."""
+        """Return the daemon's health. It is ready while it may act and every pool has a slot to offer."""
         turned_ago = timedelta(seconds=max(0.0, self._clock.monotonic() - self._daemon.last_turn))
-        unready = [
-            f"no session worker of spark profile {name} is up" for name, room in self.rooms().items() if not room.slots
+        return Health(turned_ago=turned_ago, unready=tuple(self._unready()))
+
+    def _unready(self) -> Iterator[str]:
+        if self._shutdown.is_asked():
+            yield "the daemon is stopping"
+        if not self._tenure.holds():
+            yield "the daemon's lease is lost: it may act on no table until the store gives it a new one"
+        if self._membership.trouble is not None:
+            yield f"the store does not answer: {self._membership.trouble}"
+        for name, room in self.rooms().items():
+            if not room.slots:
+                yield f"no session worker of spark profile {name} is up"
+
+    def attendant(self, table: TableId) -> Attendant | None:
+        """Return who attends a registered table."""
+        found = self._shares.attendant(table)
+        return None if found is None else Attendant(id=found.id, url=found.url, here=self._shares.attends(table))
+
+    def replicas(self) -> Sequence[ReplicaStatus]:
+        """Return the replicas of this store, the living and the dead."""
+        return [
+            ReplicaStatus(
+                id=replica.id,
+                url=replica.url,
+                alive=replica.alive,
+                here=replica.id == self._tenure.replica,
+                tables=self._shares.count(replica.id),
+            )
+            for replica in self._shares.replicas
         ]
-        return Health(turned_ago=turned_ago, unready=tuple(unready))
 
     def _set_pause(self, table: TableId | None, reason: str | None) -> Future[None]:
         letter = PauseAsked(table=table, reason=reason)
@@ -148,7 +189,8 @@ class Status:
         return letter.answer
 
     def _status(self, table: Table) -> TableStatus:
-        looked_at, trouble = self._daemon.looked(table.id)
+        looked_at, trouble = self._attention.looked(table.id)
+        attendant = self._shares.attendant(table.id)
         observation = self._watch.kept(table.id)
         view = None if observation is None else observation.view
         return TableStatus(
@@ -157,7 +199,8 @@ class Status:
             looked_ago=None if looked_at is None else timedelta(seconds=self._clock.monotonic() - looked_at),
             trouble=trouble,
             paused=self._standings.paused(table.id),
-            writer_failures=self._daemon.writer_failures(table.id),
+            attended_by=None if attendant is None else attendant.id,
+            writer_failures=self._attention.writer_failures(table.id),
             decisions=self._requests.decisions(table.id),
             approvals=() if view is None else self._approvals.open(table, view),
             active=tuple(self._book.of(table.id).values()),

@@ -136,7 +136,7 @@ class Road:
         budget: DeletionBudget | None = None,
     ) -> None:
         self.clock = clock or ManualClock(START)
-        self.store = MemoryStore() if store is None else store
+        self.store = MemoryStore(clock=self.clock) if store is None else store
         self.lakes = {TableId(name): FakeTable.create(folder / name, clock=self.clock) for name in names}
         self.policies = COMPACT if policies is None else policies
         self.mode = mode
@@ -174,7 +174,7 @@ class Road:
             limits=self.limits,
             dice=random.Random(0),
         )
-        self.daemon, self.status = room.daemon, room.status
+        self.daemon, self.tenure, self.status = room.daemon, room.tenure, room.status
         self.inbox: Inbox = room.status._inbox
         self.daemon.start()
 
@@ -187,7 +187,9 @@ class Road:
     # -- time
 
     def turn(self) -> None:
-        """Let the control thread turn once, and sleep as long as it would."""
+        """Let the control thread turn once, and sleep as long as it would; its tenure is kept meanwhile."""
+        self.tenure.renew()
+        self.tenure.watch()
         seconds = self.daemon.turn()
         assert 0 < seconds <= 1, "the control thread must show every second that it is alive, and not spin"
         letters, dirty = self.inbox._letters, self.inbox._dirty

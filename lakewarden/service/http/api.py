@@ -23,6 +23,7 @@ from lakewarden.planners.model.table import TableId
 from lakewarden.service.hooks import hudi
 from lakewarden.service.http.deletions import add_deletions
 from lakewarden.service.http.explain import add_explain
+from lakewarden.service.http.forwarding import forwarding
 from lakewarden.service.http.limits import BodyLimit, TooLargeError
 from lakewarden.service.http.port import ControlPlane, TableStatus
 from lakewarden.service.http.schemas import (
@@ -30,9 +31,11 @@ from lakewarden.service.http.schemas import (
     ErrorBody,
     HookBody,
     PendingBody,
+    ReplicaBody,
     RunBody,
     TableBody,
     pending_body,
+    replica_body,
     run_body,
     table_body,
 )
@@ -74,6 +77,7 @@ def build_api(
     """Return the API application over a control plane. `url` is its address for writers."""
     app = FastAPI(title="Lakewarden", version=lakewarden.__version__, redoc_url=None)
     app.add_middleware(BodyLimit, limit=BODY_LIMIT_BYTES)
+    app.router.route_class = forwarding(plane)
     _add_error_handlers(app)
     _add_hooks(app, plane, hook_heard)
     _add_tables(app, plane)
@@ -82,6 +86,7 @@ def build_api(
     _add_runs(app, plane, clock)
     _add_pauses(app, plane)
     add_deletions(app, plane)
+    _add_replicas(app, plane)
     return app
 
 
@@ -193,6 +198,13 @@ def _add_runs(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
         if found is None:
             raise _ApiError(404, "not_found", f"there is no run {run}")
         return run_body(found, now=clock.now(), waits_for=plane.waiting().get(found.id))
+
+
+def _add_replicas(app: FastAPI, plane: ControlPlane) -> None:
+    @app.get("/v1/replicas")
+    def replicas() -> list[ReplicaBody]:
+        """Return the daemons on this store, as this one knows them: who lives, and how many tables each attends."""
+        return [replica_body(replica) for replica in plane.replicas()]
 
 
 def _add_pauses(app: FastAPI, plane: ControlPlane) -> None:

@@ -16,18 +16,20 @@ from lakewarden.planners.model.view import TableView
 from lakewarden.service.barriers import Held
 from lakewarden.service.blame import Blamed
 from lakewarden.service.inbox import RunGiven
-from lakewarden.service.store.port import DecisionRow, Run, RunState
+from lakewarden.service.store.port import DecisionRow, ReplicaId, Run, RunState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableStatus:
     """A registered table as the daemon sees it now.
 
-    `view` is the last observation: None before the first one. `looked_ago` is the time since the last look that
-    was tried, `trouble` why that look brought nothing, `paused` the reason of the pause that holds the table.
+    `view` is the last observation: None before the first one, and where another replica attends the table.
+    `looked_ago` is the time since the last look that was tried, `trouble` why that look brought nothing, `paused` the
+    reason of the pause that holds the table. `attended_by` is the replica that looks after it; None while nobody does.
     """
 
     table: Table
+    attended_by: ReplicaId | None = None
     view: TableView | None = None
     looked_ago: timedelta | None = None
     trouble: str | None = None
@@ -36,6 +38,26 @@ class TableStatus:
     active: tuple[Run, ...] = ()
     approvals: tuple[Service, ...] = ()
     writer_failures: tuple[Blamed, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attendant:
+    """The replica that attends a table; `here`: this daemon, and it may act."""
+
+    id: ReplicaId
+    url: str
+    here: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReplicaStatus:
+    """A daemon on the store, as this one (`here`) knows it. `tables` is how many it attends."""
+
+    id: ReplicaId
+    url: str
+    alive: bool
+    here: bool
+    tables: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,6 +141,14 @@ class ControlPlane(Protocol):
 
     def release_cleans(self, table: TableId) -> Future[None]:
         """End every hold on the table's cleans."""
+        ...
+
+    def attendant(self, table: TableId) -> Attendant | None:
+        """Return who attends a registered table, as far as it is known here; None where nobody does."""
+        ...
+
+    def replicas(self) -> Sequence[ReplicaStatus]:
+        """Return the replicas of this store, the living and the dead, as far as they are known here."""
         ...
 
     def health(self) -> Health:

@@ -11,7 +11,7 @@ from lakewarden.planners.model.decision import Decision, Due
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.blame import Blamed
-from lakewarden.service.http.port import TableStatus
+from lakewarden.service.http.port import ReplicaStatus, TableStatus
 from lakewarden.service.store.port import Run
 
 
@@ -99,12 +99,26 @@ class WritersBody(BaseModel):
     failures: list[WriteFailureBody]
 
 
+class ReplicaBody(BaseModel):
+    """A daemon on the store. `here` is the one that answers."""
+
+    id: str
+    url: str
+    alive: bool
+    here: bool
+    tables: int
+
+
 class TableBody(BaseModel):
-    """One registered table as the daemon sees it; what comes from the table is null until it was observed."""
+    """One registered table as the daemon sees it; what comes from the table is null until it was observed.
+
+    `attended_by` is the replica that looks after it: the others do not observe it.
+    """
 
     id: str
     format: str
     path: str
+    attended_by: str | None
     mode: str
     poll_seconds: float
     paused: str | None
@@ -158,6 +172,13 @@ def run_body(run: Run, *, now: datetime, waits_for: str | None = None) -> RunBod
     )
 
 
+def replica_body(replica: ReplicaStatus) -> ReplicaBody:
+    """Return a replica as JSON."""
+    return ReplicaBody(
+        id=replica.id, url=replica.url, alive=replica.alive, here=replica.here, tables=replica.tables
+    )
+
+
 def table_body(status: TableStatus) -> TableBody:
     """Return a table as JSON."""
     table, view = status.table, status.view
@@ -166,6 +187,7 @@ def table_body(status: TableStatus) -> TableBody:
         id=table.id,
         format=table.format,
         path=table.location,
+        attended_by=status.attended_by,
         mode=table.mode,
         poll_seconds=table.poll.total_seconds(),
         paused=status.paused,

@@ -1,0 +1,183 @@
+"""Attention: the tables that this replica attends are looked at when their time comes, and decided on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from lakewarden.planners.decide import next_look
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.view import TableView
+from lakewarden.service.agenda import Agenda
+from lakewarden.service.blame import Blamed, blame
+from lakewarden.service.book import Book
+from lakewarden.service.events import Listener
+from lakewarden.service.request import Requests
+from lakewarden.service.store.port import Store
+from lakewarden.service.tenure import Tenure
+from lakewarden.service.watch import Watch
+
+log = structlog.get_logger(__name__)
+
+BLAMED_RUNS = 200
+"""A writer's failure is held against so many of the table's newest runs."""
+
+LONGEST_TROUBLE_REST = timedelta(minutes=10)
+FIRST_LOOK_WITHIN_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class _Remembered:
+    """What is remembered of a table between two looks."""
+
+    decide_at: float | None = None
+    looked_at: float | None = None
+    troubles: int = 0
+    trouble: str | None = None
+    warnings: tuple[str, ...] = ()
+    failures: tuple[Blamed, ...] = ()
+
+
+class Attention:
+    """Owns the agenda. Only the control thread changes it; what it remembers may be read from anywhere."""
+
+    def __init__(
+        self,
+        *,
+        tables: Mapping[TableId, Table],
+        watch: Watch,
+        requests: Requests,
+        book: Book,
+        store: Store,
+        tenure: Tenure,
+        clock: Clock,
+        listener: Listener,
+        dice: random.Random,
+    ) -> None:
+        self._tables = tables
+        self._watch = watch
+        self._requests = requests
+        self._book = book
+        self._store = store
+        self._tenure = tenure
+        self._clock = clock
+        self._listener = listener
+        self._dice = dice
+        self._agenda = Agenda()
+        self._dirty: set[TableId] = set()
+        self._remembered: dict[TableId, _Remembered] = {}
+
+    def take_on(self, tables: Collection[TableId]) -> None:
+        """Attend tables: their first looks are soon, and spread over each cadence."""
+        now = self._clock.monotonic()
+        for table in tables:
+            self._remembered[table] = _Remembered()
+            within = min(self._tables[table].poll.total_seconds(), FIRST_LOOK_WITHIN_SECONDS)
+            self._agenda.put(table, now + self._dice.uniform(0, within))
+
+    def let_go(self, tables: Collection[TableId]) -> None:
+        """Attend tables no longer, and forget what was seen of them: it will not have stayed true."""
+        for table in tables:
+            self._remembered.pop(table, None)
+            self._agenda.drop(table)
+            self._dirty.discard(table)
+            self._watch.forget(table)
+            self._requests.forget(table)
+
+    def looked(self, table: TableId) -> tuple[float | None, str | None]:
+        """Return when (in monotonic seconds) a table was last looked at, and what went wrong then, if anything."""
+        remembered = self._remembered.get(table, _Remembered())
+        return remembered.looked_at, remembered.trouble
+
+    def writer_failures(self, table: TableId) -> tuple[Blamed, ...]:
+        """Return the failures of a table's writers that its timeline still tells of."""
+        return self._remembered.get(table, _Remembered()).failures
+
+    def look_soon(self, table: TableId, *, anew: bool = False) -> None:
+        """Look at a table at the next turn, if it is attended; `anew`: read it, whatever its token says."""
+        if table in self._remembered:
+            self._agenda.put(table, self._clock.monotonic())
+            if anew:
+                self._dirty.add(table)
+
+    def decide_soon(self, table: TableId) -> None:
+        """Decide on a table at the next turn, whether it has changed or not, if it is attended."""
+        if table in self._remembered:
+            self._remembered[table].decide_at = self._clock.monotonic()
+            self.look_soon(table)
+
+    def next_at(self) -> float | None:
+        """Return when, in monotonic seconds, the next look may be."""
+        return self._agenda.next_at()
+
+    def attend(self, now: float) -> None:
+        """Look at every table whose time has come, for as long as this replica may act."""
+        while self._tenure.holds() and (due := self._agenda.pop(now)) is not None:
+            dirty = due in self._dirty
+            self._dirty.discard(due)
+            self._attend(self._tables[due], now, dirty=dirty)
+
+    def _attend(self, table: Table, now: float, *, dirty: bool) -> None:
+        """Look at a table, decide where that can bring something new, and make the next appointment."""
+        remembered = self._remembered[table.id]
+        remembered.looked_at = now
+        if not self._watch.ready(table, anew=dirty):
+            return  # its store is being asked, and the rest is done when it has answered
+        try:
+            look = self._watch.look(table, anew=dirty)
+            ripe = remembered.decide_at is not None and remembered.decide_at <= now
+            if dirty or look.news or remembered.troubles or ripe:
+                self._decide(table, look.observation.view, remembered, now)
+            remembered.troubles = 0
+            remembered.trouble = None
+        except (TemporaryError, PermanentError) as trouble:
+            self._rest(table, remembered, now, trouble)
+            return
+        except Exception as bug:
+            log.exception("table_trouble", table=table.id)
+            self._rest(table, remembered, now, UnknownError(f"unexpected {type(bug).__name__}: {bug}"))
+            return
+        at = now + table.poll.total_seconds() * self._dice.uniform(0.9, 1.1)
+        self._agenda.put(table.id, at if remembered.decide_at is None else min(at, remembered.decide_at))
+
+    def _decide(self, table: Table, view: TableView, remembered: _Remembered, now: float) -> None:
+        for warning in set(view.warnings) - set(remembered.warnings):
+            self._listener.warned(table, warning)
+        remembered.warnings = view.warnings
+        remembered.failures = self._blamed(table, view, remembered.failures)
+        for run in self._requests.consider(table, view, self._book.of(table.id)):
+            self._book.take_in(run)
+        again_at = next_look(self._requests.decisions(table.id))
+        # A clock that has just run out is looked at once more a moment later, not at once.
+        remembered.decide_at = (
+            None if again_at is None else now + max(0.2, (again_at - self._clock.now()).total_seconds())
+        )
+
+    def _blamed(self, table: Table, view: TableView, known: Sequence[Blamed]) -> tuple[Blamed, ...]:
+        """Return the failures of the table's writers, each told once, with what was known of it when it was new."""
+        by_instant = {blamed.failure.instant: blamed for blamed in known}
+        news = [failure for failure in view.writers.failures if failure.instant not in by_instant]
+        runs = self._store.runs(table=table.id, limit=BLAMED_RUNS) if news else ()
+        for failure in news:
+            by_instant[failure.instant] = blamed = blame(failure, runs)
+            self._listener.writer_failed(table, blamed)
+        return tuple(by_instant[failure.instant] for failure in view.writers.failures)
+
+    def _rest(self, table: Table, remembered: _Remembered, now: float, trouble: LakewardenError) -> None:
+        """Leave a table that cannot be observed alone for a while; its trouble is its own."""
+        remembered.troubles += 1
+        remembered.trouble = str(trouble)
+        rest = min(table.poll * 2 ** min(remembered.troubles - 1, 10), LONGEST_TROUBLE_REST)
+        self._agenda.put(table.id, now + rest.total_seconds() * self._dice.uniform(0.9, 1.1))
+        try:
+            self._requests.unreadable(table, str(trouble))
+        except TemporaryError as store:
+            log.warning("store_trouble", error=str(store))
+        if remembered.troubles == 1:
+            self._listener.trouble(table, str(trouble))
