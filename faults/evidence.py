@@ -79,7 +79,8 @@ def read_timeline(table: Path) -> tuple[TimelineFound, Mapping[str, Mapping[str,
     """Return the timeline, and the metadata of each completed instant by the name of its file."""
     names = [path.name for path in (table / _TIMELINE).iterdir()]
     metadata = {name: _record(table / _TIMELINE / name) for name in names if _COMPLETED.fullmatch(name)}
-    completed = {_instant(name): _what(name, content) for name, content in metadata.items()}
+    # a savepoint has the instant of the commit that it holds
+    completed = {_instant(name): _what(name, m) for name, m in metadata.items() if _action(name) != "savepoint"}
     pending = {f"{instant}.{action}" for instant, action in pending_on(table)}
     return TimelineFound(completed=completed, pending=pending, archived=_archived(table)), metadata
 
@@ -97,21 +98,25 @@ def pending_on(table: Path) -> set[tuple[str, str]]:
 
 def files_needed(table: Path, metadata: Mapping[str, Mapping[str, Any]]) -> dict[str, set[str]]:
     """Return the files that each retained instant refers to: those that its commit says it wrote, and those of the
-    file slices of a query as of it. Retained is what no completed clean has given up.
+    file slices that a query as of it reads.
     """
+    hudi = HudiTable(str(table))
+    needed = referenced(metadata)
+    for instant, files in needed.items():
+        for part in hudi.get_file_slices(HudiReadOptions().with_as_of_timestamp(instant)):
+            files.update(_files_of(part))
+    return needed
+
+
+def referenced(metadata: Mapping[str, Mapping[str, Any]]) -> dict[str, set[str]]:
+    """Return the files that each retained commit says it wrote. Retained is what no completed clean has given up."""
     cleans = [content["earliestCommitToRetain"] or "" for name, content in metadata.items() if name.endswith(".clean")]
     earliest = max(cleans, default="")
-    needed: dict[str, set[str]] = {}
-    hudi = HudiTable(str(table))
-    for name, content in metadata.items():
-        instant = _instant(name)
-        if _action(name) in _COMMITS and instant >= earliest:
-            stats = (stat for each in content["partitionToWriteStats"].values() for stat in each)
-            slices = hudi.get_file_slices(HudiReadOptions().with_as_of_timestamp(instant))
-            needed[instant] = {stat["path"] for stat in stats if stat["path"]} | {
-                f for s in slices for f in _files_of(s)
-            }
-    return needed
+    return {
+        _instant(name): {stat["path"] for stats in content["partitionToWriteStats"].values() for stat in stats}
+        for name, content in metadata.items()
+        if _action(name) in _COMMITS and _instant(name) >= earliest
+    }
 
 
 def files_there(table: Path) -> set[str]:
