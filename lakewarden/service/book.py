@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from lakewarden.executors.contract import Step
@@ -42,19 +43,38 @@ class Book:
         """Return the other runs that a worker is carrying out on the same table, whatever it is called there."""
         return [other for other in self.under_way() if other.identity == run.identity and other.id != run.id]
 
+    def busy(self) -> set[TableId]:
+        """Return the tables with a run that was begun and has not ended."""
+        return {run.table for run in list(self._rows.values()) if run.state is not RunState.QUEUED}
+
     def take_in(self, run: Run) -> None:
-        """Take in a row of the store; one that is known already stays as it is."""
-        self._rows.setdefault(run.id, run)
+        """Take in a row of the store; one that is known already stays as it is.
+
+        A run that was begun by somebody else is UNKNOWN to us: whatever its row says, no worker of ours is at it.
+        """
+        self._rows.setdefault(run.id, replace(run, state=RunState.UNKNOWN) if run.state in UNDER_WAY else run)
 
     def claim(self, run: Run, *, owner: ReplicaId, at: datetime) -> Run:
         """Take the run's lease. Raises SupersededError if it is no longer QUEUED."""
         return self._keep(self._store.claim(run.id, owner=owner, at=at))
 
+    def adopt(self, run: Run, *, owner: ReplicaId) -> Run:
+        """Take over the run of a dead owner. Raises SupersededError while it is, or has become, somebody else's."""
+        return self._keep(self._store.adopt(run.id, owner=owner))
+
     def progress(
-        self, run: Run, *, state: RunState | None = None, step: Step | None = None, instant: str | None = None
+        self,
+        run: Run,
+        *,
+        state: RunState | None = None,
+        step: Step | None = None,
+        instant: str | None = None,
+        executor: str | None = None,
     ) -> Run:
         """Note how far a run has come. Raises SupersededError if somebody else has its lease."""
-        return self._keep(self._store.progress(run.id, epoch=run.epoch, state=state, step=step, instant=instant))
+        return self._keep(
+            self._store.progress(run.id, epoch=run.epoch, state=state, step=step, instant=instant, executor=executor)
+        )
 
     def end(self, run: Run, settlement: Settlement, *, at: datetime) -> Run:
         """End a run as it was settled, and let it go. Raises SupersededError as `progress` does."""
@@ -72,6 +92,12 @@ class Book:
     def let_go(self, run: Run) -> None:
         """Forget a run: it has ended, or it is somebody else's."""
         self._rows.pop(run.id, None)
+
+    def forsake(self) -> list[Run]:
+        """Forget every run, and return those that were begun: they are to be taken over as if they were another's."""
+        begun = [run for run in self._rows.values() if run.state is not RunState.QUEUED]
+        self._rows.clear()
+        return begun
 
     def _keep(self, run: Run) -> Run:
         self._rows[run.id] = run

@@ -21,23 +21,37 @@ def startable(
     rooms: Mapping[str, Room],
     barred: Collection[TableId] = (),
     alone: Collection[tuple[TableId, Service]] = (),
+    suspects: Collection[tuple[TableId, Service]] = (),
 ) -> Run | None:
-    """Return the queued run that starts next, if one may.
+    """Return the queued run that starts next, if one may. `queued` has the longest queued in front.
 
     `gates` are the tables where a commit of ours is waiting or under way: no new clean starts there until it is
     done; one that was left half-way does, for the commit waits for it. `barred` are the tables where a writer holds
-    every clean back, `alone` the services that their policies let run beside no other.
+    every clean back, `alone` the services that their policies let run beside no other, `suspects` those that may have
+    killed a JVM: each has its pool to itself, and whatever was queued after it waits until it had.
     `pools` names the pool of each table, `rooms` the room in each. Tables with fewer runs under way come first,
     then the longest queued.
     """
     busy = Counter(run.table for run in running)
-    for run in sorted(queued, key=lambda r: busy[r.table]):  # stable: the longest queued stays in front
+    kept: set[str] = set()
+    starters: list[Run] = []
+    for run in queued:
         pool = pools[run.table]
         beside = [other for other in running if pools.get(other.table) == pool]
-        waits = _bolted(run, gates, barred) or _hindered(run, beside, alone, rooms[pool])
-        if waits is None:
-            return run
-    return None
+        if pool in kept or _bolted(run, gates, barred) or _hindered(run, beside, alone, rooms[pool]):
+            continue
+        if _is_suspect(run, suspects):
+            kept.add(pool)
+            if beside or rooms[pool].free < rooms[pool].slots:
+                continue
+        elif any(_is_suspect(other, suspects) for other in beside):
+            continue
+        starters.append(run)
+    return min(starters, key=lambda run: busy[run.table], default=None)  # the first one of equals
+
+
+def _is_suspect(run: Run, suspects: Collection[tuple[TableId, Service]]) -> bool:
+    return (run.table, run.service) in suspects
 
 
 def _bolted(run: Run, gates: Collection[TableId], barred: Collection[TableId]) -> str | None:

@@ -108,8 +108,17 @@ class Questions:
         log.warning("late_result_rejected", run=run.id, error=str(late))
         self.ended(run)
         self._book.let_go(run)
-        if asked is not None:
+        self._listener.rejected(run, str(late))
+        if asked is None:
+            self._pool_of(run).cancel(run.id, str(late))  # the step that it may be taking is not ours any more
+        else:
             self._pool_of(run).answer(run.id, asked, Refused(reason=str(late)))
+
+    def forsake(self) -> None:
+        """Forget every question and every step: the workers are gone."""
+        self._open.clear()
+        self._underway.clear()
+        self._planned_on.clear()
 
     def review(self) -> None:
         """Judge every open question again, with a fresh look at its table, and end the steps that hang."""

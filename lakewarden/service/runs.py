@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from datetime import timedelta
 from typing import assert_never
 
 import structlog
@@ -23,7 +24,8 @@ from lakewarden.executors.contract import (
 from lakewarden.executors.faultpoints import FAULTS, Point
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
-from lakewarden.planners.model.table import Mode, Table, TableId
+from lakewarden.planners.model.instant import RunId
+from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.timeline import Fate
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.services import SERVICES
@@ -32,15 +34,14 @@ from lakewarden.service.book import Book
 from lakewarden.service.dispatch import startable
 from lakewarden.service.events import Listener
 from lakewarden.service.questions import Questions
-from lakewarden.service.settle import Gone, Settlement, settle
+from lakewarden.service.recovery import Recovery, has_dead_executor
+from lakewarden.service.settle import Aftermath, Gone, Shown, settle
 from lakewarden.service.standing import Standings
-from lakewarden.service.store.port import ReplicaId, Run, RunState, Store, SupersededError
+from lakewarden.service.store.port import Run, RunState, Store, SupersededError
+from lakewarden.service.tenure import Tenure
 from lakewarden.service.watch import Watch
 
 log = structlog.get_logger(__name__)
-
-ORPHANED_WORKER_SECONDS = 10.0
-"""A session worker whose daemon is gone ends itself and its JVM well within this time."""
 
 
 class Runs:
@@ -59,11 +60,16 @@ class Runs:
         standings: Standings,
         clock: Clock,
         listener: Listener,
-        owner: ReplicaId,
+        tenure: Tenure,
         settled: Callable[[TableId], None],
         tell: Callable[[PoolEvent], None],
+        orphans_live: timedelta,
     ) -> None:
-        """`settled` is told of every table with a settled run; `tell` leaves a letter for the next turn."""
+        """`settled` is told of every table with a settled run; `tell` leaves a letter for the next turn.
+
+        `orphans_live` is how long a dead owner's workers may live once its runs can be adopted: not at all where that
+        takes the end of a timed lease.
+        """
         self._tables = tables
         self._pools = pools
         self._watch = watch
@@ -74,7 +80,7 @@ class Runs:
         self._standings = standings
         self._clock = clock
         self._listener = listener
-        self._owner = owner
+        self._tenure = tenure
         self._settled = settled
         self._tell = tell
         self._alone = {
@@ -83,38 +89,37 @@ class Runs:
             for service, policy in table.policies.items()
             if not policy.beside
         }
-        self._orphans_gone_at = 0.0
+        self._recovery = Recovery(
+            tables=tables,
+            store=store,
+            book=book,
+            clock=clock,
+            listener=listener,
+            owner=lambda: tenure.replica,
+            orphans_live=orphans_live,
+        )
+        self._endings: dict[RunId, Outcome | Gone] = {}
+        """How the runs of ours ended whose timeline could not be read then."""
         self._draining = False
 
     # -- the queue
 
-    def recover(self) -> None:
-        """Take over what an earlier daemon left: queued runs go on, the others are settled by the timeline.
-
-        A worker of a killed daemon may live for a moment longer, so only what the timeline shows as completed is
-        settled at once; the rest waits, as UNKNOWN, until every such worker must be gone.
+    def recover(self, locations: Collection[str] | None = None) -> None:
+        """Take over what a dead owner left on tables at these locations (None: on all): queued runs go on, the others
+        are settled. Idempotent. Raises TemporaryError if the store does not answer: call it again.
         """
-        self._orphans_gone_at = self._clock.monotonic() + ORPHANED_WORKER_SECONDS
-        for run in self._store.active():
-            self._book.take_in(run)
-            if run.state is RunState.QUEUED and not self._wanted(run):
-                self._write_off(run)
-            elif run.state is not RunState.QUEUED:
-                self._book.progress(run, state=RunState.UNKNOWN)
+        self._recovery.take_over(locations)
         self.settle_unknown()
 
-    def _wanted(self, run: Run) -> bool:
-        """Whether the configuration, which may be another one since, still lets the run's service act."""
-        table = self._tables.get(run.table)
-        return table is not None and table.mode is Mode.ACT and run.service in table.policies
-
-    def _write_off(self, run: Run) -> None:
-        reason = "the configuration no longer lets this service run on the table"
-        self._book.end(run, Settlement(state=RunState.CANCELLED, outcome=reason), at=self._clock.now())
+    def forsake(self) -> None:
+        """Let go of every run: our lease is lost, and our workers are gone. What we left is recovered as another's."""
+        self._recovery.forsake()
+        self._questions.forsake()
+        self._endings.clear()
 
     def dispatch(self) -> None:
         """Start every queued run that may start now."""
-        while not self._draining:
+        while not self._draining and self._tenure.holds():
             rows = self._book.all()
             # Where an ending is not known, an earlier daemon's worker may still be at the table.
             unsettled = {r.identity for r in rows if r.state is RunState.UNKNOWN}
@@ -127,6 +132,7 @@ class Runs:
                 gates=self._gates(),
                 barred={r.table for r in queued if self._barriers.closed(r.table)},
                 alone=self._alone,
+                suspects=self._standings.suspects(),
                 pools={table.id: table.spark for table in self._tables.values()},
                 rooms={name: pool.room() for name, pool in self._pools.items()},
             )
@@ -135,19 +141,27 @@ class Runs:
 
     def _start(self, run: Run) -> bool:
         try:
-            claimed = self._book.claim(run, owner=self._owner, at=self._clock.now())
+            claimed = self._book.claim(run, owner=self._tenure.replica, at=self._clock.now())
         except SupersededError:
             self._book.let_go(run)  # another replica was faster
             return True
         table = self._tables[run.table]
         try:
             FAULTS.reach(Point.CLAIMED, run=run.id, service=run.service)
-            self._pools[table.spark].submit(_assignment(table, claimed))
+            assignment = _assignment(table, claimed, predecessor_dead=self._follows_a_dead_one(claimed))
+            with self._tenure.held():
+                self._pools[table.spark].submit(assignment)
         except TemporaryError as no_slot:
             # It never began, and nobody is to blame. As a letter it survives a store that cannot note it now.
             self._tell(Ended(run=run.id, outcome=Yielded(reason=str(no_slot))))
             return False
         return True
+
+    def _follows_a_dead_one(self, run: Run) -> bool:
+        """Whether the JVM that was at the run's plan before is proved dead."""
+        return run.instant is not None and has_dead_executor(
+            self._store, identity=run.identity, service=run.service, instant=run.instant
+        )
 
     def _gates(self) -> set[TableId]:
         """Return the tables where a commit of ours waits or is under way: no new clean starts there."""
@@ -183,43 +197,48 @@ class Runs:
     def _note(self, run: Run, event: Started | Asked | Ended | Lost) -> None:
         match event:
             case Started():
+                if event.executor is not None:
+                    # Before it may plan: whoever comes after us can prove this JVM dead, and knows who was in it.
+                    run = self._book.progress(run, executor=event.executor)
                 self._listener.started(run)
             case Asked():
                 self._questions.asked(run, event)
             case Ended():
                 hung = self._questions.left(run)
                 stepped_back = isinstance(event.outcome, Yielded)
-                self._settle(run, Gone(reason=hung) if stepped_back and hung is not None else event.outcome)
+                self._settle(run, Gone(reason=hung, proved=True) if stepped_back and hung else event.outcome)
             case Lost():
-                hung = self._questions.left(run)
-                self._settle(run, Gone(reason=event.reason if hung is None else f"{hung}: {event.reason}"))
+                self._settle(run, _death(event, hung=self._questions.left(run)))
             case _:
                 assert_never(event)
 
     # -- settling
 
     def settle_unknown(self) -> None:
-        """Try again to settle the runs whose ending only the timeline knows."""
-        orphans_gone = self._clock.monotonic() >= self._orphans_gone_at
+        """Try again to settle the runs whose ending only the timeline knows, our own and those we took over."""
+        self._recovery.adopt()
         for run in self._book.all():
-            if run.state is not RunState.UNKNOWN or run.table not in self._tables:
+            if run.state is not RunState.UNKNOWN or run.table not in self._tables or not self._recovery.is_ours(run):
                 continue
-            fate, _ = self._fate(run)
-            if fate is Fate.COMPLETED or (fate is not None and orphans_gone):
-                try:
-                    self._settle(run, Gone(reason="its worker or the daemon was stopped while it was under way"))
-                except SupersededError as late:
-                    self._questions.disown(run, late)
+            try:
+                self._settle(run, self._endings.get(run.id) or self._recovery.ending(run))
+            except SupersededError as late:
+                self._questions.disown(run, late)
 
     def _settle(self, run: Run, ending: Outcome | Gone) -> None:
-        fate, view = self._fate(run)
-        settlement = settle(ending, fate, run)
+        shown, view = self._look(run)
+        settlement = settle(ending, shown, run)
         FAULTS.reach(Point.SETTLED, run=run.id, service=run.service)
         if settlement.state is RunState.UNKNOWN:
+            if run.state is RunState.UNKNOWN:
+                return
+            self._endings[run.id] = ending
             run = self._book.progress(run, state=RunState.UNKNOWN)
         else:
             run = self._book.end(run, settlement, at=self._clock.now())
             FAULTS.reach(Point.NOTIFIED, run=run.id, service=run.service)
+            self._endings.pop(run.id, None)
+            self._recovery.settled(run)
             planned_on = self._questions.ended(run)
             # Off the timeline a service counts from what it left, not from what it found.
             seen = view if run.off_timeline or planned_on is None else planned_on
@@ -228,20 +247,33 @@ class Runs:
         self._listener.ended(run)
         self._settled(run.table)
 
-    def _fate(self, run: Run) -> tuple[Fate | None, TableView | None]:
-        """Return what the timeline, read now, says of a run; None where it cannot be read whole."""
+    def _look(self, run: Run) -> tuple[Shown | None, TableView | None]:
+        """Return what the timeline, read now, shows of a run; None where it cannot be read whole."""
         try:
             view = self._watch.read(self._tables[run.table]).observation.view
         except LakewardenError:
             return None, None  # a table that cannot be found now may be back in a moment: nothing is guessed
         if str(view.identity) != run.identity:
-            return Fate.ABSENT, view  # dropped and made again: what we did went with the old table
+            return Shown(fate=Fate.ABSENT), view  # dropped and made again: what we did went with the old table
         if view.faults:
             return None, view
-        return view.timeline.fate(run=run.id, instant=run.instant), view
+        instant = view.timeline.of_run(run=run.id, instant=run.instant)
+        guarded_until = None if instant is None else instant.guarded_until
+        beats = guarded_until is not None and self._clock.now() < guarded_until
+        return Shown(fate=view.timeline.fate(run=run.id, instant=run.instant), beats=beats), view
 
 
-def _assignment(table: Table, run: Run) -> Assignment:
+def _death(lost: Lost, *, hung: str | None) -> Gone:
+    """Return how a run ended whose worker died. `hung` is why we had asked it to stop before, if we had."""
+    if hung is not None:  # killed for its sake, whoever was beside it
+        return Gone(reason=f"{hung}: {lost.reason}", proved=True)
+    if lost.ours:
+        return Gone(reason=lost.reason, proved=True, aftermath=Aftermath.AGAIN)
+    aftermath = Aftermath.SUSPECT if lost.beside else Aftermath.STRIKE
+    return Gone(reason=lost.reason, proved=True, aftermath=aftermath)
+
+
+def _assignment(table: Table, run: Run, *, predecessor_dead: bool) -> Assignment:
     policy = table.policies[run.service]
     return Assignment(
         run=run.id,
@@ -254,4 +286,5 @@ def _assignment(table: Table, run: Run) -> Assignment:
         table_options={} if table.options is None else table.options.model_dump(mode="json"),
         service_options={} if policy.options is None else policy.options.model_dump(mode="json"),
         counts_files=SERVICES[run.service].deletes and table.budget.percent is not None,
+        predecessor_dead=predecessor_dead,
     )

@@ -1,7 +1,7 @@
-"""Settling: what became of a run, from how it ended and what the timeline says. Pure.
+"""Settling: what became of a run, from its row, how it ended, and what the timeline shows. Pure.
 
-It serves the normal ending, a dead worker and a restart alike. It settles rows only: what is left pending on
-the timeline is due again by itself, and the ordinary road takes it up.
+It serves the normal ending, a dead worker, a restart and a dead replica's runs alike. It settles rows only: what is
+left pending on the timeline is due again by itself, and the ordinary road takes it up.
 """
 
 from __future__ import annotations
@@ -17,25 +17,44 @@ from lakewarden.planners.model.timeline import Fate
 from lakewarden.service.store.port import Run, RunState
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Gone:
-    """Nobody can say how the run ended: its worker died, or the daemon did."""
-
-    reason: str
-
-
 class Aftermath(StrEnum):
     """What a run's ending means for the next one of its service."""
 
     NONE = "none"
+    """It went well: nothing is held against the service any more."""
+    AGAIN = "again"
+    """Nobody is to blame, and nothing was learned: its standing stays what it was."""
     IDLE = "idle"
     """All that there was to do is done: wait for something to be written."""
     REST = "rest"
     """Try again after a while: nobody is to blame."""
+    SUSPECT = "suspect"
+    """Its JVM died while it ran beside others, and any of them may be to blame: try again after a while, alone."""
     STRIKE = "strike"
     """Try again after a while; several in a row put the service in quarantine."""
     QUARANTINE = "quarantine"
     """Trying again changes nothing until a person acts."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gone:
+    """Nobody can say how the run ended: its worker died, or the daemon did.
+
+    `proved` tells that its executor can change nothing any more; until then it may still be at the table. `aftermath`
+    is what the death means for the service, should it turn out not to have succeeded.
+    """
+
+    reason: str
+    proved: bool
+    aftermath: Aftermath = Aftermath.STRIKE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shown:
+    """What the timeline, read whole, shows of a run's instant. `beats`: a heartbeat guards it at this moment."""
+
+    fate: Fate
+    beats: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,29 +68,46 @@ class Settlement:
     delay: timedelta = timedelta(seconds=5)
 
 
-def settle(ending: Outcome | Gone, fate: Fate | None, run: Run) -> Settlement:
-    """Return how a run is written down; `fate` is None while its timeline cannot be read.
+def settle(ending: Outcome | Gone, shown: Shown | None, run: Run) -> Settlement:
+    """Return how a run is written down; `shown` is None while its timeline cannot be read.
 
     The timeline decides: what it shows as completed has succeeded, whatever the worker said, if the run had leave to
-    commit; a run whose ending the worker does not know stays UNKNOWN until the timeline can be read. Only of a plan
-    that is not on the timeline the worker's word is all there is.
+    commit. That an instant is pending, or absent, is believed only when nobody can be at it any more: until then, and
+    while the timeline is needed and cannot be read, the run is UNKNOWN. Only of a plan that is not on the timeline the
+    worker's word is all there is.
     """
+    if shown is not None and shown.fate is Fate.COMPLETED and not run.off_timeline:
+        return _completed(ending, run)
+    if isinstance(ending, Gone) and run.step is None:
+        return _never_began(ending)
+    doubt = _may_be_at_it(ending, shown)
+    if doubt is not None:
+        return Settlement(state=RunState.UNKNOWN, outcome=doubt)
     if run.off_timeline:
         return _by_the_workers_word(ending)
-    match fate:
-        case Fate.COMPLETED:
-            return _completed(ending, run)
-        case Fate.ARCHIVED:
-            return _archived(ending)
-        case Fate.ABSENT | Fate.PENDING | None:
-            return _unfinished(ending, fate)
-        case _:
-            assert_never(fate)
+    if shown is not None and shown.fate is Fate.ARCHIVED:
+        return _archived(ending)
+    return _unfinished(ending, None if shown is None else shown.fate)
 
 
 def completed_by_another(instant: str | None) -> str:
     """Return, for people, that somebody else has completed an instant that was ours to complete."""
     return f"instant {instant} was completed by another executor: two executors of one plan damage the table"
+
+
+def _may_be_at_it(ending: Outcome | Gone, shown: Shown | None) -> str | None:
+    """Return what is known of a run whose executor may still change the table; None where it cannot."""
+    match ending:
+        case Gone():
+            return None if ending.proved else ending.reason
+        case Failed(kind=FailureKind.UNKNOWN):
+            # The program has let go of what it does not know; while the heartbeat beats, its client has not.
+            beats = shown is not None and shown.fate is Fate.PENDING and shown.beats
+            return ending.reason if beats else None
+        case Succeeded() | NothingToDo() | Yielded() | Failed():
+            return None
+        case _:
+            assert_never(ending)
 
 
 def _completed(ending: Outcome | Gone, run: Run) -> Settlement:
@@ -84,6 +120,11 @@ def _completed(ending: Outcome | Gone, run: Run) -> Settlement:
     if isinstance(ending, NothingToDo):
         return Settlement(state=RunState.SUCCEEDED, outcome="completed")
     return Settlement(state=RunState.SUCCEEDED, outcome=f"the timeline shows it completed ({ending.reason})")
+
+
+def _never_began(ending: Gone) -> Settlement:
+    """Settle a run that had no leave to take any step: it has not touched the table, and killed nobody."""
+    return Settlement(state=RunState.CANCELLED, outcome=f"{ending.reason}; it had not begun", aftermath=Aftermath.AGAIN)
 
 
 def _archived(ending: Outcome | Gone) -> Settlement:
@@ -101,7 +142,9 @@ def _by_the_workers_word(ending: Outcome | Gone) -> Settlement:
             return Settlement(
                 state=RunState.SUCCEEDED, outcome="completed", figures=ending.figures, aftermath=Aftermath.IDLE
             )
-        case Gone() | Failed(kind=FailureKind.UNKNOWN):
+        case Gone():
+            return _lost(ending, "the timeline cannot tell how it ended: it will be asked for again when due")
+        case Failed(kind=FailureKind.UNKNOWN):
             return Settlement(
                 state=RunState.FAILED,
                 outcome=f"{ending.reason}; the timeline cannot tell how it ended: it will be asked for again when due",
@@ -114,7 +157,7 @@ def _by_the_workers_word(ending: Outcome | Gone) -> Settlement:
 
 
 def _unfinished(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
-    """Settle a run whose instant is not seen as completed."""
+    """Settle a run whose instant is not seen as completed, and that nobody is at."""
     match ending:
         case NothingToDo():
             return Settlement(
@@ -164,5 +207,16 @@ def _failed(ending: Failed, fate: Fate | None) -> Settlement:
 def _gone(ending: Gone, fate: Fate | None) -> Settlement:
     if fate is None:
         return Settlement(state=RunState.UNKNOWN, outcome=ending.reason)
-    left = "its instant is pending and will be taken up again" if fate is Fate.PENDING else "it left no instant behind"
-    return Settlement(state=RunState.FAILED, outcome=f"{ending.reason}; {left}", aftermath=Aftermath.STRIKE)
+    pending = fate is Fate.PENDING
+    return _lost(
+        ending, "its instant is pending and will be taken up again" if pending else "it left no instant behind"
+    )
+
+
+def _lost(ending: Gone, what_follows: str) -> Settlement:
+    return Settlement(
+        # What we ended ourselves has not failed.
+        state=RunState.CANCELLED if ending.aftermath is Aftermath.AGAIN else RunState.FAILED,
+        outcome=f"{ending.reason}; {what_follows}",
+        aftermath=ending.aftermath,
+    )

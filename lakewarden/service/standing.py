@@ -1,50 +1,55 @@
 """Standings: what keeps a service of a table from running although its backlog asks for it.
 
-Pauses are people's and live in the store. Rests, strikes and quarantine follow from how runs ended.
+Pauses are people's. Rests, strikes, suspicion and quarantine follow from how runs ended. Both live in the store: they
+survive the daemon, and follow a table to another replica.
 """
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import timedelta
 from typing import assert_never
+
+import structlog
 
 from lakewarden.planners.decide import Backoff, Idle, Standing, last_change
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Blocked
+from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import Backlog, TableView
 from lakewarden.service.settle import Aftermath, Settlement
-from lakewarden.service.store.port import Store
+from lakewarden.service.store.port import StandingRow, Store
+
+log = structlog.get_logger(__name__)
 
 STRIKES = 5
 """So many failures in a row put a service of a table in quarantine."""
 
 LONGEST_REST = timedelta(minutes=30)
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Record:
-    """How the last runs of one service of one table ended."""
-
-    tries: int = 0
-    strikes: int = 0
-    backoff: Backoff | None = None
-    idle: Idle | None = None
-    quarantined: str | None = None
+_Key = tuple[TableId, Service]
 
 
 class Standings:
-    """Keeps the records and answers with a Standing. Only the control thread touches it."""
+    """Keeps the store's rows at hand and answers with a Standing. Only the control thread touches it."""
 
     def __init__(self, *, store: Store, clock: Clock, dice: random.Random) -> None:
         self._store = store
         self._clock = clock
         self._dice = dice
-        self._records: dict[tuple[TableId, Service], _Record] = {}
-        self._pauses = dict(store.pauses())
+        self._rows: dict[_Key, StandingRow] = {}
+        self._unsaved: set[_Key] = set()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read anew what other replicas, and people through them, have changed. Raises TemporaryError."""
+        self._save()
+        self._pauses = dict(self._store.pauses())
+        self._rows = {(row.table, row.service): row for row in self._store.standings()}
 
     def of(
         self,
@@ -54,19 +59,27 @@ class Standings:
         active: RunId | None,
         ours: frozenset[str],
         approval: Blocked | None = None,
+        claimed: Blocked | None = None,
+        freed: frozenset[str] = frozenset(),
     ) -> Standing:
         """Return the standing of one service of one table."""
-        record = self._records.get((table.id, service), _Record())
+        row = self._row(table.id, service)
         return Standing(
             mode=table.mode,
             active=active,
             paused=self.paused(table.id),
-            quarantined=record.quarantined,
+            quarantined=row.quarantined,
             approval=approval,
-            backoff=record.backoff,
-            idle=record.idle,
+            backoff=None if row.rest_until is None else Backoff(until=row.rest_until, reason=row.rest_reason or ""),
+            idle=_idle(row),
             ours=ours,
+            claimed=claimed,
+            freed=freed,
         )
+
+    def suspects(self) -> Collection[_Key]:
+        """Return the services, each with its table, that may have killed the JVM in which they ran beside others."""
+        return {key for key, row in self._rows.items() if row.suspect}
 
     def paused(self, table: TableId) -> str | None:
         """Return why the table is paused, if it is: by itself or with everything."""
@@ -83,46 +96,88 @@ class Standings:
         self._pauses.pop(table, None)
         if table is not None:
             for service in Service:
-                self._records.pop((table, service), None)
+                self._store.forget_standing(table, service)
+                self._rows.pop((table, service), None)
+                self._unsaved.discard((table, service))
 
     def quarantine(self, table: TableId, service: Service, reason: str) -> None:
         """Leave a service of a table alone until a person resumes it."""
-        key = (table, service)
-        self._records[key] = replace(self._records.get(key, _Record()), quarantined=reason)
+        self._keep(replace(self._row(table, service), quarantined=reason))
 
     def ended(self, table: TableId, service: Service, settlement: Settlement, view: TableView | None) -> None:
         """Learn from how a run ended."""
-        key = (table, service)
-        record = self._records.get(key, _Record())
+        row = self._row(table, service)
         match settlement.aftermath:
             case Aftermath.NONE:
-                self._records.pop(key, None)
+                self._keep(StandingRow(table=table, service=service))
+            case Aftermath.AGAIN:
+                return
             case Aftermath.IDLE:
-                self._records[key] = _Record(idle=None if view is None else self._idle(view, service))
+                fresh = StandingRow(table=table, service=service)
+                self._keep(fresh if view is None else self._idles(fresh, view))
             case Aftermath.REST:
-                tries = record.tries + 1
-                self._records[key] = replace(record, tries=tries, backoff=self._rest(settlement, tries))
+                self._keep(self._rests(row, settlement))
+            case Aftermath.SUSPECT:
+                self._keep(self._rests(replace(row, suspect=True), settlement))
             case Aftermath.STRIKE:
-                self._records[key] = self._struck(record, settlement)
+                self._keep(self._struck(row, settlement))
             case Aftermath.QUARANTINE:
                 self.quarantine(table, service, settlement.outcome)
             case _:
                 assert_never(settlement.aftermath)
 
-    def _struck(self, record: _Record, settlement: Settlement) -> _Record:
-        strikes = record.strikes + 1
+    def _struck(self, row: StandingRow, settlement: Settlement) -> StandingRow:
+        strikes = row.strikes + 1
         if strikes >= STRIKES:
             reason = f"{strikes} failures in a row, the last one: {settlement.outcome}"
-            return replace(record, strikes=strikes, quarantined=reason)
-        tries = record.tries + 1
-        return replace(record, strikes=strikes, tries=tries, backoff=self._rest(settlement, tries))
+            return replace(row, strikes=strikes, quarantined=reason)
+        return self._rests(replace(row, strikes=strikes), settlement)
 
-    def _rest(self, settlement: Settlement, tries: int) -> Backoff:
+    def _rests(self, row: StandingRow, settlement: Settlement) -> StandingRow:
         longest = max(LONGEST_REST, settlement.delay)
-        rest = min(settlement.delay * 2 ** min(tries - 1, 12), longest) * self._dice.uniform(0.8, 1.2)
-        until: datetime = self._clock.now() + rest
-        return Backoff(until=until, reason=settlement.outcome)
+        rest = min(settlement.delay * 2 ** min(row.tries, 12), longest) * self._dice.uniform(0.8, 1.2)
+        until = self._clock.now() + rest
+        return replace(row, tries=row.tries + 1, rest_until=until, rest_reason=settlement.outcome)
 
-    def _idle(self, view: TableView, service: Service) -> Idle:
-        backlog = view.backlogs.get(service, Backlog())
-        return Idle(after=last_change(view), commits=backlog.commits, rewrites=backlog.rewrites, at=self._clock.now())
+    def _idles(self, row: StandingRow, view: TableView) -> StandingRow:
+        backlog = view.backlogs.get(row.service, Backlog())
+        return replace(
+            row,
+            idle_after=last_change(view),
+            idle_commits=backlog.commits,
+            idle_rewrites=backlog.rewrites,
+            idle_at=self._clock.now(),
+        )
+
+    def _row(self, table: TableId, service: Service) -> StandingRow:
+        return self._rows.get((table, service), StandingRow(table=table, service=service))
+
+    def _keep(self, row: StandingRow) -> None:
+        """Take a standing down. A store that is away must not make the ending that it follows from unknown: then it is
+        written later, and only a daemon that is killed meanwhile forgets it.
+        """
+        key = (row.table, row.service)
+        if row == self._row(*key):
+            return
+        self._rows[key] = row
+        self._unsaved.add(key)
+        try:
+            self._save()
+        except TemporaryError as trouble:
+            log.warning("store_trouble", error=str(trouble))
+
+    def _save(self) -> None:
+        for key in sorted(self._unsaved):
+            row = self._row(*key)
+            if row == StandingRow(table=row.table, service=row.service):
+                self._store.forget_standing(*key)
+                self._rows.pop(key, None)
+            else:
+                self._store.keep_standing(row)
+            self._unsaved.discard(key)
+
+
+def _idle(row: StandingRow) -> Idle | None:
+    if row.idle_after is None:
+        return None
+    return Idle(after=row.idle_after, commits=row.idle_commits, rewrites=row.idle_rewrites, at=row.idle_at)

@@ -14,7 +14,7 @@ from lakewarden.planners.model.instant import RunId, Service, State
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import DecisionRow, Run, RunState
+from lakewarden.service.store.port import DecisionRow, ReplicaId, Run, RunState
 from tests.support.road import COMPACT_AND_CLEAN, TRIPS, HoldingPool, Road, prepare
 
 
@@ -47,9 +47,15 @@ class MortalStore(MemoryStore):
         self.fuse.pass_by()
         return row
 
-    def claim(self, run: RunId, *, owner: str, at: datetime) -> Run:
+    def claim(self, run: RunId, *, owner: ReplicaId, at: datetime) -> Run:
         self.fuse.pass_by()
         row = super().claim(run, owner=owner, at=at)
+        self.fuse.pass_by()
+        return row
+
+    def adopt(self, run: RunId, *, owner: ReplicaId) -> Run:
+        self.fuse.pass_by()
+        row = super().adopt(run, owner=owner)
         self.fuse.pass_by()
         return row
 
@@ -61,9 +67,10 @@ class MortalStore(MemoryStore):
         state: RunState | None = None,
         step: Step | None = None,
         instant: str | None = None,
+        executor: str | None = None,
     ) -> Run:
         self.fuse.pass_by()
-        row = super().progress(run, epoch=epoch, state=state, step=step, instant=instant)
+        row = super().progress(run, epoch=epoch, state=state, step=step, instant=instant, executor=executor)
         self.fuse.pass_by()
         return row
 
