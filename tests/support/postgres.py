@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -52,9 +52,10 @@ class PostgresServer:
 
     def stop(self) -> None:
         """Stop the server at once, as a crash would: its clients are cut off."""
-        process = psutil.Process(self.pid)
-        process.send_signal(signal.SIGQUIT)
-        process.wait(30)
+        if psutil.pid_exists(self.pid):
+            process = psutil.Process(self.pid)
+            process.send_signal(signal.SIGQUIT)
+            process.wait(30)
 
     def start(self) -> None:
         """Start it again."""
@@ -62,10 +63,15 @@ class PostgresServer:
 
 
 @contextmanager
-def running_postgres(folder: Path) -> Iterator[PostgresServer]:
-    """Run a server in an empty folder for as long as the bracket is open."""
-    server = get_server(folder, cleanup_mode="stop")
-    try:
-        yield PostgresServer(server)
-    finally:
-        server.cleanup()
+def running_postgres() -> Iterator[PostgresServer]:
+    """Run a server for as long as the bracket is open, in a folder of its own: not below pytest's, which belong to one
+    user only, while the server is not root's.
+    """
+    with tempfile.TemporaryDirectory(prefix="lakewarden-postgres-") as folder:
+        server = get_server(folder, cleanup_mode="stop")
+        postgres = PostgresServer(server)
+        try:
+            yield postgres
+        finally:
+            postgres.stop()
+            server.cleanup()
