@@ -177,14 +177,15 @@ def has_dead_executor(store: Store, *, identity: str, service: Service, instant:
 def _aftermath(run: Run, rows: Sequence[Run]) -> Aftermath:
     """Return what it means for a run that its JVM died, as far as the rows tell who else was in it.
 
-    Those are the runs of the same executor that have not ended either, or that somebody else has settled since. A run
-    that no JVM had taken up has killed none.
+    Those are the runs of the same executor (or of the same owner, where no executor is known) that have not ended
+    either, or that somebody else has settled since.
     """
-    if run.executor is None:
-        return Aftermath.AGAIN
     beside = [
         other
         for other in rows
-        if other.executor == run.executor and other.id != run.id and (not other.state.ended or other.owner != run.owner)
+        if (other.executor == run.executor if run.executor is not None else other.owner == run.owner)
+        and other.id != run.id
+        and other.step is not None
+        and (not other.state.ended or other.owner != run.owner)
     ]
     return Aftermath.SUSPECT if beside else Aftermath.STRIKE

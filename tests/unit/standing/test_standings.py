@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.decide import Idle, Standing
 from lakewarden.planners.model.clock import ManualClock
+from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.model.view import Backlog
 from lakewarden.service.settle import Aftermath, Settlement
 from lakewarden.service.standing import LONGEST_REST, STRIKES, Standings
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import RunState
+from lakewarden.service.store.port import RunState, StandingRow
 from tests.support.values import NOW, a_view, an_instant
 
 TRIPS = Table(id=TableId("trips"), format="fake", location="/lake/trips", mode=Mode.ACT)
@@ -211,6 +212,165 @@ def test_a_pause_without_words_is_a_pause() -> None:
     scene.standings.pause(TRIPS.id, "")
 
     assert scene.of().paused is not None
+
+
+# -- what survives the daemon
+
+
+@pytest.mark.parametrize("aftermath", [Aftermath.REST, Aftermath.STRIKE, Aftermath.QUARANTINE, Aftermath.IDLE])
+def test_what_follows_from_endings_outlives_the_daemon(aftermath: Aftermath) -> None:
+    """Rests, strikes, quarantine and idleness are in the store, and another daemon on it goes by them."""
+    scene = Scene()
+    scene.ended(aftermath, why="no base file")
+
+    assert scene.of() != FRESH
+    assert Scene(store=scene.store).of() == scene.of()
+
+
+def test_strikes_are_counted_across_restarts() -> None:
+    """A table that kills its daemon again and again is put in quarantine all the same."""
+    store = MemoryStore()
+    for _ in range(STRIKES):
+        scene = Scene(store=store)
+        assert scene.of().quarantined is None
+        scene.ended(Aftermath.STRIKE)
+
+    assert Scene(store=store).of().quarantined is not None
+
+
+def test_a_success_is_forgotten_in_the_store_too() -> None:
+    """Nothing is kept of a service that has nothing against it."""
+    scene = Scene()
+    scene.ended(Aftermath.STRIKE)
+
+    scene.ended(Aftermath.NONE)
+
+    assert scene.store.standings() == []
+
+
+def test_resuming_a_table_clears_what_another_replica_keeps_of_it() -> None:
+    """A person may ask any replica: the one that attends the table hears of it at its next refresh."""
+    attending = Scene()
+    attending.ended(Aftermath.QUARANTINE)
+    asked = Scene(store=attending.store)
+
+    asked.standings.resume(TRIPS.id)
+    attending.standings.refresh()
+
+    assert attending.of() == FRESH
+
+
+def test_pauses_of_other_replicas_are_read_again() -> None:
+    """Set and ended."""
+    one = Scene()
+    other = Scene(store=one.store)
+
+    other.standings.pause(None, "maintenance")
+    one.standings.refresh()
+    assert one.of().paused == "maintenance"
+
+    other.standings.resume(None)
+    one.standings.refresh()
+    assert one.of().paused is None
+
+
+class CountingStore(MemoryStore):
+    """Counts what is written of standings, and can be away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes = 0
+        self.away = False
+
+    def keep_standing(self, row: StandingRow) -> None:
+        self._write()
+        super().keep_standing(row)
+
+    def forget_standing(self, table: TableId, service: Service) -> None:
+        self._write()
+        super().forget_standing(table, service)
+
+    def _write(self) -> None:
+        if self.away:
+            raise TemporaryError("the store is away")
+        self.writes += 1
+
+
+def test_only_changes_are_written() -> None:
+    """A service that goes well again and again costs the store nothing."""
+    store = CountingStore()
+    scene = Scene(store=store)
+    for _ in range(3):
+        scene.ended(Aftermath.NONE)
+        scene.ended(Aftermath.AGAIN)
+    assert store.writes == 0
+
+    scene.ended(Aftermath.QUARANTINE)
+    scene.ended(Aftermath.QUARANTINE)
+    assert store.writes == 1
+
+
+def test_what_the_store_could_not_keep_holds_at_once_and_is_written_later() -> None:
+    """The run has ended by then: its story must not wait for this."""
+    store = CountingStore()
+    scene = Scene(store=store)
+    store.away = True
+    scene.ended(Aftermath.STRIKE)
+    scene.ended(Aftermath.QUARANTINE, why="the plan overlaps")
+    assert scene.of().quarantined == "the plan overlaps"
+
+    store.away = False
+    scene.standings.refresh()
+
+    assert scene.of().quarantined == "the plan overlaps"
+    assert Scene(store=store).of().quarantined == "the plan overlaps"
+
+
+# -- suspects
+
+
+def test_a_death_beside_others_makes_a_suspect_without_a_strike() -> None:
+    """However often: only who dies alone is struck."""
+    scene = Scene()
+    for _ in range(2 * STRIKES):
+        scene.ended(Aftermath.SUSPECT, delay=timedelta(seconds=5))
+
+    assert scene.standings.suspects() == {(TRIPS.id, Service.COMPACTION)}
+    assert scene.of().quarantined is None
+    assert Scene(store=scene.store).standings.suspects() == {(TRIPS.id, Service.COMPACTION)}
+
+
+def test_a_suspect_that_is_struck_or_steps_back_stays_one() -> None:
+    """It goes on running alone."""
+    scene = Scene()
+    scene.ended(Aftermath.SUSPECT)
+    scene.ended(Aftermath.STRIKE)
+    scene.ended(Aftermath.REST)
+    scene.ended(Aftermath.AGAIN)
+
+    assert scene.standings.suspects() == {(TRIPS.id, Service.COMPACTION)}
+
+
+@pytest.mark.parametrize("aftermath", [Aftermath.NONE, Aftermath.IDLE])
+def test_a_suspect_that_succeeds_is_cleared(aftermath: Aftermath) -> None:
+    """Also one that finds nothing to do."""
+    scene = Scene()
+    scene.ended(Aftermath.SUSPECT)
+
+    scene.ended(aftermath)
+
+    assert scene.standings.suspects() == set()
+
+
+def test_what_we_ended_ourselves_changes_nothing() -> None:
+    """Neither for the better nor for the worse."""
+    scene = Scene()
+    scene.ended(Aftermath.STRIKE)
+    before = scene.of()
+
+    scene.ended(Aftermath.AGAIN)
+
+    assert scene.of() == before
 
 
 def test_pauses_outlive_the_daemon() -> None:
