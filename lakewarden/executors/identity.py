@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+_PROC = Path("/proc")
 _NAMESPACE = Path("/proc/self/ns/pid")
 
 
@@ -27,7 +29,10 @@ class ProcessIdentity:
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity | None:
         """Return who process `pid` is; None if there is no such process, or the system does not tell."""
-        where, state = _here(), _state(pid)
+        try:
+            where, state = _here(), _state(pid)
+        except OSError:
+            return None
         if where is None or state is None:
             return None
         return cls(boot=where[0], namespace=where[1], pid=pid, started=state.started)
@@ -72,10 +77,22 @@ class _State(NamedTuple):
 def _state(pid: int) -> _State | None:
     """Return what /proc/<pid>/stat says (proc(5): the name in parentheses may hold anything); None: no such process.
 
-    A zombie runs no more, whether or not its parent reaps it.
+    A zombie runs no more, whether or not its parent reaps it; but one whose first thread alone has ended is a zombie
+    as well, while its other threads go on. Raises OSError if there is one that /proc does not show us.
     """
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
+        _require_absent(pid)
         return None
-    return _State(started=int(fields[19]), dead=fields[0] in ("Z", "X"))
+    state, threads, started = fields[0], int(fields[17]), int(fields[19])
+    return _State(started=started, dead=state in ("Z", "X") and threads <= 1)
+
+
+def _require_absent(pid: int) -> None:
+    """Raise OSError if there is a process `pid` after all: /proc may be mounted with `hidepid`."""
+    try:
+        os.kill(pid, 0)  # signals nothing
+    except ProcessLookupError:
+        return
+    raise OSError(f"/proc does not show process {pid}")

@@ -25,6 +25,7 @@ from lakewarden.executors.contract import (
     Started,
     Step,
 )
+from lakewarden.executors.leftovers import Marks
 from lakewarden.executors.process import WorkerProcess
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.protocol import (
@@ -38,7 +39,8 @@ from lakewarden.executors.protocol import (
     Ready,
     Stop,
 )
-from lakewarden.executors.supervision import Backoff, Watch
+from lakewarden.executors.supervision import Backoff, Watch, Wear
+from lakewarden.executors.worker_log import keep_within
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId
@@ -58,13 +60,14 @@ class _Worker:
     log: Path
     process: WorkerProcess
     watch: Watch
+    wear: Wear
     slots: int = 0  # none until it is ready
     runs: set[RunId] = field(default_factory=set)
-    runs_taken: int = 0
     fault: str | None = None  # why we killed it
     ours: bool = False  # whether that was for a reason of our own
     until: float | None = None  # the moment it was last told to live until
-    retiring: bool = False
+    retiring: bool = False  # it takes no new run, and is asked to stop when it has none
+    stopping: bool = False
 
     @property
     def free(self) -> int:
@@ -107,11 +110,15 @@ class WorkerPool:
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
         self._tell: Callable[[PoolEvent], None]  # given to start
+        self._mark: str  # of every process of ours, made by start
 
     def start(self, tell: Callable[[PoolEvent], None]) -> None:
-        """Start the workers. RoomChanged is told when one is ready."""
+        """Start the workers, after what an earlier daemon may have left of its own. RoomChanged is told when one is
+        ready.
+        """
         self._tell = tell
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._mark = Marks(self._directory).renew()
         keepers = [
             threading.Thread(target=self._keep, args=(f"worker-{n}",), name=f"pool-worker-{n}", daemon=True)
             for n in range(1, self._profile.workers + 1)
@@ -133,7 +140,7 @@ class WorkerPool:
             if worker is None or worker.free <= 0:
                 raise TemporaryError("no free slot in the session pool")
             worker.runs.add(assignment.run)
-            worker.runs_taken += 1
+            worker.wear.run_taken()
             self._owner[assignment.run] = worker
         self._send(worker, assignment)
 
@@ -192,9 +199,16 @@ class WorkerPool:
     def _keep(self, name: str) -> None:
         backoff = Backoff()
         for life in itertools.count(1):
+            while self._is_out_of_time():  # a worker that were started now would end at once
+                if self._closing.wait(_LOOK_EVERY_SECONDS):
+                    return
             pause = self._live(f"{name}.{life}", self._directory / f"{name}.log", backoff)
             if self._closing.wait(pause.total_seconds()):
                 return
+
+    def _is_out_of_time(self) -> bool:
+        with self._lock:
+            return self._until is not None and self._clock.monotonic() >= self._until
 
     def _live(self, name: str, output: Path, backoff: Backoff) -> timedelta:
         """Follow one life of a worker from its start to its end; return how long to wait before the next."""
@@ -209,14 +223,16 @@ class WorkerPool:
         self._bury(worker)
         if worker.slots:
             backoff.worked()
-        return timedelta(0) if worker.retiring else backoff.after_death()
+        return timedelta(0) if worker.stopping or worker.ours else backoff.after_death()
 
     def _bring_up(self, name: str, *, log: Path) -> _Worker:
+        scratch, now = log.with_suffix(".scratch"), self._clock.monotonic()
         worker = _Worker(
             name=name,
             log=log,
-            process=WorkerProcess(directory=self._directory, log=log, scratch=log.with_suffix(".scratch")),
-            watch=Watch(self._profile, started=self._clock.monotonic()),
+            process=WorkerProcess(directory=self._directory, log=log, scratch=scratch, mark=self._mark),
+            watch=Watch(self._profile, started=now),
+            wear=Wear(self._profile, started=now),
         )
         storage = tuple(store.model_dump(mode="json") for store in self._storage)
         self._send(
@@ -241,6 +257,7 @@ class WorkerPool:
                     case Beat():
                         with self._lock:
                             worker.watch.proof_of_life(self._clock.monotonic())
+                            worker.wear.weighed(frame.rss_bytes)
                     case Started():
                         self._tell(frame)
                     case Asked():
@@ -268,12 +285,8 @@ class WorkerPool:
             worker.watch.run_ended(ended.run)
             worker.runs.discard(ended.run)
             self._owner.pop(ended.run, None)
-            worker.retiring = worker.retiring or worker.runs_taken >= self._profile.recycle_after
-            retire = worker.retiring and not worker.runs
         self._tell(ended)
-        if retire:
-            log.info("a session worker has done its share and is replaced", worker=worker.name, runs=worker.runs_taken)
-            self._send(worker, Stop())
+        self._retire_if_worn(worker)
 
     def _bury(self, worker: _Worker) -> None:
         """Tell of the end of a worker that is gone, and of every run it took with it."""
@@ -285,7 +298,7 @@ class WorkerPool:
             if worker.is_out_of_time(self._clock.monotonic()):
                 worker.fault, worker.ours = worker.fault or _OUT_OF_TIME, True
         reason = worker.fault or f"its process ended, {worker.log.name} says why"
-        if not worker.retiring:
+        if not worker.stopping:
             log.warning("a session worker is gone", worker=worker.name, reason=reason, runs_lost=len(lost))
         for run in lost:
             told = f"session worker {worker.name} is gone: {reason}"
@@ -298,9 +311,29 @@ class WorkerPool:
         while not self._closing.wait(_LOOK_EVERY_SECONDS):
             now = self._clock.monotonic()
             with self._lock:
-                faults = [(w, fault) for w in self._workers if (fault := w.watch.fault(now))]
+                workers = list(self._workers)
+                faults = [(w, fault) for w in workers if (fault := w.watch.fault(now))]
             for worker, fault in faults:
                 self._end(worker, fault)
+            for worker in workers:
+                self._retire_if_worn(worker)
+                keep_within(worker.log)
+
+    def _retire_if_worn(self, worker: _Worker) -> None:
+        """Give a worn worker no new runs, and ask it to stop when it has none: its keeper starts another one."""
+        now = self._clock.monotonic()
+        with self._lock:
+            reason = worker.wear.reason(now)
+            begins = reason is not None and not worker.retiring
+            worker.retiring = worker.retiring or begins
+            stops = worker.retiring and not worker.runs and not worker.stopping
+            if stops:
+                worker.stopping = True
+                worker.watch.asked_to_stop(now)
+        if begins:
+            log.info("a session worker is to be replaced", worker=worker.name, reason=reason)
+        if stops:
+            self._send(worker, Stop())
 
     def _end(self, worker: _Worker, reason: str, *, ours: bool = False) -> None:
         with self._lock:
@@ -311,5 +344,7 @@ class WorkerPool:
     def _send(self, worker: _Worker, frame: FromDaemon) -> None:
         try:
             worker.process.channel.send(frame)
+        except BlockingIOError:  # and half a frame may be in the channel
+            self._end(worker, "it does not hear what it is told")
         except OSError:
             log.debug("a session worker went away while it was spoken to", worker=worker.name)  # its keeper sees it

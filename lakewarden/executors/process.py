@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -17,10 +18,13 @@ from pathlib import Path
 import psutil
 
 import lakewarden
+from lakewarden.executors import leftovers
 from lakewarden.executors.protocol import Channel
 
 _COMMAND = (sys.executable, "-m", "lakewarden.executors.worker.main")
 _POLL_SECONDS = 0.02
+_SEND_WITHIN = struct.pack("ll", 1, 0)
+"""One second, as a `struct timeval`: a worker that is frozen does not empty its channel, and must not hold us up."""
 
 
 class WorkerProcess:
@@ -28,19 +32,21 @@ class WorkerProcess:
 
     The worker leads a session of its own: a Ctrl-C in our terminal reaches us alone, and everything it starts can
     be found and killed as one process group. Whatever it and its JVM print goes to `log`; what they leave in
-    temporary folders goes to `scratch`, which lasts no longer than they do: a killed JVM tidies nothing up.
+    temporary folders goes to `scratch`, which lasts no longer than they do: a killed JVM tidies nothing up. All of
+    them bear `mark`, by which they are found should we be killed (leftovers.py).
     """
 
-    def __init__(self, *, directory: Path, log: Path, scratch: Path) -> None:
+    def __init__(self, *, directory: Path, log: Path, scratch: Path, mark: str) -> None:
         self._scratch = scratch
         shutil.rmtree(scratch, ignore_errors=True)  # of a daemon that was killed
         scratch.mkdir(parents=True, mode=0o700)
         ours, theirs = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _SEND_WITHIN)
         with theirs, log.open("ab") as output:
             self._process = subprocess.Popen(
                 [*_COMMAND, str(theirs.fileno())],
                 cwd=directory,
-                env=_environment(scratch),
+                env=_environment(scratch, mark),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -78,8 +84,8 @@ class WorkerProcess:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 
-def _environment(scratch: Path) -> dict[str, str]:
-    """Return our environment, with this very package importable, and temporary folders kept in `scratch`."""
+def _environment(scratch: Path, mark: str) -> dict[str, str]:
+    """Return our environment, marked, with this very package importable and temporary folders kept in `scratch`."""
     root = str(Path(lakewarden.__file__).parent.parent)
     inherited = os.environ.get("PYTHONPATH")
     return {
@@ -87,14 +93,18 @@ def _environment(scratch: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([root, inherited] if inherited else [root]),
         "TMPDIR": str(scratch),
         "SPARK_LOCAL_DIRS": str(scratch),
+        leftovers.VARIABLE: mark,
     }
 
 
 def _living_members(group: int) -> Sequence[int]:
-    """Return the processes of `group` that still run; a zombie runs no more, whether or not its parent reaps it."""
+    """Return the processes of `group` that still run. A zombie runs no more, whether or not its parent reaps it; but
+    while one of its threads is held up in the kernel, what that began may still come to pass.
+    """
     living = []
     for process in psutil.process_iter(["status"]):
-        with contextlib.suppress(ProcessLookupError):
-            if os.getpgid(process.pid) == group and process.info["status"] != psutil.STATUS_ZOMBIE:
+        with contextlib.suppress(ProcessLookupError, psutil.Error):
+            is_zombie = process.info["status"] == psutil.STATUS_ZOMBIE
+            if os.getpgid(process.pid) == group and not (is_zombie and process.num_threads() <= 1):
                 living.append(process.pid)
     return living

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from lakewarden.planners.settings import Duration, Settings, TimeZone
+from lakewarden.planners.settings import Duration, Settings, Size, TimeZone
 
 
 class SparkProfile(Settings):
@@ -47,7 +47,13 @@ class SparkProfile(Settings):
     """A cancelled run that has not ended after this long takes its JVM with it."""
 
     recycle_after: int = Field(default=500, ge=1)
-    """A worker is replaced, once idle, after this many runs."""
+    """After this many runs a worker takes no new one, and is replaced once it is idle."""
+
+    recycle_age: Duration = Field(default="24h", validate_default=True)
+    """The same after this long."""
+
+    recycle_growth: Size = Field(default="512MiB", validate_default=True)
+    """The same when the resident memory of its JVM has grown by more than this since its twentieth run."""
 
     @field_validator("conf")
     @classmethod

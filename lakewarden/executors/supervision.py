@@ -1,6 +1,6 @@
-"""When a session worker has to be ended, and when it is started again. Rules only: no process, no thread, no clock.
+"""When a session worker has to be ended or replaced, and when it is started again.
 
-Times are seconds of one monotonic clock, given by the caller.
+Rules only: no process, no thread, no clock. Times are seconds of one monotonic clock, given by the caller.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.instant import RunId
+from lakewarden.planners.settings import format_duration, format_size
 
 
 class Watch:
@@ -20,6 +21,7 @@ class Watch:
         self._last_proof: float | None = None
         self._permits: dict[RunId, float] = {}
         self._graces: dict[RunId, float] = {}
+        self._stops_until: float | None = None
 
     def proof_of_life(self, now: float) -> None:
         """Note that the worker's JVM has answered."""
@@ -42,6 +44,10 @@ class Watch:
         self._permits.pop(run, None)
         self._graces.pop(run, None)
 
+    def asked_to_stop(self, now: float) -> None:
+        """Note that the worker, without runs, was asked to end."""
+        self._stops_until = now + self._profile.cancel_grace.total_seconds()
+
     def fault(self, now: float) -> str | None:
         """Return why the worker must be killed now, or None while it is well."""
         if self._last_proof is None:
@@ -56,6 +62,43 @@ class Watch:
         for run, at in self._graces.items():
             if now > at:
                 return f"run {run} was cancelled and has not ended within its grace"
+        if self._stops_until is not None and now > self._stops_until:
+            return "it was asked to stop and has not ended within its grace"
+        return None
+
+
+class Wear:
+    """What one worker has been through, and whether a fresh one is to take its place."""
+
+    WARM_AFTER = 20
+    """Runs after which a JVM has loaded and compiled what it needs: what it holds then is no leak."""
+
+    def __init__(self, profile: SparkProfile, *, started: float) -> None:
+        self._profile = profile
+        self._started = started
+        self._rss_when_warm: int | None = None
+        self._rss = 0
+        self.runs = 0
+
+    def run_taken(self) -> None:
+        """Count a run."""
+        self.runs += 1
+
+    def weighed(self, rss_bytes: int) -> None:
+        """Note the resident memory of its JVM."""
+        self._rss = rss_bytes
+        if self._rss_when_warm is None and self.runs >= self.WARM_AFTER:
+            self._rss_when_warm = rss_bytes
+
+    def reason(self, now: float) -> str | None:
+        """Return why the worker is to be replaced once it is idle, or None while it is good enough."""
+        if self.runs >= self._profile.recycle_after:
+            return f"it has taken {self.runs} runs"
+        if now - self._started > self._profile.recycle_age.total_seconds():
+            return f"it is older than {format_duration(self._profile.recycle_age)}"
+        grown = self._rss - (self._rss if self._rss_when_warm is None else self._rss_when_warm)
+        if grown > self._profile.recycle_growth:
+            return f"its memory has grown by {format_size(grown)} since its {self.WARM_AFTER}th run"
         return None
 
 

@@ -26,6 +26,11 @@ class Lifetime:
         """Whether the moment has passed: from then on nothing may be begun, said or committed."""
         return self._until is not None and self._clock.monotonic() >= self._until
 
+    @property
+    def until(self) -> float | None:
+        """The moment, in seconds of the machine's monotonic clock; None while there is no limit."""
+        return self._until
+
     def extend(self, until: float) -> bool:
         """Let the moment be `until`, unless a later one was said. False: it comes too late, and nothing is changed."""
         if self.is_over:

@@ -2,7 +2,8 @@
 
 main thread      hears the daemon; when the daemon is gone, it kills the JVM and exits, whatever else hangs
 lifetime thread  does the same when the moment passes until which the daemon let it live
-heart thread     brings the session up, then proves again and again that the JVM answers
+heart thread     brings the session up, then proves again and again that the JVM answers, and tells it that moment:
+                 should this process freeze, the JVM ends by itself
 run threads      one per slot
 """
 
@@ -106,6 +107,8 @@ class Worker:
             pause = threading.Event()
             while not pause.wait(self._profile.heartbeat.total_seconds()):
                 session.ping()
+                if (until := self._lifetime.until) is not None:
+                    session.live_until(until)
                 self._tell(Beat(rss_bytes=jvm.memory_info().rss))
         except Exception as error:  # the edge of the thread the whole process lives by
             log.exception("the session is gone")

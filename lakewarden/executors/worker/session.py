@@ -17,6 +17,8 @@ from pyspark.sql import SparkSession
 from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker import bundles, java
+from lakewarden.executors.worker.jvm_timer import JvmTimer
+from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.storage.settings import StoreSettings
@@ -43,6 +45,7 @@ class Session:
         identity = ProcessIdentity.of(self.jvm_pid)
         self.executor = identity.to_text() if identity is not None else None
         """Who the JVM is, so that it can be proved dead; None where the system does not tell."""
+        self._timer = JvmTimer(context._gateway, SystemClock())  # noqa: SLF001 - pyspark's own door to py4j
 
     @property
     def jvm_pid(self) -> int:
@@ -58,6 +61,10 @@ class Session:
     def ping(self) -> None:
         """Return when the JVM has answered; raises whatever py4j raises where there is none."""
         self._jvm.java.lang.System.currentTimeMillis()
+
+    def live_until(self, moment: float) -> None:
+        """Let the JVM halt itself at `moment`, whatever happens to this process, unless a later one is set before."""
+        self._timer.set(moment)
 
     @contextlib.contextmanager
     def for_run(self, run: RunId) -> Iterator[SparkSession]:

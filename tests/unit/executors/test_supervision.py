@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.executors.supervision import Backoff, Watch
+from lakewarden.executors.supervision import Backoff, Watch, Wear
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import RunId
 
@@ -76,6 +76,49 @@ def test_a_cancelled_run_has_one_grace_whatever_it_does(watch: Watch, clock: Man
 
     watch.run_ended(RUN)
     assert watch.fault(clock.monotonic()) is None
+
+
+def test_a_worker_that_was_asked_to_stop_has_one_grace(watch: Watch, clock: ManualClock) -> None:
+    """A session that hangs while it ends in good order is ended otherwise."""
+    watch.proof_of_life(clock.monotonic())
+    watch.asked_to_stop(clock.monotonic())
+    watch.proof_of_life(_after(clock, 29))
+    assert watch.fault(clock.monotonic()) is None
+    watch.proof_of_life(_after(clock, 2))
+    assert watch.fault(clock.monotonic()) == "it was asked to stop and has not ended within its grace"
+
+
+def _worn(*samples: tuple[int, int], hours: float = 0) -> str | None:
+    """Return why a worker is to be replaced that has had so many runs when it weighed so many MiB."""
+    profile = SparkProfile(recycle_after=500, recycle_age="24h", recycle_growth="512MiB")
+    wear = Wear(profile, started=100)
+    for runs, mebibytes in samples:
+        while wear.runs < runs:
+            wear.run_taken()
+        wear.weighed(mebibytes * 2**20)
+    return wear.reason(100 + hours * 3600)
+
+
+@pytest.mark.parametrize(
+    ("samples", "hours", "reason"),
+    [
+        pytest.param([], 0, None, id="a fresh one"),
+        pytest.param([(0, 200), (19, 1900)], 0, None, id="warming up is no leak"),
+        pytest.param([(0, 200), (20, 800), (200, 1312)], 23.9, None, id="just within its bounds"),
+        pytest.param([(20, 800), (200, 1313)], 0, "its memory has grown by 513MiB since its 20th run", id="grown"),
+        pytest.param([(20, 800), (60, 1400), (61, 900)], 0, None, id="what was given back is no growth"),
+        pytest.param([(20, 800), (60, 700), (61, 1300)], 0, None, id="it counts from the twentieth run on"),
+        pytest.param([(30, 800), (60, 1400)], 0, "its memory has grown by 600MiB since its 20th run", id="seen late"),
+        pytest.param([(499, 300)], 0, None, id="one run is left"),
+        pytest.param([(500, 300)], 0, "it has taken 500 runs", id="run out"),
+        pytest.param([], 24.1, "it is older than 1d", id="old, and idle all the time"),
+    ],
+)
+def test_a_worker_wears_by_runs_by_age_and_by_what_its_memory_grows(
+    samples: list[tuple[int, int]], hours: float, reason: str | None
+) -> None:
+    """What a JVM needs to get warm is not held against it; what it takes later, and keeps, is."""
+    assert _worn(*samples, hours=hours) == reason
 
 
 def test_the_first_death_is_forgiven_and_the_next_ones_cost_more_and_more() -> None:

@@ -1,0 +1,147 @@
+"""A worker lives until the moment it was told, and nothing revives it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from lakewarden.executors.contract import Asked, Assignment, Ended, Granted, Outcome, Step, Succeeded, Yielded
+from lakewarden.executors.programs.fake import FakeCompaction
+from lakewarden.executors.protocol import Answer, FromWorker
+from lakewarden.executors.worker.lifetime import Lifetime
+from lakewarden.executors.worker.runs import Run
+from lakewarden.executors.worker.session import Session
+from lakewarden.planners.formats.fake import FakeTable
+from lakewarden.planners.model.clock import ManualClock, SystemClock
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import TableId
+from lakewarden.planners.storage import LocalStorage
+
+RUN = RunId("run-1")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def lifetime(clock: ManualClock) -> Lifetime:
+    return Lifetime(clock)
+
+
+def _pass(clock: ManualClock, seconds: float) -> None:
+    clock.advance(timedelta(seconds=seconds))
+
+
+def test_without_a_moment_there_is_no_limit(lifetime: Lifetime, clock: ManualClock) -> None:
+    """A worker whose daemon has not said one yet is not out of time."""
+    _pass(clock, 10**9)
+
+    assert not lifetime.is_over
+
+
+def test_every_later_moment_lengthens_it(lifetime: Lifetime, clock: ManualClock) -> None:
+    """It ends at the latest moment that was said, not at the last one that arrived."""
+    assert lifetime.extend(10)
+    assert lifetime.extend(20)
+    assert lifetime.extend(15)
+    _pass(clock, 19.9)
+    assert not lifetime.is_over
+    _pass(clock, 0.1)
+    assert lifetime.is_over
+
+
+def test_a_moment_that_is_said_too_late_changes_nothing(lifetime: Lifetime, clock: ManualClock) -> None:
+    """Once it is over, somebody else may have begun: it stays over."""
+    lifetime.extend(10)
+    _pass(clock, 10)
+
+    assert not lifetime.extend(1000)
+    assert lifetime.is_over
+
+
+def test_a_wall_clock_that_jumps_changes_nothing(lifetime: Lifetime, clock: ManualClock) -> None:
+    """Only the machine's monotonic clock counts."""
+    lifetime.extend(10)
+    clock.jump(timedelta(hours=1))
+    assert not lifetime.is_over
+    clock.jump(timedelta(hours=-2))
+    _pass(clock, 10)
+    assert lifetime.is_over
+
+
+def test_its_end_is_called_once_the_moment_has_passed() -> None:
+    """The thread that watches notices by itself, whatever the others wait for."""
+    clock, ended = SystemClock(), threading.Event()
+    lifetime = Lifetime(clock)
+    lifetime.extend(clock.monotonic() + 0.1)
+
+    lifetime.watch(ended.set)
+
+    assert ended.wait(5)
+    assert lifetime.is_over
+
+
+class _NoJvm:
+    """A session for programs that need none."""
+
+    executor = None
+
+    @contextlib.contextmanager
+    def for_run(self, run: RunId) -> Iterator[Any]:
+        yield None
+
+
+def _carried_out(table: FakeTable, lifetime: Lifetime, *, before_answering: Callable[[Step], None]) -> Outcome:
+    """Carry out a compaction whose every step is granted, after `before_answering` its question."""
+    told: list[FromWorker] = []
+
+    def tell(frame: FromWorker) -> None:
+        told.append(frame)
+        if isinstance(frame, Asked):
+            before_answering(frame.step)
+            run.answer(Answer(run=RUN, step=frame.step, permit=Granted()))
+
+    assignment = Assignment(
+        run=RUN, epoch=1, table=TableId("t"), format="fake", location=str(table.folder), service=Service.COMPACTION
+    )
+    run = Run(assignment, tell=tell, expire=lambda: None, lifetime=lifetime)
+    run.carry_out(FakeCompaction(), cast("Session", _NoJvm()), LocalStorage())
+    ended = told[-1]
+    assert isinstance(ended, Ended)
+    return ended.outcome
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_permit_that_is_found_after_the_moment_is_void(
+    step: Step, lifetime: Lifetime, clock: ManualClock, tmp_path: Path
+) -> None:
+    """A worker that was frozen between the permit and the step does not take it, and the table is left as it is."""
+    table = FakeTable.create(tmp_path / "table")
+    table.write()
+    lifetime.extend(30)
+
+    outcome = _carried_out(table, lifetime, before_answering=lambda asked: _pass(clock, 30 if asked is step else 0))
+
+    assert isinstance(outcome, Yielded)
+    assert "after the moment" in outcome.reason
+    assert table.log_files == 1
+
+
+def test_a_permit_in_time_is_taken(lifetime: Lifetime, clock: ManualClock, tmp_path: Path) -> None:
+    """Until the moment, a run is as good as any."""
+    table = FakeTable.create(tmp_path / "table")
+    table.write()
+    lifetime.extend(30)
+
+    outcome = _carried_out(table, lifetime, before_answering=lambda asked: _pass(clock, 9.9))
+
+    assert isinstance(outcome, Succeeded)
+    assert table.log_files == 0
