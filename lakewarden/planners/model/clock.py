@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ADJUSTED = timedelta(seconds=5)  # at once: what NTP does all the time
 
 _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -33,6 +37,43 @@ class SystemClock:
         lease goes on running while a machine sleeps.
         """
         return time.clock_gettime(_SINCE_BOOT)
+
+
+class CautiousClock:
+    """A clock whose wall clock is not believed at once when it jumps forward.
+
+    Heartbeats are times of files. Right after a jump each of them looks old, that of a living writer too, until it
+    has beaten once more. So the time goes on as before until the jump has stood for `doubt`. A jump back is believed
+    at once: it makes heartbeats young. For any thread.
+    """
+
+    def __init__(self, clock: Clock, *, doubt: timedelta = timedelta(minutes=3)) -> None:
+        self._clock = clock
+        self._doubt = doubt.total_seconds()
+        self._ahead = self._ahead_now()
+        self._jumped_at: float | None = None
+        self._telling = threading.Lock()
+
+    def now(self) -> datetime:
+        """Return the wall clock's time, less a jump that is still in doubt."""
+        with self._telling:
+            ahead, monotonic = self._ahead_now(), self._clock.monotonic()
+            jump = ahead - self._ahead
+            if jump <= _ADJUSTED:
+                self._ahead, self._jumped_at = ahead, None
+            elif self._jumped_at is None:
+                self._jumped_at = monotonic
+            elif monotonic - self._jumped_at >= self._doubt:
+                self._ahead, self._jumped_at = ahead, None
+            return _EPOCH + self._ahead + timedelta(seconds=monotonic)
+
+    def monotonic(self) -> float:
+        """Return the seconds of the clock below."""
+        return self._clock.monotonic()
+
+    def _ahead_now(self) -> timedelta:
+        """Return by how much the wall clock is ahead of the one that never jumps."""
+        return self._clock.now() - _EPOCH - timedelta(seconds=self._clock.monotonic())
 
 
 class ManualClock:

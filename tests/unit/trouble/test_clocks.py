@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import time, timedelta
+from datetime import UTC, time, timedelta
 from pathlib import Path
 
 import pytest
 
 from lakewarden.executors.contract import Step
+from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.expiry import partition_of
-from lakewarden.planners.model.clock import ManualClock
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.model.clock import CautiousClock, ManualClock
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.table import Policy
+from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.window import Window
 from lakewarden.planners.ports import FileEntry
+from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.triggers import NumCommits, TimeElapsed
 from lakewarden.service.store.port import RunState
+from tests.support.hudi_table import HudiTable
 from tests.support.road import COMPACT_AND_CLEAN, Road, prepare
 
 HOUR = timedelta(hours=1)
@@ -133,3 +137,49 @@ def test_an_hour_ahead_a_partition_goes_an_hour_early_at_most() -> None:
     clock.advance(timedelta(hours=22, minutes=59))
     clock.jump(HOUR)
     assert not partition.expired(days=1, now=clock.now())
+
+
+# -- the clock that is not believed at once
+
+
+def test_after_a_jump_forward_a_living_writers_heartbeat_is_no_older_than_before(tmp_path: Path) -> None:
+    """Its last beat looks an hour old until it beats again, within a minute; only then is the jump believed."""
+    wall = ManualClock()
+    clock = CautiousClock(wall)
+    lake = HudiTable(tmp_path / "t", version=9, clock=wall, zone=UTC)
+    write = lake.begin_write()
+    table = Table(id=TableId("t"), format="hudi", location=str(lake.folder), options=HudiTableOptions(writers="none"))
+
+    def alive() -> bool:
+        (found,) = HUDI.observe(table, LocalStorage(), None, now=clock.now()).view.writers.in_flight
+        return found.may_be_alive(clock.now())
+
+    assert alive()
+    wall.jump(HOUR)
+    for _ in range(10):
+        assert alive()
+        wall.advance(timedelta(seconds=60))
+        lake.beat(write)
+    wall.advance(timedelta(minutes=4))
+    assert not alive()
+
+
+def test_a_jump_back_is_believed_at_once_and_one_forward_when_it_has_stood_for_a_while() -> None:
+    """What NTP corrects all the time is no jump, and one that is taken back is forgotten."""
+    wall = ManualClock()
+    clock = CautiousClock(wall, doubt=timedelta(minutes=3))
+    wall.jump(timedelta(seconds=2))
+    assert clock.now() == wall.now()
+    wall.jump(HOUR)
+    assert clock.now() == wall.now() - HOUR
+    wall.advance(timedelta(minutes=2, seconds=59))
+    assert clock.now() == wall.now() - HOUR
+    wall.jump(-HOUR)
+    assert clock.now() == wall.now()
+    wall.jump(HOUR)
+    assert clock.now() == wall.now() - HOUR
+    wall.advance(timedelta(minutes=3))
+    assert clock.now() == wall.now()
+    wall.jump(-HOUR)
+    assert clock.now() == wall.now()
+    assert clock.monotonic() == wall.monotonic()
