@@ -22,7 +22,7 @@ from lakewarden.executors.contract import Pool
 from lakewarden.executors.pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker import bundles
-from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.clock import CautiousClock, Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.table import Mode, Table
@@ -206,7 +206,7 @@ def serve(config_file: Path) -> int:
         life.callback(folder.release)
         store = open_sqlite(folder.path / "lakewarden.db")
         life.callback(store.close)
-        clock = SystemClock()
+        clock = CautiousClock(SystemClock())
         metrics = Metrics({service for table in config.tables for service in table.policies})
         room = compose(
             tables=config.tables,
