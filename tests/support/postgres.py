@@ -7,8 +7,9 @@ import os
 import signal
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -61,6 +62,26 @@ class PostgresServer:
         """Start it again."""
         self._server.ensure_postgres_running()
 
+    @contextmanager
+    def guarded_user(self, name: str, *, password: str) -> Iterator[Callable[[str], object]]:
+        """Make a user who is asked for a password, within the bracket; yield what changes the password."""
+
+        def set_password(text: str) -> object:
+            return self.execute("postgres", f"ALTER ROLE {name} PASSWORD '{text}'")
+
+        rules = Path(self._server.pgdata) / "pg_hba.conf"
+        before = rules.read_text()
+        self.execute("postgres", f"CREATE ROLE {name} LOGIN")
+        set_password(password)
+        rules.write_text(f"local all {name} scram-sha-256\n{before}")
+        self.execute("postgres", "SELECT pg_reload_conf()")
+        try:
+            yield set_password
+        finally:
+            rules.write_text(before)
+            self.execute("postgres", "SELECT pg_reload_conf()")
+            self.execute("postgres", f"DROP ROLE {name}")
+
 
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
@@ -70,6 +91,8 @@ def running_postgres() -> Iterator[PostgresServer]:
     with tempfile.TemporaryDirectory(prefix="lakewarden-postgres-") as folder:
         server = get_server(folder, cleanup_mode="stop")
         postgres = PostgresServer(server)
+        postgres.execute("postgres", "ALTER SYSTEM SET fsync = off")  # for speed: no test cuts the power
+        postgres.execute("postgres", "SELECT pg_reload_conf()")
         try:
             yield postgres
         finally:

@@ -56,8 +56,8 @@ def open_postgres(settings: DatabaseSettings, *, patience: Patience = Patience()
     Raises PermanentError if the schema is a newer Lakewarden's, or the server does not let us in; TemporaryError if it
     cannot be reached.
     """
-    url = sa.make_url(settings.url or "").set(drivername="postgresql+psycopg")
-    name = url.set(drivername="postgresql").render_as_string()
+    name = settings.url or ""
+    url = sa.make_url(name).set(drivername="postgresql+psycopg")
     migrating = _engine(url, settings, _MIGRATING, pool_size=1, max_overflow=0)
     try:
         with translated(name):
