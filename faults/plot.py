@@ -49,7 +49,9 @@ POLICIES: Mapping[str, Any] = {
 }
 """Every service that runs by itself, as often as it can beside a writer."""
 
-SPARK: Mapping[str, Any] = {"memory": "768m", "master": "local[2]", "hung_after": "15s"}
+SETTINGS: Mapping[str, Any] = {
+    "spark": {"default": {"memory": "768m", "master": "local[2]", "hung_after": "15s"}},
+}
 
 _WRITER_EVERY_SECONDS = 2.5
 _START_SECONDS = 240.0
@@ -121,7 +123,7 @@ class _Performance:
             rounds = self._rounds(stage, deaths)
         if left := left_behind(self._directory):
             self._accuse(f"{len(left)} processes were left behind: {', '.join(left)}")
-        runs = read_runs(self._database)
+        runs = read_runs(self._database) if self._database.exists() else []
         with self._interruption.at_once():
             history = gather(table=stage.table, record=stage.record, runs=runs, witness=self._arms.witness)
             self._found += violations(history)
@@ -140,7 +142,7 @@ class _Performance:
         """Play the rounds, end the writer, drain the daemon and end it."""
         zookeeper = stage.start_zookeeper()
         self._until(zookeeper.ready, stage, "ZooKeeper is not up")
-        daemon = stage.start_daemon(zookeeper, services=POLICIES, spark=SPARK, variables=self._arms.variables)
+        daemon = stage.start_daemon(zookeeper, services=POLICIES, settings=SETTINGS, variables=self._arms.variables)
         stage.dismiss(daemon.process)  # it may die
         arguments = ["--table-type", TableType.MOR, "--workload", Workload.DAYS, "--every", str(_WRITER_EVERY_SECONDS)]
         writer = stage.start_writer(daemon=daemon, arguments=[*arguments, "--seed", str(self._asked.seed)])

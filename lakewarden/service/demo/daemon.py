@@ -47,19 +47,19 @@ class Daemon:
         table: Path,
         zookeeper: str,
         services: Mapping[str, Any],
-        spark: Mapping[str, Any] = MappingProxyType({}),
+        settings: Mapping[str, Any] = MappingProxyType({}),
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Start it. `services` are the policies of the table, as the configuration writes them, `spark` is more of
-        the workers' profile, and `variables` are added to its environment.
+        """Start it. `services` are the policies of the table, as the configuration writes them, `settings` more of it
+        or in place of what the demo has, and `variables` are added to its environment.
         """
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._variables = variables
         self._api, self._management = free_port(), free_port()
         self._config = directory / "lakewarden.yaml"
-        settings = self._settings(table, zookeeper, services, spark)
-        self._config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+        whole = _merged(self._settings(table, zookeeper, services), settings)
+        self._config.write_text(yaml.safe_dump(whole, sort_keys=False), encoding="utf-8")
         self.process = self._started()
 
     def restart(self) -> None:
@@ -125,9 +125,7 @@ class Daemon:
         log = self._directory / "daemon.log"
         return Child("daemon", self._command("serve"), log=log, variables=self._variables)
 
-    def _settings(
-        self, table: Path, zookeeper: str, services: Mapping[str, Any], spark: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def _settings(self, table: Path, zookeeper: str, services: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a user would write for this table; the hooks drive it, the cadence is the safety net."""
         light_jvm = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
         lock = {"provider": "zookeeper", "url": zookeeper, "base_path": "/hudi", "lock_key": TABLE}
@@ -135,7 +133,7 @@ class Daemon:
             "daemon": {"data_dir": "data", "drain": "5s"},
             "api": {"port": self._api},
             "management": {"port": self._management},
-            "spark": {"default": {"workers": 1, "conf": light_jvm, **spark}},
+            "spark": {"default": {"workers": 1, "conf": light_jvm}},
             "tables": [
                 {
                     "id": TABLE,
@@ -166,6 +164,15 @@ class Daemon:
         if answer.status >= http.HTTPStatus.BAD_REQUEST:
             raise RefusedError(_message(content, answer.status))
         return content
+
+
+def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `more` in it; where both have a mapping, the same of those."""
+    found = dict(base)
+    for key, value in more.items():
+        below = found.get(key)
+        found[key] = _merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    return found
 
 
 def _message(content: str, status: int) -> str:

@@ -50,18 +50,19 @@ class Stage:
         zookeeper: ZooKeeper,
         *,
         services: Mapping[str, Any],
-        spark: Mapping[str, Any] = MappingProxyType({}),
+        name: str = "daemon",
+        settings: Mapping[str, Any] = MappingProxyType({}),
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> Daemon:
-        """Start the daemon, before there is a table. `services` are the policies that the table will have, `spark` is
-        more of the workers' profile, and `variables` are added to its environment.
+        """Start a daemon, before there is a table, in a folder called `name`. `services` are the policies that the
+        table will have, `settings` is more of its configuration, and `variables` are added to its environment.
         """
         daemon = Daemon(
-            self._directory / "daemon",
+            self._directory / name,
             table=self.table,
             zookeeper=zookeeper.address,
             services=services,
-            spark=spark,
+            settings=settings,
             variables=variables,
         )
         self._ends.callback(daemon.stop)
