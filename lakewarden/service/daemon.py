@@ -85,7 +85,7 @@ class Daemon:
         self._inbox = inbox
         self._clock = clock
         self._shutdown = shutdown
-        self._phase = Phase.SERVING
+        self.phase = Phase.SERVING
         self._postponed: list[Letter] = []
         self._unknown_at = 0.0
         self.last_turn = clock.monotonic()
@@ -105,7 +105,7 @@ class Daemon:
         """Turn until told to stop and whatever may finish has finished. Returns when every worker is gone."""
         with TenureKeeper(self._tenure), ClaimKeeper(self._claims):
             try:
-                while self._phase is not Phase.OVER:
+                while self.phase is not Phase.OVER:
                     self._inbox.wait(self.turn())
             finally:
                 for pool in self._pools.values():
@@ -171,20 +171,20 @@ class Daemon:
     # -- the end
 
     def _go_on_ending(self) -> None:
-        before = self._phase
+        before = self.phase
         if before is Phase.OVER:
             return
-        self._phase = self._shutdown.phase(busy=bool(self._book.under_way()))
-        if self._phase is before:
+        self.phase = self._shutdown.phase(busy=bool(self._book.under_way()))
+        if self.phase is before:
             return
-        log.info("stopping", phase=self._phase, runs=len(self._book.under_way()))
+        log.info("stopping", phase=self.phase, runs=len(self._book.under_way()))
         if before is Phase.SERVING:
             self._runs.drain()
             self._surroundings.drain()
             self._membership.drain()
-        if self._phase is not Phase.DRAINING:
+        if self.phase is not Phase.DRAINING:
             self._surroundings.cut_off()
-        if self._phase is Phase.STEPPING_BACK:
+        if self.phase is Phase.STEPPING_BACK:
             for run in self._book.under_way():
                 self._pools[self._tables[run.table].spark].cancel(run.id, "the drain deadline has passed")
 

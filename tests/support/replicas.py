@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 
+from lakewarden.executors.contract import Pool
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.service.events import Listener
 from lakewarden.service.store.port import Replica, ReplicaId, Store
+from lakewarden.service.tenure import Tenure
 
 ME = ReplicaId("me")
 LEASE = timedelta(hours=1)
@@ -13,6 +18,22 @@ LEASE = timedelta(hours=1)
 def a_replica(replica: str = ME) -> Replica:
     """Return a replica of that id, with an address of its own."""
     return Replica(id=ReplicaId(replica), url=f"http://{replica}:8080")
+
+
+def a_tenure(store: Store, *, clock: Clock | None = None, pools: Collection[Pool] = ()) -> Tenure:
+    """Return the tenure of ME, which has begun."""
+    tenure = Tenure(
+        store=store,
+        pools=pools,
+        clock=clock or SystemClock(),
+        listener=Listener(),
+        lease=LEASE,
+        alone=False,
+        url=a_replica().url,
+        new_id=lambda: ME,
+    )
+    assert tenure.begin()
+    return tenure
 
 
 def attend(store: Store, *locations: str, replica: ReplicaId = ME) -> ReplicaId:

@@ -25,6 +25,7 @@ from lakewarden.service.blame import Blamed
 from lakewarden.service.events import Listener
 from lakewarden.service.inbox import Inbox
 from lakewarden.service.permits import Limits
+from lakewarden.service.shutdown import Phase
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import Run, RunState, Store
 from lakewarden.service.wiring import compose
@@ -118,6 +119,24 @@ class HoldingPool(FakePool):
             super().answer(run, step, permit)
 
 
+class RoadClock(ManualClock):
+    """A clock under which a daemon's threads go on: while time passes, its tenure is kept as they would keep it."""
+
+    STEP = timedelta(seconds=5)
+
+    def __init__(self, start: datetime = START) -> None:
+        super().__init__(start)
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def advance(self, by: timedelta) -> None:
+        while by > self.STEP:
+            super().advance(self.STEP)
+            self.meanwhile()
+            by -= self.STEP
+        super().advance(by)
+        self.meanwhile()
+
+
 class Road:
     """A composed daemon with its tables, its pool, and the writers' side of each table."""
 
@@ -130,12 +149,12 @@ class Road:
         mode: Mode = Mode.ACT,
         store: Store | None = None,
         slots: int = 4,
-        clock: ManualClock | None = None,
+        clock: RoadClock | None = None,
         formats: Mapping[str, TableFormat] | None = None,
         drain: timedelta = timedelta(minutes=1),
         budget: DeletionBudget | None = None,
     ) -> None:
-        self.clock = clock or ManualClock(START)
+        self.clock = clock or RoadClock()
         self.store = MemoryStore(clock=self.clock) if store is None else store
         self.lakes = {TableId(name): FakeTable.create(folder / name, clock=self.clock) for name in names}
         self.policies = COMPACT if policies is None else policies
@@ -176,6 +195,7 @@ class Road:
         )
         self.daemon, self.tenure, self.status = room.daemon, room.tenure, room.status
         self.inbox: Inbox = room.status._inbox
+        self.clock.meanwhile = self.keep_tenure
         self.daemon.start()
 
     @property
@@ -187,14 +207,23 @@ class Road:
     # -- time
 
     def turn(self) -> None:
-        """Let the control thread turn once, and sleep as long as it would; its tenure is kept meanwhile."""
-        self.tenure.renew()
-        self.tenure.watch()
+        """Let the control thread turn once, and sleep as long as it would."""
         seconds = self.daemon.turn()
         assert 0 < seconds <= 1, "the control thread must show every second that it is alive, and not spin"
         letters, dirty = self.inbox._letters, self.inbox._dirty
         if not letters and not dirty:
             self.clock.advance(timedelta(seconds=seconds))
+
+    def keep_tenure(self) -> None:
+        """Do what the daemon's threads do for its right to act."""
+        self.tenure.renew()
+        self.tenure.watch()
+
+    def stop(self) -> None:
+        """Stop the daemon as a signal does, and let its end take the time that it takes."""
+        self.daemon.stop()
+        self.until(lambda: self.daemon.phase is Phase.OVER)
+        self.daemon.run()
 
     def until(self, happens: Callable[[], bool], *, within: timedelta = timedelta(minutes=5)) -> None:
         """Turn until something has happened; fail if it does not."""
@@ -226,7 +255,7 @@ class Road:
 
     def decision(self, service: Service, table: TableId = TRIPS) -> Decision:
         """Return the last decision on a service."""
-        return self.daemon._requests.decisions(table)[service]
+        return self.status._requests.decisions(table)[service]
 
     def answered(self, future: Future[_Answer]) -> _Answer:
         """Turn once and return the answer, which must be there at once."""

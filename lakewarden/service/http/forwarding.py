@@ -19,6 +19,7 @@ from lakewarden.service.http.port import ControlPlane
 FORWARDED_FOR = "Lakewarden-Forwarded-For"
 """Names the table for which a replica has passed a request on: it is passed on once only."""
 
+_ONLY_ASKS = frozenset({"GET", "HEAD"})
 _AGAIN = timedelta(seconds=5)
 _CONNECT_SECONDS = 3.0
 _ANSWER_SECONDS = 6 * 60.0  # longer than the longest barrier
@@ -53,6 +54,8 @@ def _elsewhere(plane: ControlPlane, request: Request) -> str | None:
     if plane.table(table) is None:  # not about a table, or about none that is known: we can say that
         return None
     attendant = plane.attendant(table)
+    if attendant is None and request.method in _ONLY_ASKS:  # what the store knows of it can be told by anybody
+        return None
     if attendant is None:
         raise TemporaryError(f"no replica attends table {table} at the moment: ask again soon", delay=_AGAIN)
     if attendant.here:

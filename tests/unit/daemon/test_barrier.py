@@ -90,7 +90,7 @@ def test_a_clean_of_a_killed_daemon_is_waited_for_too(tmp_path: Path) -> None:
     road.until_executing(Step.COMMIT, Service.CLEAN)
     road.compose()
 
-    future = road.status.hold_cleans(TRIPS, hold=10 * SECOND, wait=30 * SECOND)
+    future = road.status.hold_cleans(TRIPS, hold=10 * SECOND, wait=60 * SECOND)
     road.for_a_while(5 * SECOND)
     assert not future.done()
 

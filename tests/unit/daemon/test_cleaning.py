@@ -70,7 +70,7 @@ def test_a_clean_that_only_a_person_can_let_go_on_holds_up_no_compaction(tmp_pat
     """One in quarantine may stay there for days: its table is compacted meanwhile."""
     road = Road(tmp_path, policies=COMPACT_AND_CLEAN)
     road.for_a_while(timedelta(seconds=10))
-    road.daemon._requests._standings.quarantine(TRIPS, Service.CLEAN, "it broke")
+    road.status._requests._standings.quarantine(TRIPS, Service.CLEAN, "it broke")
     prepare(road.lake)
     left_half_way(road)
     road.inbox.mark_dirty(TRIPS)

@@ -91,7 +91,7 @@ def test_a_plan_of_ours_that_nobody_of_us_was_at_is_watched(tmp_path: Path) -> N
     road.lake.complete(ours.time)
     road.inbox.mark_dirty(TRIPS)
     road.for_a_while()
-    assert road.daemon._requests._standings._rows[TRIPS, Service.COMPACTION].quarantined is not None
+    assert road.status._requests._standings._rows[TRIPS, Service.COMPACTION].quarantined is not None
 
     road.answered(road.status.resume(TRIPS))
     road.for_a_while()

@@ -11,13 +11,12 @@ import pytest
 from lakewarden.executors.contract import Assignment, Granted, Refused, Step
 from lakewarden.executors.fake_pool import FakePool
 from lakewarden.planners.formats.fake import FakeTable
-from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Mode, Policy, TableId
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.store.port import RunState
-from tests.support.road import COMPACT_AND_CLEAN, TRIPS, Road, prepare
+from tests.support.road import COMPACT_AND_CLEAN, TRIPS, Road, RoadClock, prepare
 
 
 def test_a_dirty_table_is_compacted_and_its_run_is_in_the_store(tmp_path: Path) -> None:
@@ -382,7 +381,7 @@ def test_work_that_appears_while_a_run_finds_none_is_not_forgotten(tmp_path: Pat
 
 def test_a_hook_is_believed_where_the_token_shows_nothing(tmp_path: Path) -> None:
     """On a storage whose clock ticks slowly a change may leave no trace in the token; a hook makes the daemon look."""
-    road = Road(tmp_path, clock=ManualClock(datetime.now(UTC) + timedelta(days=1)))
+    road = Road(tmp_path, clock=RoadClock(datetime.now(UTC) + timedelta(days=1)))
     road.write(2)
     road.for_a_while()
     timeline = road.lake.folder / "timeline"

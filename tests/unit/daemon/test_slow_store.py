@@ -12,14 +12,13 @@ import pytest
 
 from lakewarden.executors.fake_pool import FakePool
 from lakewarden.planners.formats.fake import FakeTable
-from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.ports import FileEntry, Storage
 from lakewarden.planners.storage import LocalStorage, Storages
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import RunState
 from lakewarden.service.wiring import compose
-from tests.support.road import COMPACT, START, Diary
+from tests.support.road import COMPACT, Diary, RoadClock
 
 FAR = "far:/"
 
@@ -64,7 +63,7 @@ def storages() -> Iterator[NearAndFar]:
 
 def test_other_tables_are_served_while_a_store_does_not_answer(tmp_path: Path, storages: NearAndFar) -> None:
     """The table that is far away is looked at as well, when its store has answered at last."""
-    clock, store = ManualClock(START), MemoryStore()
+    clock, store = RoadClock(), MemoryStore()
     lakes = {name: FakeTable.create(tmp_path / name, clock=clock) for name in ("near", "far")}
     for lake in lakes.values():
         for _ in range(3):
@@ -83,13 +82,14 @@ def test_other_tables_are_served_while_a_store_does_not_answer(tmp_path: Path, s
         storages=storages,
         dice=random.Random(0),
     )
+    clock.meanwhile = room.tenure.renew
     room.daemon.start()
     inbox = room.status._inbox
     for _ in range(100):
         clock.advance(timedelta(seconds=room.daemon.turn()))
 
     assert [(run.table, run.state) for run in store.runs()] == [("near", RunState.SUCCEEDED)]
-    assert room.daemon.looked(TableId("far"))[1] is None  # slow, and not in trouble
+    assert room.status._attention.looked(TableId("far"))[1] is None  # slow, and not in trouble
 
     storages.far.gate.set()
     inbox.wait(30)  # for the letter that the store has answered

@@ -114,7 +114,7 @@ def test_a_table_that_cannot_be_read_is_looked_at_less_and_less_but_at_once_when
     (road.lake.folder / "fake.json").rename(road.lake.folder / "away")
     road.for_a_while(timedelta(hours=1))
     assert len(road.diary.troubles) == 1
-    looked_at, trouble = road.daemon.looked(TRIPS)
+    looked_at, trouble = road.status._attention.looked(TRIPS)
     assert looked_at is not None
     assert trouble is not None
     assert "holds no fake table" in trouble
@@ -123,7 +123,7 @@ def test_a_table_that_cannot_be_read_is_looked_at_less_and_less_but_at_once_when
     road.write(3)
 
     road.until(lambda: road.states() == [RunState.SUCCEEDED], within=timedelta(seconds=10))
-    assert road.daemon.looked(TRIPS)[1] is None
+    assert road.status._attention.looked(TRIPS)[1] is None
 
 
 def test_what_somebody_else_has_ended_is_theirs_to_tell(tmp_path: Path) -> None:

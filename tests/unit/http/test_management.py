@@ -40,10 +40,13 @@ def test_a_daemon_with_workers_is_ready(house: House) -> None:
 
 def test_a_daemon_without_workers_says_what_is_missing(a_house: Callable[..., House]) -> None:
     """Readiness names the profile whose workers are not up."""
-    answer = a_house(slots=0).management.get("/readyz")
+    house = a_house(slots=0)
+    house.start()
+
+    answer = house.management.get("/readyz")
 
     assert (answer.status_code, answer.json()["ready"]) == (503, False)
-    assert "default" in answer.json()["missing"][0]
+    assert answer.json()["missing"] == ["no session worker of spark profile default is up"]
 
 
 def test_every_counter_is_there_before_its_first_event(a_house: Callable[..., House]) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId
 from lakewarden.service.leases import DataFolder, Leases
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import RunState
-from tests.support.replicas import attend
+from tests.support.replicas import LEASE, a_tenure, attend
 from tests.support.values import NOW, a_run
 
 HOLDER = """
@@ -74,7 +75,7 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_sentence(tmp_path: Path)
 def test_a_run_holds_its_lease_until_the_next_owner_takes_it() -> None:
     """The epoch tells: never claimed is not held, claimed is, superseded is not."""
     store = MemoryStore()
-    leases = Leases(store)
+    leases = Leases(store, a_tenure(store))
     queued = store.request(a_run("r1"))
     assert not leases.holds(queued)
 
@@ -87,10 +88,24 @@ def test_a_run_holds_its_lease_until_the_next_owner_takes_it() -> None:
     assert not leases.holds(first)
 
 
+def test_no_lease_is_held_without_a_tenure() -> None:
+    """Its epoch may still be the newest: in a moment it will be somebody else's, and nobody will have told us."""
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+    leases = Leases(store, a_tenure(store, clock=clock))
+    run = store.claim(store.request(a_run("r1")).id, owner=attend(store, "/lake/trips"), at=NOW)
+    assert leases.holds(run)
+
+    clock.advance(LEASE * 2 / 3)
+
+    assert store.epoch(identity=run.identity, service=run.service) == run.epoch
+    assert not leases.holds(run)
+
+
 def test_a_lease_is_of_a_table_and_a_service() -> None:
     """Another table's, or another service's, owner takes nothing away."""
     store = MemoryStore()
-    leases = Leases(store)
+    leases = Leases(store, a_tenure(store))
     one = store.claim(store.request(a_run("r1")).id, owner=attend(store, "/lake/trips"), at=NOW)
     other = store.request(a_run("r2", identity="/lake/orders#1"))
 
