@@ -6,22 +6,20 @@ import gc
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
-import alembic.command
-import alembic.config
 import pytest
-import sqlalchemy as sa
 
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.store.port import ApprovalRow, DecisionRow, RunState
-from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.sqlite import open_sqlite
+from lakewarden.service.store.sql.store import SqlStore
 from tests.support.replicas import ME, attend
 from tests.support.values import NOW, a_run
 
@@ -32,6 +30,7 @@ from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId
 from lakewarden.service.store.port import RunState
 from lakewarden.service.store.sql.sqlite import open_sqlite
+from lakewarden.service.store.sql.store import SqlStore
 from tests.support.replicas import ME, attend
 from tests.support.values import NOW, a_run
 
@@ -124,26 +123,6 @@ def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_store_of_the_first_schema_is_upgraded_with_what_it_holds(tmp_path: Path) -> None:
-    """A newer Lakewarden opens it, and nothing of it is lost."""
-    path = tmp_path / "lakewarden.db"
-    config = alembic.config.Config()
-    config.set_main_option("script_location", "lakewarden.service.store.sql:migrations")
-    config.set_main_option("path_separator", "os")
-    engine = sa.create_engine(f"sqlite:///{path}")
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        alembic.command.upgrade(config, "0001")
-        connection.execute(sa.insert(schema.pauses).values(table_id="trips", reason="migration", paused_at=NOW))
-    engine.dispose()
-
-    store = open_sqlite(path)
-
-    assert store.pauses() == {TableId("trips"): "migration"}
-    assert store.approvals() == []
-    store.close()
-
-
 @pytest.mark.parametrize("acts", range(1, len(STATES) + 1))
 def test_what_a_call_has_returned_survives_the_killing_of_its_process(tmp_path: Path, acts: int) -> None:
     """SIGKILL right after each call: the row says what was acknowledged last, and the store goes on."""
@@ -165,20 +144,6 @@ def test_what_a_call_has_returned_survives_the_killing_of_its_process(tmp_path: 
     assert run.instant == ("00000010" if acts >= 3 else None)
     assert store.request(a_run("r2")).id == ("r2" if run.state.ended else "r1")
     store.close()
-
-
-def test_a_store_of_a_newer_lakewarden_is_refused(tmp_path: Path) -> None:
-    """Its rows may mean something else; the message says what to do, and the file stays as it is."""
-    path = tmp_path / "lakewarden.db"
-    open_sqlite(path).close()
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
-
-    with pytest.raises(PermanentError, match="was written by a newer Lakewarden"):
-        open_sqlite(path)
-
-    gc.collect()  # a connection left open would warn here
-    assert rows(path, "SELECT version_num FROM alembic_version") == [("9999",)]
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
@@ -212,17 +177,81 @@ def test_any_path_may_hold_the_store(tmp_path: Path) -> None:
 
 def test_a_store_that_cannot_be_written_is_temporary_trouble(tmp_path: Path) -> None:
     """The road waits and tries again; nothing of the failed call is left behind."""
-    path = tmp_path / "lakewarden.db"
-    store = open_sqlite(path)
+    store = open_sqlite(tmp_path / "lakewarden.db")
     run = store.request(a_run("r1"))
     attend(store, "/lake/trips")
-    with store._engine.connect() as connection:  # the pool gives the same connection back
-        connection.exec_driver_sql("PRAGMA query_only = ON")
-    with pytest.raises(TemporaryError, match="does not answer: it is read-only"):
+    read_only = _told(store, "PRAGMA query_only = ON", "PRAGMA query_only = OFF")
+    with read_only, pytest.raises(TemporaryError, match="does not answer: it is read-only"):
         store.claim(run.id, owner=ME, at=NOW)
-    with store._engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA query_only = OFF")
 
     assert store.run(run.id) == run
-    assert store.claim(run.id, owner=attend(store, "/lake/trips"), at=NOW).epoch == 1
+    assert store.claim(run.id, owner=ME, at=NOW).epoch == 1
     store.close()
+
+
+def test_a_full_disk_is_temporary_trouble(tmp_path: Path) -> None:
+    """What was acknowledged stays, it can be read meanwhile, and with room again the store goes on."""
+    path = tmp_path / "lakewarden.db"
+    store = open_sqlite(path)
+    pages = rows(path, "PRAGMA page_count")[0][0]
+    with _told(store, f"PRAGMA max_page_count = {pages}", "PRAGMA max_page_count = 1000000"):
+        with pytest.raises(TemporaryError, match="its disk is full: free some space"):
+            store.request(a_run("r1", reason="x" * 100_000))
+        assert store.active() == []
+
+    assert store.request(a_run("r1")).id == "r1"
+    assert rows(path, "PRAGMA integrity_check") == [("ok",)]
+    store.close()
+
+
+def test_a_store_that_another_process_holds_is_waited_for_and_no_longer_than_told(tmp_path: Path) -> None:
+    """Somebody has opened the file by hand and begun to write. Reading goes on."""
+    path = tmp_path / "lakewarden.db"
+    store = open_sqlite(path, patience=timedelta(milliseconds=100))
+    run = store.request(a_run("r1"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(TemporaryError, match="another process holds it locked") as refused:
+            store.request(a_run("r2", service=Service.CLEAN))
+        assert refused.value.delay > timedelta()
+        assert store.active() == [run]
+        other.execute("COMMIT")
+
+    assert store.request(a_run("r2", service=Service.CLEAN)).id == "r2"
+    store.close()
+
+
+def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
+    """At the start where it shows then, and when it is read else: nothing of it is guessed at."""
+    path = tmp_path / "lakewarden.db"
+    store = open_sqlite(path)
+    store.request(a_run("r1"))
+    store.close()
+    whole = path.read_bytes()
+    schema_page = 100  # where what follows the file's header begins
+
+    path.write_bytes(whole[:schema_page] + b"\xff" * (len(whole) - schema_page))
+    with pytest.raises(PermanentError, match="is damaged: stop the daemon and put its last backup in its place"):
+        open_sqlite(path)
+
+    path.write_bytes(whole)
+    store = open_sqlite(path)
+    store._engine.dispose()  # no connection remembers the pages
+    root = rows(path, "SELECT rootpage FROM sqlite_master WHERE name = 'runs'")[0][0]
+    size = rows(path, "PRAGMA page_size")[0][0]
+    assert isinstance(root, int)
+    assert isinstance(size, int)
+    path.write_bytes(whole[: (root - 1) * size] + b"\xff" * size + whole[root * size :])
+    with pytest.raises(PermanentError, match="is damaged"):
+        store.runs()
+    store.close()
+
+
+@contextmanager
+def _told(store: SqlStore, before: str, after: str) -> Iterator[None]:
+    """Tell the pool's one connection something, and take it back."""
+    with store._engine.connect() as connection:
+        connection.exec_driver_sql(before)
+    yield
+    with store._engine.connect() as connection:
+        connection.exec_driver_sql(after)
