@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
+from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
@@ -65,12 +66,16 @@ class Versioned:
     modified: datetime
 
 
+class NoConditionsError(PermanentError):
+    """The store takes no notice of conditions: whoever writes there may overwrite what another has just written."""
+
+
 class ConditionalWrites(Protocol):
     """Writes small files below one location prefix, each on a condition: of all who race for it, in whatever process
     or machine, one wins. No two writes of one file have the same content.
 
     Nothing is done, and None or False returned, where the condition does not hold. Raises TemporaryError where it is
-    not known what was done, and PermanentError where the store turns out to take no notice of conditions.
+    not known what was done, and NoConditionsError.
     """
 
     def versioned(self, location: str) -> Versioned | None:

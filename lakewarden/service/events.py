@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from lakewarden.executors.contract import Permit, Plan, Step
-from lakewarden.planners.model.decision import Decision
+from lakewarden.planners.model.decision import Blocked, Decision
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.blame import Blamed
@@ -39,6 +39,9 @@ class Listener:
 
     def warned(self, table: Table, warning: str) -> None:
         """Hear what a person should know of a table's settings although nothing is held back by it."""
+
+    def claimed_by_another(self, table: Table, blocked: Blocked | None) -> None:
+        """Hear that another daemon's claim of a table was met, and what it blocks; None: it was only for a moment."""
 
     def writer_failed(self, table: Table, blamed: Blamed) -> None:
         """Hear of a failure of a table's writer that is new."""
@@ -105,6 +108,11 @@ class Listeners(Listener):
         """Pass it on."""
         for listener in self._listeners:
             listener.warned(table, warning)
+
+    def claimed_by_another(self, table: Table, blocked: Blocked | None) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.claimed_by_another(table, blocked)
 
     def writer_failed(self, table: Table, blamed: Blamed) -> None:
         """Pass it on."""

@@ -255,6 +255,9 @@ def _tables(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
     )
     writes = GaugeMetricFamily("lakewarden_table_writes_in_flight", "Writes begun and not ended.", labels=["table"])
     trouble = GaugeMetricFamily("lakewarden_table_trouble", "1 while the table cannot be observed.", labels=["table"])
+    claims = GaugeMetricFamily(
+        "lakewarden_foreign_claims", "1 while a daemon with another store has claimed the table.", labels=["table"]
+    )
     approvals = GaugeMetricFamily(
         "lakewarden_table_approvals_waiting", "Deletions that wait for a person's approval.", labels=["table"]
     )
@@ -265,8 +268,10 @@ def _tables(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
         if status.view is not None:
             writes.add_metric(labels, len(status.view.writers.in_flight))
         trouble.add_metric(labels, 0 if status.trouble is None else 1)
+        claims.add_metric(labels, 0 if status.claimed is None else 1)
         approvals.add_metric(labels, len(status.approvals))
     yield age
     yield writes
     yield trouble
+    yield claims
     yield approvals

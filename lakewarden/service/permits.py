@@ -2,9 +2,11 @@
 
 What each step needs, and which writer or reader it protects:
 
-- every step: the lease is ours and newest, so that no two owners execute one plan;
+- every step: the lease is ours and newest, and no daemon with another store has claimed the table, so that no two
+  owners execute one plan;
 - plan: no write is in flight that a plan would make fail (bounded: a writer that never pauses must not starve us), and
   no clean of ours was left half-way: it is finished first;
+- execute: no heartbeat shows that somebody else has begun to execute the plan;
 - execute and commit: the timeline still shows the instant as ours to complete: what is completed is never run again;
 - commit: no clean of the table is executing (it is waited for), and no write in flight would fail by this commit;
 - a deleting commit: nobody is committing on the table, no writer's barrier holds it back, and what it deletes is within
@@ -66,7 +68,8 @@ class Circumstances:
     `endangered` are the writes in flight that would fail by this step, `awaited` is what the format had better wait for
     besides; `neighbours` the other runs of ours that a worker is carrying out on the same table; `held` a reason to
     stop (paused, draining), if there is one. `unfinished` are cleans of ours that were left half-way; `unapproved` is
-    what the plan deletes beyond the budget; `barred` tells that a writer's barrier holds cleans back.
+    what the plan deletes beyond the budget; `barred` tells that a writer's barrier holds cleans back. `claimed` is why
+    the table is not ours to act on; `guarded` tells that a heartbeat guards the instant that nobody dead has left.
     """
 
     view: TableView
@@ -80,6 +83,8 @@ class Circumstances:
     awaited: str | None = None
     unapproved: str | None = None
     barred: bool = False
+    claimed: str | None = None
+    guarded: bool = False
 
 
 def judge(question: Question, around: Circumstances) -> Permit:
@@ -100,7 +105,7 @@ def _judged(question: Question, around: Circumstances) -> Permit:
         case Step.PLAN:
             return _plan(question, around)
         case Step.EXECUTE:
-            return _execute(around)
+            return _execute(question.run, around)
         case Step.COMMIT:
             return _commit(question, around)
         case _:
@@ -112,6 +117,8 @@ def _refusal(question: Question, around: Circumstances) -> str | None:
     run = question.run
     if not around.lease_held:
         return f"the lease of epoch {run.epoch} is no longer the newest"
+    if around.claimed is not None:
+        return around.claimed
     if around.held is not None:
         return around.held
     if str(around.view.identity) != run.identity:
@@ -150,7 +157,9 @@ def _plan(question: Question, around: Circumstances) -> Permit:
     return Refused(reason=never) if traits.yields else Granted(reason=never)
 
 
-def _execute(around: Circumstances) -> Permit:
+def _execute(run: Run, around: Circumstances) -> Permit:
+    if around.guarded:
+        return Refused(reason=f"instant {run.instant} is guarded by the heartbeat of whoever executes it")
     writes = _alive(around.endangered, around.now)
     if writes:
         return Refused(

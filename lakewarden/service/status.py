@@ -15,6 +15,7 @@ from lakewarden.service.approvals import Approvals
 from lakewarden.service.attention import Attention
 from lakewarden.service.barriers import BarrierAsked, Held
 from lakewarden.service.book import Book
+from lakewarden.service.claims import Claims
 from lakewarden.service.daemon import Daemon
 from lakewarden.service.http.port import Attendant, Health, ReplicaStatus, TableStatus
 from lakewarden.service.inbox import Approved, BarrierLifted, Inbox, PauseAsked, RunAsked, RunGiven
@@ -49,6 +50,7 @@ class Status:
         questions: Questions,
         standings: Standings,
         approvals: Approvals,
+        claims: Claims,
         store: Store,
         pools: Mapping[str, Pool],
         inbox: Inbox,
@@ -69,6 +71,7 @@ class Status:
         self._questions = questions
         self._standings = standings
         self._approvals = approvals
+        self._claims = claims
         self._store = store
         self._pools = pools
         self._inbox = inbox
@@ -204,4 +207,6 @@ class Status:
             decisions=self._requests.decisions(table.id),
             approvals=() if view is None else self._approvals.open(table, view),
             active=tuple(self._book.of(table.id).values()),
+            claimed=self._claims.blocked(table.id),
+            unclaimed=self._claims.warning(table.id),
         )

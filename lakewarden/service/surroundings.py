@@ -15,6 +15,8 @@ from lakewarden.planners.services import SERVICES
 from lakewarden.service.approvals import Approvals
 from lakewarden.service.barriers import Barriers
 from lakewarden.service.book import Book
+from lakewarden.service.claims import Claims
+from lakewarden.service.freed import Freed
 from lakewarden.service.leases import Leases
 from lakewarden.service.permits import Circumstances, Limits
 from lakewarden.service.request import POLICY
@@ -35,6 +37,8 @@ class Surroundings:
         store: Store,
         book: Book,
         leases: Leases,
+        claims: Claims,
+        freed: Freed,
         standings: Standings,
         approvals: Approvals,
         barriers: Barriers,
@@ -49,6 +53,8 @@ class Surroundings:
         self._store = store
         self._book = book
         self._leases = leases
+        self._claims = claims
+        self._freed = freed
         self._standings = standings
         self._approvals = approvals
         self._barriers = barriers
@@ -71,6 +77,7 @@ class Surroundings:
         table = self._tables[run.table]
         table_format = self._formats[table.format]
         view = self._watch.read(table).observation.view
+        claimed = self._claims.missing(run.table)  # asked for a table that is there: it is claimed if it was not
         return Circumstances(
             view=view,
             endangered=table_format.endangered(view, run.service, step=step, instant=run.instant),
@@ -83,6 +90,8 @@ class Surroundings:
             unfinished=self._unfinished(run, view),
             unapproved=self._unapproved(table, run, step, plan),
             barred=self._barriers.closed(run.table),
+            claimed=claimed,
+            guarded=self._guarded(run, view),
         )
 
     def _held(self, table: Table, run: Run, step: Step) -> str | None:
@@ -99,6 +108,13 @@ class Surroundings:
         if new and window is not None and not window.contains(self._clock.now()):
             return "its window has closed"
         return None
+
+    def _guarded(self, run: Run, view: TableView) -> bool:
+        """Whether the heartbeat of an executor that may be alive guards the run's instant."""
+        plan = next((one for one in view.timeline.pending(run.service) if one.time == run.instant), None)
+        if plan is None or plan.guarded_until is None or self._clock.now() >= plan.guarded_until:
+            return False
+        return not self._freed.includes(run, plan)
 
     def _unfinished(self, run: Run, view: TableView) -> list[Instant]:
         """Return the cleans of ours that were begun, that nobody is at, and that will go on without a person."""

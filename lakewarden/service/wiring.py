@@ -31,13 +31,17 @@ from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.settings import StoreSettings, setting_of
 from lakewarden.service.approvals import Approvals
+from lakewarden.service.attention import Attention
 from lakewarden.service.barriers import Barriers
 from lakewarden.service.book import Book
+from lakewarden.service.claim import Cadence
+from lakewarden.service.claims import Claims
 from lakewarden.service.config.loading import load
 from lakewarden.service.config.settings import PermitSettings
 from lakewarden.service.daemon import Daemon
 from lakewarden.service.desk import Desk
 from lakewarden.service.events import Listener, Listeners
+from lakewarden.service.freed import Freed
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.management import build_management
 from lakewarden.service.http.server import HttpServer
@@ -45,16 +49,22 @@ from lakewarden.service.inbox import Inbox, Looked
 from lakewarden.service.journal import Journal
 from lakewarden.service.leases import DataFolder, Leases
 from lakewarden.service.logs import set_up_logs
+from lakewarden.service.membership import Membership
 from lakewarden.service.metrics import Metrics
 from lakewarden.service.permits import Limits
 from lakewarden.service.questions import Questions
+from lakewarden.service.readers import Readers, ReaderThreads
+from lakewarden.service.recovery import DYING
 from lakewarden.service.request import Requests
 from lakewarden.service.runs import Runs
+from lakewarden.service.shares import Shares
+from lakewarden.service.shutdown import Shutdown
 from lakewarden.service.standing import Standings
 from lakewarden.service.status import Status
+from lakewarden.service.store.opening import open_store
 from lakewarden.service.store.port import ReplicaId, Store
-from lakewarden.service.store.sql.sqlite import open_sqlite
 from lakewarden.service.surroundings import Surroundings
+from lakewarden.service.tenure import Tenure
 from lakewarden.service.watch import Watch
 
 log = structlog.get_logger(__name__)
@@ -66,9 +76,11 @@ of the JVM closes (docs/object_stores.md)."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ControlRoom:
-    """A composed daemon: the control thread's object, and the daemon as others see it."""
+    """A composed daemon: the control thread's object, its right to act, and the daemon as others see it."""
 
     daemon: Daemon
+    tenure: Tenure
+    claims: Claims
     status: Status
 
 
@@ -84,29 +96,63 @@ def compose(
     storages: Storages | None = None,
     limits: Limits | None = None,
     dice: random.Random | None = None,
+    readers: Readers | None = None,
+    cadence: Cadence | None = None,
+    lease: timedelta = timedelta(seconds=30),
+    alone: bool = True,
+    url: str = "http://127.0.0.1:8080",
 ) -> ControlRoom:
     """Put a daemon together from its parts, starting nothing.
 
-    `pools` are the session pools by the name of their `spark` profile.
+    `pools` are the session pools by the name of their `spark` profile; `url` is where other replicas reach the API.
+    `alone`: the caller proves that there is no other daemon on the store. `readers` look after claims.
     """
     registered = {table.id: table for table in tables}
     dice = dice or random.Random()  # noqa: S311 - jitter, not secrets
     inbox = Inbox()
+    storages = storages or Storages()
     watch = Watch(
         formats=formats,
-        storage_for=(storages or Storages()).of,
+        storage_for=storages.of,
         clock=clock,
         answered=lambda table: inbox.put(Looked(table=table)),
     )
     limits = limits or Limits()
     standings = Standings(store=store, clock=clock, dice=dice)
     approvals = Approvals(store=store, clock=clock)
+    tenure = Tenure(
+        store=store,
+        pools=pools.values(),
+        clock=clock,
+        listener=listener,
+        lease=lease,
+        alone=alone,
+        url=url,
+        new_id=lambda: ReplicaId(f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"),
+    )
+    shares = Shares(tables=registered, store=store, tenure=tenure)
     book = Book(store)
+    claims = Claims(
+        tables=tables,
+        formats=formats,
+        conditions=storages.conditions,
+        holder=store.identity(),
+        book=book,
+        pools=pools,
+        changed=inbox.mark_dirty,
+        listener=listener,
+        clock=clock,
+        readers=readers or ReaderThreads(),
+        cadence=cadence,
+    )
+    freed = Freed(store=store, claims=claims)
     barriers = Barriers(book=book, clock=clock)
     requests = Requests(
         store=store,
         standings=standings,
         approvals=approvals,
+        claims=claims,
+        freed=freed,
         clock=clock,
         listener=listener,
         new_id=lambda: RunId(uuid.uuid4().hex[:16]),
@@ -117,7 +163,9 @@ def compose(
         watch=watch,
         store=store,
         book=book,
-        leases=Leases(store),
+        leases=Leases(store, tenure),
+        claims=claims,
+        freed=freed,
         standings=standings,
         approvals=approvals,
         barriers=barriers,
@@ -146,12 +194,39 @@ def compose(
         standings=standings,
         clock=clock,
         listener=listener,
-        owner=ReplicaId(f"{socket.gethostname()}:{os.getpid()}"),
+        tenure=tenure,
         settled=inbox.mark_dirty,
         tell=inbox.put,
+        # The end of a timed lease, without which nothing is adopted, leaves no worker alive.
+        orphans_live=lease + DYING if alone else timedelta(0),
+    )
+    attention = Attention(
+        tables=registered,
+        watch=watch,
+        requests=requests,
+        book=book,
+        store=store,
+        tenure=tenure,
+        clock=clock,
+        listener=listener,
+        dice=dice,
+    )
+    membership = Membership(
+        tenure=tenure,
+        shares=shares,
+        attention=attention,
+        standings=standings,
+        approvals=approvals,
+        barriers=barriers,
+        book=book,
+        runs=runs,
+        clock=clock,
+        lease=lease,
+        alone=alone,
     )
     desk = Desk(
         tables=registered,
+        shares=shares,
         watch=watch,
         requests=requests,
         book=book,
@@ -160,40 +235,47 @@ def compose(
         barriers=barriers,
         listener=listener,
     )
+    shutdown = Shutdown(clock=clock, drain=drain)
     daemon = Daemon(
         tables=registered,
-        watch=watch,
-        requests=requests,
+        tenure=tenure,
+        membership=membership,
+        shares=shares,
+        attention=attention,
         book=book,
         questions=questions,
         runs=runs,
         surroundings=surroundings,
         barriers=barriers,
         desk=desk,
-        store=store,
         pools=pools,
+        claims=claims,
         inbox=inbox,
         clock=clock,
-        listener=listener,
-        dice=dice,
-        drain=drain,
+        shutdown=shutdown,
     )
     status = Status(
         tables=registered,
         locations={table.location: table.id for table in tables},
         daemon=daemon,
+        tenure=tenure,
+        membership=membership,
+        shares=shares,
+        shutdown=shutdown,
+        attention=attention,
         watch=watch,
         requests=requests,
         book=book,
         questions=questions,
         standings=standings,
         approvals=approvals,
+        claims=claims,
         store=store,
         pools=pools,
         inbox=inbox,
         clock=clock,
     )
-    return ControlRoom(daemon=daemon, status=status)
+    return ControlRoom(daemon=daemon, tenure=tenure, claims=claims, status=status)
 
 
 def serve(config_file: Path) -> int:
@@ -204,7 +286,7 @@ def serve(config_file: Path) -> int:
     with ExitStack() as life:
         folder = DataFolder(config.data_dir)
         life.callback(folder.release)
-        store = open_sqlite(folder.path / "lakewarden.db")
+        store = open_store(settings.database, data_dir=folder.path)
         life.callback(store.close)
         clock = CautiousClock(SystemClock())
         metrics = Metrics({service for table in config.tables for service in table.policies})
@@ -217,6 +299,9 @@ def serve(config_file: Path) -> int:
             listener=Listeners([metrics, Journal()]),
             drain=settings.daemon.drain,
             limits=_limits(settings.permits),
+            lease=settings.daemon.lease,
+            alone=settings.database.url is None,  # then the data folder's lock proves it
+            url=settings.api.url,
         )
         metrics.watch(room.status)
         api = build_api(room.status, clock=clock, hook_heard=metrics.hook, url=settings.api.url)

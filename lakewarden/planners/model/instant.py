@@ -55,7 +55,8 @@ class Instant:
 
     `time` and `completed_time` are what the format writes; `requested_at` and `completed_at` are the
     same moments in UTC. `author` is the run of ours that planned it. `guarded_until` is when the
-    heartbeat of whoever executes it runs out: None where there is no heartbeat.
+    heartbeat of whoever executes it runs out, `last_beat` when it last beat, on the clock of the table's storage: None
+    where there is no heartbeat.
     """
 
     time: str
@@ -67,6 +68,7 @@ class Instant:
     completed_at: datetime | None = None
     author: RunId | None = None
     guarded_until: datetime | None = None
+    last_beat: datetime | None = None
     plan: PlanSize | None = None
 
     @property

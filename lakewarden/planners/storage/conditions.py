@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from fsspec.asyn import sync
 
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.ports import Versioned
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.ports import NoConditionsError, Versioned
 from lakewarden.planners.storage.content import moment
 from lakewarden.planners.storage.remote import FsspecStorage
 
@@ -100,7 +100,7 @@ def _lock(file: int, path: str) -> None:
             time.sleep(0.005)
         except OSError as error:
             if error.errno in _NO_LOCKS:
-                raise PermanentError(f"the file system of {path} has no file locks: {error.strerror}") from error
+                raise NoConditionsError(f"the file system of {path} has no file locks: {error.strerror}") from error
             raise
         else:
             return
@@ -206,16 +206,14 @@ class S3Conditions:
                 if _code(error) in _UNMET:
                     return None
                 if _code(error) == "NotImplemented":
-                    raise PermanentError(f"the store of {location} knows no conditional writes") from error
+                    raise NoConditionsError(f"the store of {location} knows no conditional writes") from error
                 raise
             return answer
 
         return self._storage.ask(location, request_it)
 
     def _prove(self, location: str, content: bytes) -> None:
-        """Raise PermanentError unless the store refuses what it must. The file, if there is one, was just written or is
-        another's: it stays as it is in a store that keeps to the conditions.
-        """
+        """Raise NoConditionsError unless the store refuses what it must: then the file that is there stays as it is."""
         kept = (
             self._on_condition("put_object", location, Body=content, IfMatch=_NO_VERSION) is None
             and self._on_condition("delete_object", location, IfMatch=_NO_VERSION) is None
@@ -223,7 +221,7 @@ class S3Conditions:
         )
         if not kept:
             self._on_condition("delete_object", location)
-            raise PermanentError(f"the store of {location} takes no notice of If-Match or If-None-Match")
+            raise NoConditionsError(f"the store of {location} takes no notice of If-Match or If-None-Match")
         self._proved = True
 
 

@@ -53,13 +53,16 @@ def explain(
         mode=table.mode,
         paused=status.paused,
         trouble=status.trouble,
+        claimed=None
+        if status.claimed is None
+        else HindranceExplanation(reason=status.claimed.reason, remedy=status.claimed.remedy or "", services=[]),
         looked_seconds_ago=None if status.looked_ago is None else round(status.looked_ago.total_seconds(), 3),
         poll_seconds=table.poll.total_seconds(),
         name=view.name if view else None,
         kind=view.kind if view else None,
         version=view.version if view else None,
         latest_instant=max((i.time for i in view.timeline.instants), default=None) if view else None,
-        warnings=list(view.warnings) if view else [],
+        warnings=list(status.warnings),
         faults=list(view.faults) if view else [],
         hindrances=_hindrances(view) if view else [],
         writers=_writers(view, status.writer_failures) if view else None,

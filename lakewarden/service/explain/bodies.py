@@ -139,6 +139,7 @@ class TableExplanation(BaseModel):
     mode: str
     paused: str | None
     trouble: str | None
+    claimed: HindranceExplanation | None = None
     looked_seconds_ago: float | None
     poll_seconds: float
     name: str | None

@@ -44,6 +44,9 @@ def _table(explanation: TableExplanation) -> _Lines:
     yield "mode", explanation.mode
     if explanation.paused is not None:
         yield "PAUSED", explanation.paused
+    if explanation.claimed is not None:
+        yield "CLAIMED", explanation.claimed.reason
+        yield from _remedy(explanation.claimed.remedy)
     yield "last look", _look(explanation)
     if explanation.trouble is not None:
         yield "TROUBLE", explanation.trouble

@@ -26,6 +26,7 @@ class TableStatus:
     `view` is the last observation: None before the first one, and where another replica attends the table.
     `looked_ago` is the time since the last look that was tried, `trouble` why that look brought nothing, `paused` the
     reason of the pause that holds the table. `attended_by` is the replica that looks after it; None while nobody does.
+    `claimed` is the block by a daemon with another store, `unclaimed` why nothing keeps such a daemon away.
     """
 
     table: Table
@@ -38,6 +39,13 @@ class TableStatus:
     active: tuple[Run, ...] = ()
     approvals: tuple[Service, ...] = ()
     writer_failures: tuple[Blamed, ...] = ()
+    claimed: Blocked | None = None
+    unclaimed: str | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know of the table although nothing is held back by it."""
+        return (*(self.view.warnings if self.view else ()), *([self.unclaimed] if self.unclaimed else ()))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

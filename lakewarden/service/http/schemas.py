@@ -123,6 +123,7 @@ class TableBody(BaseModel):
     poll_seconds: float
     paused: str | None
     trouble: str | None
+    claimed: str | None = None
     looked_seconds_ago: float | None
     observed_at: datetime | None
     name: str | None
@@ -192,6 +193,7 @@ def table_body(status: TableStatus) -> TableBody:
         poll_seconds=table.poll.total_seconds(),
         paused=status.paused,
         trouble=status.trouble,
+        claimed=None if status.claimed is None else status.claimed.reason,
         looked_seconds_ago=_seconds(status.looked_ago),
         observed_at=view.observed_at if view else None,
         name=view.name if view else None,
@@ -199,7 +201,7 @@ def table_body(status: TableStatus) -> TableBody:
         version=view.version if view else None,
         latest_instant=max((i.time for i in instants), default=None),
         writers=_writers(view, status.writer_failures) if view else None,
-        warnings=list(view.warnings) if view else [],
+        warnings=list(status.warnings),
         faults=list(view.faults) if view else [],
         services={service.value: _service(service, status) for service in table.policies},
     )

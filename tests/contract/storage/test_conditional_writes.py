@@ -14,8 +14,8 @@ from uuid import uuid4
 
 import pytest
 
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.ports import ConditionalWrites, Versioned
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.ports import ConditionalWrites, NoConditionsError, Versioned
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.conditions import LocalConditions
 from tests.support.s3_server import BUCKET, S3Server
@@ -179,7 +179,7 @@ def test_a_store_that_takes_no_notice_of_conditions_is_found_out(s3_server: S3Se
         return whole(method, **request)
 
     driver.call_s3 = stripped
-    with pytest.raises(PermanentError, match="takes no notice"):
+    with pytest.raises(NoConditionsError, match="takes no notice"):
         place.writes.create(place.file, b"1")
     assert place.writes.versioned(place.file) is None
 

@@ -177,9 +177,13 @@ class HudiClient:
         """Carry out the rollback of `write` that is on the timeline. False where somebody else is at it."""
         undone = bool(self.java.rollback(write))
         if undone:
-            heartbeats = self._jvm.org.apache.hudi.client.heartbeat.HeartbeatUtils
-            heartbeats.deleteHeartbeatFile(self._meta.getStorage(), self.location, write)
+            self.remove_heartbeat(write)
         return undone
+
+    def remove_heartbeat(self, instant: str) -> None:
+        """Remove the heartbeat file, if there is one, of an instant on which nobody works any more."""
+        heartbeats = self._jvm.org.apache.hudi.client.heartbeat.HeartbeatUtils
+        heartbeats.deleteHeartbeatFile(self._meta.getStorage(), self.location, instant)
 
     def delete_partitions(self, partitions: Sequence[str], instant: str, *, extra_metadata: Mapping[str, str]) -> None:
         """Commit, as the `replacecommit` that was begun at `instant`, that these partitions hold nothing any more.

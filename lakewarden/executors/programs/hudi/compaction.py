@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Steps
-from lakewarden.executors.programs.hudi import config
 from lakewarden.executors.programs.hudi.errors import on_the_way_out
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.rewriting import Calls, RewriteSteps, undertaken
@@ -28,7 +27,6 @@ def settings(options: CompactionOptions) -> dict[str, str]:
         "hoodie.compact.inline.trigger.strategy": "NUM_COMMITS",
         "hoodie.compact.inline.max.delta.commits": "1",
         "hoodie.compaction.target.io": str(options.target_io_mb),
-        **config.heartbeat(config.EXECUTOR_BEATS_EVERY, config.EXECUTOR_MAY_MISS),
     }
 
 

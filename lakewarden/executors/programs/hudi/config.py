@@ -55,12 +55,6 @@ _INDEXES = {
     "record_index": "hoodie.metadata.global.record.level.index.enable",
 }
 
-EXECUTOR_BEATS_EVERY = timedelta(seconds=5)
-EXECUTOR_MAY_MISS = 2
-EXECUTOR_DEAD_AFTER = EXECUTOR_BEATS_EVERY * (EXECUTOR_MAY_MISS + 1)
-"""How long the instant of a compaction of ours stays barred after its executor was killed. With Hudi's own default
-interval it would be two minutes."""
-
 
 def client_settings(
     properties: Mapping[str, str], *, options: HudiTableOptions, service: Mapping[str, str]

@@ -12,7 +12,7 @@ import structlog
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from lakewarden.executors.contract import Step
-from lakewarden.executors.programs.hudi import config
+from lakewarden.planners.formats.hudi.heartbeats import WINDOW
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
 
 log = structlog.get_logger(__name__)
@@ -23,7 +23,7 @@ _LOCK_HELD = ("Unable to acquire lock", "Unable to acquire the lock", "FAILED_TO
 _LOCK_DELAY = timedelta(seconds=30)
 _NOT_COMMITTED = (
     # Hudi raises these before it completes an instant, so they are believed even in the commit step.
-    ("due to heartbeat by concurrent writer/job", config.EXECUTOR_DEAD_AFTER),
+    ("due to heartbeat by concurrent writer/job", WINDOW),
     ("HoodieDeletePartitionPendingTableServiceException", timedelta(minutes=1)),
 )
 _MADE_WAY = ("HoodieWriteConflictException", timedelta(seconds=30))  # of us and a writer, it is us who give way

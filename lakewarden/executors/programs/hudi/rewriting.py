@@ -45,9 +45,12 @@ class RewriteSteps(ABC):
         """Write the new files without committing them.
 
         From Hudi 1.1 on the call only prepares an RDD: counting it is what writes the files, and keeping it is what
-        makes the commit not write them again.
+        makes the commit not write them again. The heartbeat of a predecessor that is proved dead would bar the instant
+        for minutes, and guards nobody: it is removed first.
         """
         with translated(Step.EXECUTE):
+            if self._table.assignment.predecessor_dead:
+                self._table.client.remove_heartbeat(plan.on_timeline)
             self._written = getattr(self._table.client.java, self._calls.execute)(plan.on_timeline)
             self._statuses = self._written.getWriteStatuses()
             self._table.client.keep(self._statuses)

@@ -138,8 +138,8 @@ class FakeFormat:
             folder=f"{table.location}/{TIMELINE}",
             remembered={} if previous is None or previous.memo is None else previous.memo,
         )
-        guards = {e.name: e.modified + WINDOW for e in _listing(f"{table.location}/{HEARTBEATS}", storage)}
-        timeline = _timeline(reading, guards)
+        beats = {e.name: e.modified for e in _listing(f"{table.location}/{HEARTBEATS}", storage)}
+        timeline = _timeline(reading, beats)
         options = table.options if isinstance(table.options, FakeTableOptions) else FakeTableOptions()
         view = TableView(
             identity=TableIdentity(location=table.location, created=properties["created"]),
@@ -192,20 +192,21 @@ def _properties(location: str, storage: Storage) -> dict[str, str]:
     return properties
 
 
-def _timeline(reading: _Reading, guards: Mapping[str, datetime]) -> Timeline:
+def _timeline(reading: _Reading, beats: Mapping[str, datetime]) -> Timeline:
     instants: dict[str, list[tuple[TimelineFile, Mapping[str, Any]]]] = {}
     for entry in sorted(_listing(reading.folder, reading.storage), key=lambda e: e.name):
         file = parse(entry.name)
         content = None if file is None else reading.content(entry)
         if file is not None and content is not None:
             instants.setdefault(file.time, []).append((file, content))
-    return Timeline(instants=tuple(_instant(files, guards) for _, files in sorted(instants.items())))
+    return Timeline(instants=tuple(_instant(files, beats) for _, files in sorted(instants.items())))
 
 
-def _instant(files: list[tuple[TimelineFile, Mapping[str, Any]]], guards: Mapping[str, datetime]) -> Instant:
+def _instant(files: list[tuple[TimelineFile, Mapping[str, Any]]], beats: Mapping[str, datetime]) -> Instant:
     files.sort(key=lambda pair: pair[0].state)
     (_, request), (last, ending) = files[0], files[-1]
     completed = last.state is State.COMPLETED
+    last_beat = None if completed else beats.get(last.time)
     run, named = request.get("run"), request.get("files")
     return Instant(
         time=last.time,
@@ -216,7 +217,8 @@ def _instant(files: list[tuple[TimelineFile, Mapping[str, Any]]], guards: Mappin
         completed_time=ending["at"] if completed else None,
         completed_at=datetime.fromisoformat(ending["at"]) if completed else None,
         author=None if run is None else RunId(run),
-        guarded_until=None if completed else guards.get(last.time),
+        guarded_until=None if last_beat is None else last_beat + WINDOW,
+        last_beat=last_beat,
         plan=None if named is None or completed else PlanSize(file_groups=len(named), bytes=None),
     )
 

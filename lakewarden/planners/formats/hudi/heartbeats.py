@@ -18,24 +18,14 @@ WINDOW = INTERVAL * (TOLERABLE_MISSES + 1)
 """How long after its last beat an instant still counts as worked on: one interval more than Hudi allows."""
 
 
-OUR_INTERVAL = timedelta(seconds=5)
-"""How often our own client beats while it compacts. Short, so that an instant whose executor of ours was killed is
-free again soon: only we, who know that nobody else executes our plans, judge it by so short a window.
-"""
-
-OUR_WINDOW = OUR_INTERVAL * (TOLERABLE_MISSES + 1)
-
-
 def last_beats(entries: Sequence[FileEntry]) -> Mapping[str, datetime]:
     """Return when each instant with a heartbeat file last showed a sign of life."""
     return {entry.name: entry.modified for entry in entries if not entry.is_folder}
 
 
-def guarded_until(beat: datetime | None, *, ours: bool) -> datetime | None:
+def guarded_until(beat: datetime | None) -> datetime | None:
     """Return when the guard of an instant runs out whose last heartbeat was `beat`; None where there is none."""
-    if beat is None:
-        return None
-    return beat + (OUR_WINDOW if ours else WINDOW)
+    return None if beat is None else beat + WINDOW
 
 
 def silent_for(write: Instant, now: datetime) -> timedelta | None:

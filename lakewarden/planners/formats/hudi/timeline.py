@@ -187,7 +187,7 @@ def timeline_of(known: Sequence[Known], *, zone: tzinfo, beats: Mapping[str, dat
 
 def _instant(known: Known, zone: tzinfo, beats: Mapping[str, datetime]) -> Instant:
     files = known.files
-    pending = files.state is not State.COMPLETED
+    last_beat = None if files.state is State.COMPLETED else beats.get(files.time)
     return Instant(
         time=files.time,
         action=files.action.value,
@@ -197,6 +197,7 @@ def _instant(known: Known, zone: tzinfo, beats: Mapping[str, datetime]) -> Insta
         completed_time=files.completed_time,
         completed_at=None if files.completed_time is None else to_utc(files.completed_time, zone),
         author=known.fact.author,
-        guarded_until=guarded_until(beats.get(files.time), ours=known.fact.author is not None) if pending else None,
+        guarded_until=guarded_until(last_beat),
+        last_beat=last_beat,
         plan=known.fact.plan,
     )
