@@ -12,11 +12,14 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.services import SERVICES
 from lakewarden.service.approvals import Approvals
+from lakewarden.service.claims import Claims
 from lakewarden.service.events import Listener
 from lakewarden.service.foreign import LeftPlans
+from lakewarden.service.freed import Freed
 from lakewarden.service.settle import completed_by_another
 from lakewarden.service.standing import Standings
 from lakewarden.service.store.port import DecisionRow, Run, RunState, Store
+from lakewarden.service.vanished import Completed, vanished
 
 POLICY = "policy"
 """Who asked for a run that its policy made due."""
@@ -31,6 +34,8 @@ class Requests:
         store: Store,
         standings: Standings,
         approvals: Approvals,
+        claims: Claims,
+        freed: Freed,
         clock: Clock,
         listener: Listener,
         new_id: Callable[[], RunId],
@@ -38,16 +43,21 @@ class Requests:
         self._store = store
         self._standings = standings
         self._approvals = approvals
+        self._claims = claims
+        self._freed = freed
         self._clock = clock
         self._listener = listener
         self._new_id = new_id
         self._left = LeftPlans()
+        self._completed = Completed(store)
         self._decisions: dict[TableId, Mapping[Service, Decision]] = {}
 
     def consider(self, table: Table, view: TableView, active: Mapping[Service, Run]) -> list[Run]:
         """Decide on every service that the table has a policy for, and return the runs that were queued for it."""
         for service, instant in self._left.completed_by_others(table.id, view).items():
             self._standings.quarantine(table.id, service, completed_by_another(instant))
+        for service, instant in self._completed.vanished(table, view, active=active).items():
+            self._standings.quarantine(table.id, service, vanished(instant))
         ours = {service: self._ours(view, service) for service in table.policies}
         decisions = {
             service: self._decide(table, service, view, active.get(service), ours[service], asked=False)
@@ -75,6 +85,12 @@ class Requests:
     def unreadable(self, table: Table, reason: str) -> None:
         """Write down that nothing can be decided on a table."""
         self._remember(table, dict.fromkeys(table.policies, Blocked(reason=reason)))
+
+    def forget(self, table: TableId) -> None:
+        """Forget what was decided on a table, and what was left there: others may go on with it."""
+        self._decisions.pop(table, None)
+        self._left.forget(table)
+        self._completed.forget(table)
 
     def decisions(self, table: TableId) -> Mapping[Service, Decision]:
         """Return the last decisions on a table."""
@@ -108,6 +124,8 @@ class Requests:
                 active=None if active is None else active.id,
                 ours=ours,
                 approval=self._approvals.waiting(table, service, view),
+                claimed=self._claims.blocked(table.id),
+                freed=self._freed.of(table.id, view, service, ours=ours),
             ),
             now=self._clock.now(),
             asked=asked,
@@ -128,6 +146,7 @@ class Requests:
             )
         )
         self._left.taken_up(run)
+        self._completed.begun(run.table, run.service)
         self._listener.requested(run)
         return run
 
