@@ -24,6 +24,8 @@ class Victim(StrEnum):
     FROZEN_DAEMON = "daemon frozen"
     FROZEN_JVM = "jvm frozen"
     FROZEN_WORKER = "worker frozen"
+    FROZEN_ALL = "all frozen"
+    """As a machine that is paused."""
     DAEMON_BESIDE_FROZEN_WORKER = "daemon, its worker frozen"
     """The worst: nobody is left to end the JVM, which goes on."""
 
@@ -63,6 +65,7 @@ _VICTIMS = (
     Victim.FROZEN_DAEMON,
     Victim.FROZEN_JVM,
     Victim.FROZEN_WORKER,
+    Victim.FROZEN_ALL,
     Victim.DAEMON_BESIDE_FROZEN_WORKER,
 )
 _FROZEN_SECONDS = (2.0, 6.0, 25.0)
@@ -90,7 +93,7 @@ def deal(seed: int) -> Iterator[Strike]:
     """Yield strikes for ever. A deck is dealt to its end before it is shuffled anew, so that nothing is left out."""
     dice = random.Random(seed)
     services, points, victims, freezes, patience, ways = (
-        _dealt(dice, deck) for deck in (_SERVICES, _POINTS, _VICTIMS, _FROZEN_SECONDS, _PATIENT, (True, False))
+        dealt(dice, deck) for deck in (_SERVICES, _POINTS, _VICTIMS, _FROZEN_SECONDS, _PATIENT, (True, False))
     )
     number = 0
     while True:
@@ -109,6 +112,7 @@ def deal(seed: int) -> Iterator[Strike]:
         )
 
 
-def _dealt(dice: random.Random, deck: Sequence[_Card]) -> Iterator[_Card]:
+def dealt(dice: random.Random, deck: Sequence[_Card]) -> Iterator[_Card]:
+    """Yield the cards of a deck for ever, shuffled anew whenever all are dealt."""
     while True:
         yield from dice.sample(deck, len(deck))

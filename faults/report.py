@@ -61,6 +61,27 @@ class FaultsReport:
         """Write it as JSON."""
         path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
+    def tell(self, console: Console) -> None:
+        """Print it for people."""
+        grid = Grid(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+        for heading in ("point", "blows"):
+            grid.add_column(heading, justify="left" if heading == "point" else "right")
+        for point, times in self.kills.items():
+            grid.add_row(point, str(times))
+        grid.add_row("elsewhere", str(self.elsewhere))
+        console.print(f"{self.rounds} rounds with seed {self.seed}, {self.seconds:.0f} s", style="bold")
+        console.print(grid)
+        recovery, heartbeat, rest = self.recovery_seconds, self.heartbeat_wait_seconds, self.rest_wait_seconds
+        for line in (
+            f"victims   {counts(self.by_victim)}",
+            f"runs      {told_runs(self.runs)}",
+            f"writer    {self.writer.commits} commits, {self.writer.failures} failed",
+            f"recovery  {recovery.p50:.1f} s in the middle, {recovery.max:.1f} s at most; of it for a heartbeat "
+            f"{heartbeat.p50:.1f} s and {heartbeat.max:.1f} s, resting {rest.p50:.1f} s and {rest.max:.1f} s",
+        ):
+            console.print(line, soft_wrap=True)
+        tell_verdict(console, self.violations, seed=self.seed)
+
 
 def report_of(
     struck: Sequence[Struck],
@@ -117,34 +138,25 @@ def line_of(struck: Struck, *, of: int | None) -> str:
     return f"{number:>7}  {strike.service:<14} {where:<16} {how:<26} {took}" + (f" ({of_it})" if of_it else "")
 
 
-def tell(console: Console, report: FaultsReport) -> None:
-    """Print the report for people."""
-    grid = Grid(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for heading in ("point", "blows"):
-        grid.add_column(heading, justify="left" if heading == "point" else "right")
-    for point, times in report.kills.items():
-        grid.add_row(point, str(times))
-    grid.add_row("elsewhere", str(report.elsewhere))
-    console.print(f"{report.rounds} rounds with seed {report.seed}, {report.seconds:.0f} s", style="bold")
-    console.print(grid)
-    victims = ", ".join(f"{name} {times}" for name, times in report.by_victim.items())
-    runs = "; ".join(
-        f"{service} " + ", ".join(f"{times} {state.lower()}" for state, times in sorted(states.items()))
-        for service, states in report.runs.items()
+def counts(counted: Mapping[str, int]) -> str:
+    """Return counts on one line."""
+    return ", ".join(f"{name} {times}" for name, times in counted.items())
+
+
+def told_runs(runs: Mapping[str, Mapping[str, int]]) -> str:
+    """Return how the runs of each service ended, on one line."""
+    each = (
+        f"{service} " + ", ".join(f"{n} {state.lower()}" for state, n in of.items()) for service, of in runs.items()
     )
-    recovery, heartbeat, rest = report.recovery_seconds, report.heartbeat_wait_seconds, report.rest_wait_seconds
-    for line in (
-        f"victims   {victims}",
-        f"runs      {runs}",
-        f"writer    {report.writer.commits} commits, {report.writer.failures} failed",
-        f"recovery  {recovery.p50:.1f} s in the middle, {recovery.max:.1f} s at most; of it for a heartbeat "
-        f"{heartbeat.p50:.1f} s and {heartbeat.max:.1f} s, resting {rest.p50:.1f} s and {rest.max:.1f} s",
-    ):
-        console.print(line, soft_wrap=True)
-    for violation in report.violations:
+    return "; ".join(each)
+
+
+def tell_verdict(console: Console, violations: Sequence[str], *, seed: int) -> None:
+    """Print what was found."""
+    for violation in violations:
         console.print(violation, style="red", markup=False, soft_wrap=True)
-    if report.violations:
-        console.print(f"{len(report.violations)} violations; the seed is {report.seed}", style="red")
+    if violations:
+        console.print(f"{len(violations)} violations; the seed is {seed}", style="red")
     else:
         console.print("nothing was lost, nothing ran twice, nothing is stuck", style="green")
 

@@ -25,25 +25,32 @@ class Household:
 
     def strike(self, victim: Victim) -> Sequence[psutil.Process]:
         """Kill or freeze the victim, and return whom to thaw later."""
+        killed: Sequence[psutil.Process] = ()
+        frozen: Sequence[psutil.Process] = ()
         match victim:
             case Victim.DAEMON:
-                return _struck(killed=self.daemon)
+                killed = self.daemon
             case Victim.JVM:
-                return _struck(killed=self.jvms)
+                killed = self.jvms
             case Victim.WORKER:
-                return _struck(killed=self.workers)
+                killed = self.workers
             case Victim.BOTH:
-                return _struck(killed=[*self.daemon, *self.jvms])
+                killed = [*self.daemon, *self.jvms]
             case Victim.FROZEN_DAEMON:
-                return _struck(frozen=self.daemon)
+                frozen = self.daemon
             case Victim.FROZEN_JVM:
-                return _struck(frozen=self.jvms)
+                frozen = self.jvms
             case Victim.FROZEN_WORKER:
-                return _struck(frozen=self.workers)
+                frozen = self.workers
+            case Victim.FROZEN_ALL:
+                frozen = [*self.daemon, *self.workers, *self.jvms]
             case Victim.DAEMON_BESIDE_FROZEN_WORKER:
-                return _struck(frozen=self.workers, killed=self.daemon)
+                killed, frozen = self.daemon, self.workers
             case _:
                 assert_never(victim)
+        _send(signal.SIGSTOP, frozen)
+        _send(signal.SIGKILL, killed)
+        return frozen
 
 
 def household(daemon: int) -> Household:
@@ -63,14 +70,6 @@ def household(daemon: int) -> Household:
 def thaw(processes: Iterable[psutil.Process]) -> None:
     """Let frozen processes go on; those that are gone are gone."""
     _send(signal.SIGCONT, processes)
-
-
-def _struck(
-    *, frozen: Sequence[psutil.Process] = (), killed: Sequence[psutil.Process] = ()
-) -> Sequence[psutil.Process]:
-    _send(signal.SIGSTOP, frozen)
-    _send(signal.SIGKILL, killed)
-    return frozen
 
 
 def _send(number: signal.Signals, processes: Iterable[psutil.Process]) -> None:

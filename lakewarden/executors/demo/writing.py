@@ -10,6 +10,8 @@ from typing import Protocol
 
 from lakewarden.executors.demo.record import RecordWriter, Row, read_record
 
+_WORDS = 2000
+
 
 class Committer(Protocol):
     """Commits batches, one after another."""
@@ -54,9 +56,16 @@ def write_on(
             try:
                 committer.commit(batch, rows)
             except Exception as error:  # noqa: BLE001 - the edge of the writer's loop: recorded, counted, tried again
-                writer.failed(attempt, str(error)[:2000])
+                writer.failed(attempt, _told(error))
             else:
                 writer.acknowledged(attempt)
                 patience.start_counting()
                 acknowledged = True
             patience.sleep_until(earliest_next)
+
+
+def _told(error: Exception) -> str:
+    """Return what an error says: how it begins, and the causes, which stand far below in a stack of Java's."""
+    text = str(error)
+    causes = [line for line in text.splitlines() if line.startswith("Caused by: ")]
+    return "\n".join([text[:_WORDS], *causes])[: 2 * _WORDS]
