@@ -53,9 +53,9 @@ class Shares:
 
     def attendant(self, table: TableId) -> Replica | None:
         """Return who attends a table, as far as it is known here; None where nobody is."""
-        if table in self._attended and not self._tenure.holds():
-            return None
-        holder = self._tenure.replica if table in self._attended else self._holders.get(self._tables[table].location)
+        holder = self._holders.get(self._tables[table].location)
+        if holder == self._tenure.replica and not self.attends(table):
+            return None  # our lease is lost
         return next((replica for replica in self._replicas if replica.id == holder), None)
 
     def count(self, replica: ReplicaId) -> int:

@@ -57,6 +57,8 @@ class Diary(Listener):
     troubles: list[tuple[TableId, str]] = field(default_factory=list)
     decisions: list[tuple[Service, Decision]] = field(default_factory=list)
     failures: list[Blamed] = field(default_factory=list)
+    adopted_runs: list[RunId] = field(default_factory=list)
+    losses: list[str] = field(default_factory=list)
 
     def decided(self, table: Table, service: Service, decision: Decision) -> None:
         self.decisions.append((service, decision))
@@ -72,6 +74,12 @@ class Diary(Listener):
 
     def ended(self, run: Run) -> None:
         self.lines.append(f"{run.service} {run.state}")
+
+    def adopted(self, run: Run) -> None:
+        self.adopted_runs.append(run.id)
+
+    def tenure_lost(self, reason: str) -> None:
+        self.losses.append(reason)
 
     def trouble(self, table: Table, reason: str) -> None:
         self.troubles.append((table.id, reason))
