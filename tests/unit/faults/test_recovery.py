@@ -1,0 +1,47 @@
+"""A recovery is over when the struck run has ended and what it left pending is pending no more."""
+
+from __future__ import annotations
+
+import pytest
+
+from faults.deck import Strike, Victim
+from faults.recovery import Recovery
+from lakewarden.executors.faultpoints import Point
+from lakewarden.planners.model.instant import Service
+
+
+@pytest.fixture
+def recovery() -> Recovery:
+    """Return one that began at second 10."""
+    strike = Strike(
+        number=1,
+        service=Service.COMPACTION,
+        point=Point.EXECUTED,
+        victim=Victim.DAEMON,
+        by_itself=True,
+        frozen_seconds=2,
+        patient=True,
+    )
+    return Recovery(strike=strike, run="r1", pending={"5"}, struck_at=10.0)
+
+
+def test_it_is_over_when_both_the_run_and_its_instant_are_done(recovery: Recovery) -> None:
+    """Neither alone is enough, and what comes later belongs to others."""
+    recovery.look(active={"r1"}, pending={"5"}, blocked="", at=11)
+    recovery.look(active={"r2"}, pending={"5"}, blocked="", at=12)
+    recovery.look(active={"r1"}, pending=set(), blocked="", at=13)
+    assert not recovery.over
+    recovery.look(active={"r2"}, pending={"6"}, blocked="", at=14)
+    assert recovery.seconds == 4
+    recovery.look(active={"r1"}, pending={"5"}, blocked="", at=15)
+    assert recovery.seconds == 4
+
+
+def test_what_the_time_went_into_is_told_apart(recovery: Recovery) -> None:
+    """Waiting for a heartbeat, resting after a failure, and everything else."""
+    guarded = "instant 5 is guarded by the heartbeat of whoever executes it"
+    recovery.look(active={"r1"}, pending={"5"}, blocked=guarded, at=10.5)
+    recovery.look(active={"r1"}, pending={"5"}, blocked=guarded, at=11.0)
+    recovery.look(active={"r1"}, pending={"5"}, blocked="backing off: a worker died", at=11.75)
+    recovery.look(active={"r1"}, pending={"5"}, blocked="", at=12.75)
+    assert (recovery.heartbeat, recovery.rest) == (1.0, 0.75)
