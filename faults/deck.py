@@ -49,7 +49,6 @@ class Victim(StrEnum):
 BY_WORKER = frozenset({Point.PLANNED, Point.EXECUTING, Point.EXECUTED, Point.COMMITTED})
 BY_DAEMON = frozenset(Point) - BY_WORKER
 
-_POINTS = tuple(Point)
 _SERVICES = (
     *(Service.COMPACTION,) * 4,
     *(Service.CLEAN,) * 3,
@@ -92,9 +91,8 @@ class Strike:
 def deal(seed: int) -> Iterator[Strike]:
     """Yield strikes for ever. A deck is dealt to its end before it is shuffled anew, so that nothing is left out."""
     dice = random.Random(seed)
-    services, points, victims, freezes, patience, ways = (
-        dealt(dice, deck) for deck in (_SERVICES, _POINTS, _VICTIMS, _FROZEN_SECONDS, _PATIENT, (True, False))
-    )
+    services, points, victims = dealt(dice, _SERVICES), dealt(dice, tuple(Point)), dealt(dice, _VICTIMS)
+    freezes, patience, ways = dealt(dice, _FROZEN_SECONDS), dealt(dice, _PATIENT), dealt(dice, (True, False))
     number = 0
     while True:
         number += 1

@@ -148,8 +148,9 @@ def _what(name: str, content: Mapping[str, Any]) -> str:
 
 def _record(path: Path) -> Mapping[str, Any]:
     with path.open("rb") as file:
-        content: Mapping[str, Any] = next(iter(fastavro.reader(file)))  # type: ignore[assignment]
-    return content
+        content: Any = next(iter(fastavro.reader(file)))
+    found: Mapping[str, Any] = content
+    return found
 
 
 def _instant(name: str) -> str:

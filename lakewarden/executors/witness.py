@@ -26,7 +26,7 @@ class Witness:
     file: Path | None = None
     clock: Clock = field(default_factory=SystemClock)
 
-    def tell(self, what: str, **facts: str | int | float | None) -> None:
+    def tell(self, what: str, **facts: object) -> None:
         """Note that something has happened now, in this process. Raises OSError if it cannot be written."""
         if self.file is None:
             return
