@@ -10,6 +10,7 @@ from pathlib import Path
 from faults.deck import Strike
 from lakewarden.executors import faultpoints, witness
 from lakewarden.executors.faultpoints import Act
+from lakewarden.planners.model.instant import Service
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,6 +18,7 @@ class Reached:
     """A run has reached the point that was asked for; `at` is the machine's monotonic time."""
 
     run: str
+    service: Service
     at: float
 
 
@@ -41,9 +43,11 @@ class Arms:
         """From now on, whoever passes the strike's point for its service suffers it, once."""
         self._told = None if strike.by_itself else self._directory / f"told-{strike.number}"
         self._read = self.witness.stat().st_size
-        told = str(self._directory / f"told-{strike.number}")
-        act = Act.CRASH if strike.by_itself else Act.HOLD
-        self._tell([{"point": strike.point, "service": strike.service, "act": act, "told": told}])
+        self._tell([self._fault(strike, strike.service)])
+
+    def widen(self, strike: Strike) -> None:
+        """From now on, a run of any service will do."""
+        self._tell([self._fault(strike, None)])
 
     def reached(self) -> Reached | None:
         """Return who has reached the point since it was armed, once it stands there, or has killed itself."""
@@ -53,7 +57,7 @@ class Arms:
         found = next((line for line in lines if line["what"] == "fault"), None)
         if found is None or (self._told is not None and not self._told.exists()):
             return None
-        return Reached(run=found["run"], at=found["at"])
+        return Reached(run=found["run"], service=Service(found["service"]), at=found["at"])
 
     def disarm(self) -> None:
         """Nobody suffers anything from now on. Who is held stays so."""
@@ -65,7 +69,12 @@ class Arms:
             self._told.unlink(missing_ok=True)
             self._told = None
 
-    def _tell(self, faults: list[dict[str, str]]) -> None:
+    def _fault(self, strike: Strike, service: Service | None) -> dict[str, str | None]:
+        act = Act.CRASH if strike.by_itself else Act.HOLD
+        told = str(self._directory / f"told-{strike.number}")
+        return {"point": strike.point, "service": service, "act": act, "told": told}
+
+    def _tell(self, faults: list[dict[str, str | None]]) -> None:
         half = self._faults.with_suffix(".half")
         half.write_text(json.dumps(faults))
         half.rename(self._faults)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from faults.deck import Strike
+from lakewarden.planners.model.instant import Service
 
 _GUARDED = "guarded by the heartbeat"
 _RESTS = "backing off"
@@ -21,7 +21,7 @@ class Recovery:
     `rest` are how much of it the service was Blocked by a heartbeat, and by a rest after a failure.
     """
 
-    strike: Strike
+    service: Service
     run: str | None
     pending: Collection[str]
     struck_at: float

@@ -103,7 +103,7 @@ def report_of(
         kills=_in_order(Counter(each.strike.point for each in struck if each.reached)),
         elsewhere=sum(not each.reached for each in struck),
         by_victim={victim.value: times for victim, times in sorted(victims.items())},
-        by_service=dict(sorted(Counter(each.strike.service.value for each in struck).items())),
+        by_service=dict(sorted(Counter(each.recovery.service.value for each in struck).items())),
         violations=violations,
         recovery_seconds=Seconds.of(took for _, took in whole),
         recovery_seconds_by_victim={
@@ -135,7 +135,7 @@ def line_of(struck: Struck, *, of: int | None) -> str:
     waits = ((recovery.heartbeat, "for a heartbeat"), (recovery.rest, "resting"))
     of_it = ", ".join(f"{seconds:.1f} s {what}" for seconds, what in waits if seconds)
     how = "itself" if strike.by_itself else strike.victim.value
-    return f"{number:>7}  {strike.service:<14} {where:<16} {how:<26} {took}" + (f" ({of_it})" if of_it else "")
+    return f"{number:>7}  {recovery.service:<14} {where:<16} {how:<26} {took}" + (f" ({of_it})" if of_it else "")
 
 
 def counts(counted: Mapping[str, int]) -> str:

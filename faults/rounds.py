@@ -24,6 +24,7 @@ from lakewarden.service.demo.stage import Stage
 _TICK_SECONDS = 0.1
 _LOOK_EVERY_SECONDS = 0.3
 _COMES_BY_ITSELF_SECONDS = 8.0
+_ANY_WILL_DO_SECONDS = 25.0
 _ASK_EVERY_SECONDS = 4.0
 _POINT_WITHIN_SECONDS = 60.0
 _READY_WITHIN_SECONDS = 120.0
@@ -123,14 +124,21 @@ class Rounds:
     def _stands_at(self, strike: Strike) -> Reached | None:
         """Return who stands at the point, None after a while. A run is asked for where none comes by itself."""
         self._arms.arm(strike)
-        ask_at = self._clock.monotonic() + _COMES_BY_ITSELF_SECONDS
+        armed_at = self._clock.monotonic()
+        ask_at, widened = armed_at + _COMES_BY_ITSELF_SECONDS, False
 
         def stands() -> bool:
-            nonlocal ask_at
-            if self._arms.reached() is None and self._clock.monotonic() > ask_at:
-                ask_at = self._clock.monotonic() + _ASK_EVERY_SECONDS
+            nonlocal ask_at, widened
+            if self._arms.reached() is not None:
+                return True
+            now = self._clock.monotonic()
+            if not widened and now > armed_at + _ANY_WILL_DO_SECONDS:
+                widened = True
+                self._arms.widen(strike)
+            elif now > ask_at:
+                ask_at = now + _ASK_EVERY_SECONDS
                 self._ask_for(strike.service)
-            return self._arms.reached() is not None
+            return False
 
         with contextlib.suppress(_TooLateError):
             self.wait(stands, at_most=_POINT_WITHIN_SECONDS)
@@ -139,10 +147,11 @@ class Rounds:
 
     def _strike(self, strike: Strike, reached: Reached | None) -> Struck:
         """Strike, and bring the daemon back where it died; the recovery has begun."""
+        service = strike.service if reached is None else reached.service
         recovery = Recovery(
-            strike=strike,
+            service=service,
             run=None if reached is None else reached.run,
-            pending=self._pending(of=strike.service),
+            pending=self._pending(of=service),
             struck_at=self._clock.monotonic(),
         )
         struck_itself = strike.by_itself and reached is not None
@@ -183,7 +192,7 @@ class Rounds:
         self._looked_at = now
         active, pending, blocked = self._ledger.active(), self._pending(), self._ledger.blocked()
         for struck in self.struck:
-            reason = blocked.get(struck.strike.service, "")
+            reason = blocked.get(struck.recovery.service, "")
             struck.recovery.look(active=active, pending=pending, blocked=reason, at=now)
         if any(reason.startswith("in quarantine") for reason in blocked.values()):
             with contextlib.suppress(TemporaryError, RefusedError):

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from faults.deck import Strike, Victim
 from faults.recovery import Recovery
-from lakewarden.executors.faultpoints import Point
 from lakewarden.planners.model.instant import Service
 
 
 @pytest.fixture
 def recovery() -> Recovery:
     """Return one that began at second 10."""
-    strike = Strike(
-        number=1,
-        service=Service.COMPACTION,
-        point=Point.EXECUTED,
-        victim=Victim.DAEMON,
-        by_itself=True,
-        frozen_seconds=2,
-        patient=True,
-    )
-    return Recovery(strike=strike, run="r1", pending={"5"}, struck_at=10.0)
+    return Recovery(service=Service.COMPACTION, run="r1", pending={"5"}, struck_at=10.0)
 
 
 def test_it_is_over_when_both_the_run_and_its_instant_are_done(recovery: Recovery) -> None:
