@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -155,6 +156,20 @@ def test_an_ended_run_keeps_its_outcome_and_figures(store: Store) -> None:
         run, state=RunState.SUCCEEDED, outcome="completed", ended_at=NOW + HOUR, figures=figures
     )
     assert store.run(run.id) == given
+
+
+def test_whatever_was_said_can_be_kept(store: Store) -> None:
+    """An error of another program may hold what is no text: the run ends all the same, and the rest can be read."""
+    run = claimed(store, reason="caf\u00e9 \0", requested_by="\ud800ada")
+
+    store.end(run.id, epoch=1, state=RunState.FAILED, outcome="it \0 broke \udcff \U0001f980", at=NOW)
+    store.pause(None, reason="\0", at=NOW)
+
+    kept = store.run(run.id)
+    assert kept is not None
+    assert kept.reason.startswith("caf\u00e9 ")
+    assert kept.requested_by.endswith("ada")
+    assert re.fullmatch("it . broke . \U0001f980", kept.outcome or "", re.DOTALL)
 
 
 def test_a_run_that_was_never_claimed_can_be_ended(store: Store) -> None:

@@ -83,7 +83,7 @@ class SqlReplicas(Database):
             if replica not in living:
                 return frozenset()
             connection.execute(sa.delete(schema.shares).where(_shares.replica.not_in(living)))
-            held = {row.location: row.replica for row in connection.execute(sa.select(schema.shares))}
+            held = dict(connection.execute(sa.select(_shares.location, _shares.replica)).all())
             mine = shared_out(replica, living=living, held=held, locations=locations, busy=busy)
             before = {location for location, holder in held.items() if holder == replica}
             given_back, taken = sorted(before - mine), sorted(mine - before)
@@ -97,9 +97,9 @@ class SqlReplicas(Database):
 
     def shares(self) -> Mapping[str, ReplicaId]:
         """Return the living replicas' shares."""
-        query = sa.select(schema.shares).join(schema.replicas, _replicas.id == _shares.replica).where(ALIVE)
+        query = sa.select(_shares.location, _shares.replica).join(schema.replicas, _replicas.id == _shares.replica)
         with self._read() as connection:
-            return {row.location: ReplicaId(row.replica) for row in connection.execute(query)}
+            return dict(connection.execute(query.where(ALIVE)).all())
 
     def mark_dirty(self, locations: Collection[str]) -> None:
         """Leave word that these tables have changed."""

@@ -43,6 +43,19 @@ class UtcDateTime(TypeDecorator[datetime]):
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
+class Words(TypeDecorator[str]):
+    """What people and other programs have said, which may hold signs that a database refuses."""
+
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Put a mark in the place of what is no text: NUL, and halves of UTF-16 pairs."""
+        if value is None:
+            return None
+        return value.replace("\0", "\ufffd").encode("utf-8", errors="replace").decode("utf-8")
+
+
 metadata = MetaData()
 
 runs = Table(
@@ -54,15 +67,15 @@ runs = Table(
     Column("identity", String(1024), nullable=False),
     Column("service", String(32), nullable=False),
     Column("state", String(16), nullable=False),
-    Column("reason", String, nullable=False),
-    Column("requested_by", String(64), nullable=False),
+    Column("reason", Words, nullable=False),
+    Column("requested_by", Words(64), nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("instant", String(64)),
     Column("epoch", Integer, nullable=False),
     Column("step", String(16)),
     Column("started_at", UtcDateTime),
     Column("ended_at", UtcDateTime),
-    Column("outcome", String),
+    Column("outcome", Words),
     Column("figures", JSON, nullable=False),
     Column("owner", String(128)),
     Column("executor", String),
@@ -116,8 +129,8 @@ decisions = Table(
     Column("table_id", String(255), primary_key=True),
     Column("service", String(32), primary_key=True),
     Column("decision", String(16), nullable=False),
-    Column("reason", String, nullable=False),
-    Column("remedy", String),
+    Column("reason", Words, nullable=False),
+    Column("remedy", Words),
     Column("again_at", UtcDateTime),
     Column("decided_at", UtcDateTime, nullable=False),
 )
@@ -129,7 +142,7 @@ pauses = Table(
     "pauses",
     metadata,
     Column("table_id", String(255), primary_key=True),
-    Column("reason", String, nullable=False),
+    Column("reason", Words, nullable=False),
     Column("paused_at", UtcDateTime, nullable=False),
 )
 
@@ -144,7 +157,7 @@ approvals = Table(
     Column("files_in_table", Integer),
     Column("partitions", Integer, nullable=False),
     Column("asked_at", UtcDateTime, nullable=False),
-    Column("approved_by", String(64)),
+    Column("approved_by", Words(64)),
     Column("approved_at", UtcDateTime),
 )
 
@@ -157,8 +170,8 @@ standings = Table(
     Column("strikes", Integer, nullable=False),
     Column("suspect", Boolean, nullable=False),
     Column("rest_until", UtcDateTime),
-    Column("rest_reason", String),
-    Column("quarantined", String),
+    Column("rest_reason", Words),
+    Column("quarantined", Words),
     Column("idle_after", String(64)),
     Column("idle_commits", Integer, nullable=False),
     Column("idle_rewrites", Integer, nullable=False),
