@@ -34,6 +34,9 @@ log = structlog.get_logger(__name__)
 QUESTION_SECONDS = 0.02
 """An open question is judged again this often: the moments between a writer's commits are short."""
 
+STORE_REST_SECONDS = 0.5
+"""A store that could not note something is left alone for as long, whatever is waiting."""
+
 UNKNOWN_SECONDS = 1.0
 """Runs whose ending is not known are looked at again this often."""
 
@@ -87,6 +90,7 @@ class Daemon:
         self._shutdown = shutdown
         self.phase = Phase.SERVING
         self._postponed: list[Letter] = []
+        self._store_is_in_trouble = False
         self._unknown_at = 0.0
         self.last_turn = clock.monotonic()
 
@@ -134,6 +138,7 @@ class Daemon:
         self.last_turn = now = self._clock.monotonic()
         self._membership.keep_up(now)
         letters, dirty = self._inbox.take()
+        self._store_is_in_trouble = False
         self._open_all([*self._postponed, *letters])
         self._spread_word(dirty)
         self._go_on_ending()
@@ -157,9 +162,15 @@ class Daemon:
             if self._tenure.holds():
                 self._runs.dispatch()
         except TemporaryError as trouble:
-            log.warning("store_trouble", error=str(trouble))
+            self._postpone(trouble)
+
+    def _postpone(self, trouble: TemporaryError) -> None:
+        log.warning("store_trouble", error=str(trouble))
+        self._store_is_in_trouble = True
 
     def _until_next(self) -> float:
+        if self._store_is_in_trouble:
+            return STORE_REST_SECONDS
         if self._questions.waiting() or self._barriers.is_asked():
             return QUESTION_SECONDS
         longest = LONGEST_SLEEP_WHILE_ENDING_SECONDS if self._shutdown.is_asked() else LONGEST_SLEEP_SECONDS
@@ -197,7 +208,7 @@ class Daemon:
             try:
                 self._open(letter)
             except TemporaryError as trouble:
-                log.warning("store_trouble", error=str(trouble))
+                self._postpone(trouble)
                 self._postponed = letters[number:]
                 return
 
