@@ -145,7 +145,7 @@ class Claims:
             self._do_without(place, unfit)
             return None
         except LakewardenError as trouble:
-            if self._is_overdue(place, self._cadence.give_up):
+            if isinstance(place.known, _Ours) and self._is_overdue(place, self._cadence.give_up):
                 return f"{self._overdue()}: {trouble}"
             raise
         blocked = self.blocked(table)

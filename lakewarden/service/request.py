@@ -54,6 +54,8 @@ class Requests:
 
     def consider(self, table: Table, view: TableView, active: Mapping[Service, Run]) -> list[Run]:
         """Decide on every service that the table has a policy for, and return the runs that were queued for it."""
+        if self._claims.blocked(table.id) is not None:
+            self._left.forget(table.id)  # a plan of ours is carried out by who has claimed the table
         for service, instant in self._left.completed_by_others(table.id, view).items():
             self._standings.quarantine(table.id, service, completed_by_another(instant))
         for service, instant in self._completed.vanished(table, view, active=active).items():
@@ -70,7 +72,8 @@ class Requests:
             # Cleans first: what was left half-way is finished before anything else is committed.
             for service in sorted(due, key=lambda service: not SERVICES[service].barrier)
         ]
-        self._left.remember(table.id, view, ours, [*active.values(), *queued])
+        if self._claims.blocked(table.id) is None:
+            self._left.remember(table.id, view, ours, [*active.values(), *queued])
         return queued
 
     def ask(

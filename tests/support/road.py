@@ -19,7 +19,7 @@ from lakewarden.planners.model.instant import Instant, RunId, Service
 from lakewarden.planners.model.table import DeletionBudget, Mode, Policy, Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import TableFormat
-from lakewarden.planners.storage import storage_for
+from lakewarden.planners.storage import Storages, storage_for
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.blame import Blamed
 from lakewarden.service.events import Listener
@@ -145,6 +145,18 @@ class RoadClock(ManualClock):
         self.meanwhile()
 
 
+class Reader:
+    """Reads in the caller's own thread."""
+
+    def submit(self, read: Callable[[], _Answer]) -> Future[_Answer]:
+        answer: Future[_Answer] = Future()
+        try:
+            answer.set_result(read())
+        except Exception as error:
+            answer.set_exception(error)
+        return answer
+
+
 class Road:
     """A composed daemon with its tables, its pool, and the writers' side of each table."""
 
@@ -161,10 +173,14 @@ class Road:
         formats: Mapping[str, TableFormat] | None = None,
         drain: timedelta = timedelta(minutes=1),
         budget: DeletionBudget | None = None,
+        lakes: Mapping[TableId, FakeTable] | None = None,
+        storages: Storages | None = None,
     ) -> None:
+        """`lakes` are tables that are there already."""
         self.clock = clock or RoadClock()
         self.store = MemoryStore(clock=self.clock) if store is None else store
-        self.lakes = {TableId(name): FakeTable.create(folder / name, clock=self.clock) for name in names}
+        self.storages = storages
+        self.lakes = lakes or {TableId(name): FakeTable.create(folder / name, clock=self.clock) for name in names}
         self.policies = COMPACT if policies is None else policies
         self.mode = mode
         self.slots = slots
@@ -200,8 +216,10 @@ class Road:
             formats=self.formats,
             limits=self.limits,
             dice=random.Random(0),
+            storages=self.storages,
+            readers=Reader(),
         )
-        self.daemon, self.tenure, self.status = room.daemon, room.tenure, room.status
+        self.daemon, self.tenure, self.claims, self.status = room.daemon, room.tenure, room.claims, room.status
         self.inbox: Inbox = room.status._inbox
         self.clock.meanwhile = self.keep_tenure
         self.daemon.start()
@@ -226,6 +244,7 @@ class Road:
         """Do what the daemon's threads do for its right to act."""
         self.tenure.renew()
         self.tenure.watch()
+        self.claims.attend()
 
     def stop(self) -> None:
         """Stop the daemon as a signal does, and let its end take the time that it takes."""
