@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.http.port import ControlPlane
+from lakewarden.service.http.port import Attendant, ControlPlane
 
 FORWARDED_FOR = "Lakewarden-Forwarded-For"
 """Names the table for which a replica has passed a request on: it is passed on once only."""
@@ -48,8 +48,8 @@ def forwarding(plane: ControlPlane) -> type[APIRoute]:
     return ForwardingRoute
 
 
-def _elsewhere(plane: ControlPlane, request: Request) -> str | None:
-    """Return the address of the replica that is to answer; None for this one. Raises TemporaryError if nobody can."""
+def _elsewhere(plane: ControlPlane, request: Request) -> Attendant | None:
+    """Return the replica that is to answer; None for this one. Raises TemporaryError if nobody can."""
     table = TableId(request.path_params.get("table", ""))
     if plane.table(table) is None:  # not about a table, or about none that is known: we can say that
         return None
@@ -62,11 +62,11 @@ def _elsewhere(plane: ControlPlane, request: Request) -> str | None:
         return None
     if FORWARDED_FOR in request.headers:
         raise TemporaryError(f"replica {attendant.id} attends table {table} now: ask again soon", delay=_AGAIN)
-    return attendant.url
+    return attendant
 
 
-def _passed_on(request: Request, body: bytes, url: str) -> Response:
-    address = urlsplit(url)
+def _passed_on(request: Request, body: bytes, attendant: Attendant) -> Response:
+    address = urlsplit(attendant.url)
     connection = _connection(address)
     try:
         connection.connect()
@@ -78,9 +78,8 @@ def _passed_on(request: Request, body: bytes, url: str) -> Response:
         return Response(answer.read(), answer.status, headers=_passing(dict(answer.getheaders())))
     except (OSError, http.client.HTTPException) as away:
         table = request.path_params["table"]
-        raise TemporaryError(
-            f"the replica at {url} attends table {table}, and cannot be reached: {away}", delay=_AGAIN
-        ) from away
+        where = f"replica {attendant.id} attends table {table}, and cannot be reached at {attendant.url}"
+        raise TemporaryError(f"{where}: {away}", delay=_AGAIN) from away
     finally:
         connection.close()
 

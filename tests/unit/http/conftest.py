@@ -22,6 +22,7 @@ from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import DeletionBudget, Mode, Policy, Table, TableId
 from lakewarden.planners.triggers import NumCommits
+from lakewarden.service.demo.process import free_port
 from lakewarden.service.events import Listener, Listeners
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.management import build_management
@@ -78,9 +79,13 @@ class House:
         store: Store | None = None,
         slots: int = 2,
         budget: DeletionBudget | None = None,
+        beside: House | None = None,
     ) -> None:
+        """`beside`: another daemon that attends the same table, on the same store."""
         clock = clock or SystemClock()
-        self.lake = FakeTable.create(folder / "trips")
+        self.lake = FakeTable.create(folder / "trips") if beside is None else beside.lake
+        self.store = store or (MemoryStore() if beside is None else beside.store)
+        self.port = free_port()
         self.moments = Moments()
         self.pool = HoldingPool(slots=slots)
         self.metrics = Metrics([Service.COMPACTION, Service.CLEAN])
@@ -100,10 +105,12 @@ class House:
         self.room = compose(
             tables=[table],
             pools={"default": self.pool},
-            store=store or MemoryStore(),
+            store=self.store,
             clock=clock,
             listener=Listeners([self.metrics, self.moments]),
             drain=timedelta(0),
+            alone=False,
+            url=f"http://127.0.0.1:{self.port}",
         )
         self.metrics.watch(self.room.status)
         self._life = ExitStack()
@@ -112,15 +119,16 @@ class House:
     @cached_property
     def api(self) -> httpx.Client:
         """Serve the API, and return a client of it."""
-        return self._served("api", build_api(self.room.status, clock=self._clock, hook_heard=self.metrics.hook))
+        app = build_api(self.room.status, clock=self._clock, hook_heard=self.metrics.hook)
+        return self._served("api", app, port=self.port)
 
     @cached_property
     def management(self) -> httpx.Client:
         """Serve probes and metrics, and return a client of them."""
         return self._served("management", build_management(self.room.status, self.metrics.registry))
 
-    def _served(self, name: str, app: FastAPI) -> httpx.Client:
-        server = self._life.enter_context(HttpServer(app, name=name, host="127.0.0.1", port=0))
+    def _served(self, name: str, app: FastAPI, *, port: int = 0) -> httpx.Client:
+        server = self._life.enter_context(HttpServer(app, name=name, host="127.0.0.1", port=port))
         return self._life.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE))
 
     def start(self) -> None:

@@ -209,7 +209,9 @@ def test_a_hook_at_the_wrong_replica_reaches_the_right_one(house: House) -> None
     one, two = house.open("one"), house.open("two")
     house.until_shared()
     table = two.attended[0]
-    house.until(lambda: all(status.looked_ago is not None for status in two.status.tables() if status.table.id == table))
+    house.until(
+        lambda: all(status.looked_ago is not None for status in two.status.tables() if status.table.id == table)
+    )
     house.write(table)
 
     assert one.status.mark_dirty(str(house.lakes[TableId(table)].folder)) == table

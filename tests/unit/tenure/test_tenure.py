@@ -301,7 +301,9 @@ def test_a_renewal_that_hangs_does_not_stop_the_watch(office: Office) -> None:
         released.wait(PATIENCE)
 
     office.store.meanwhile = hang
-    office.tenure.terms = type(office.tenure.terms)(safe=office.tenure.terms.safe, renew_every=timedelta(milliseconds=1))
+    office.tenure.terms = type(office.tenure.terms)(
+        safe=office.tenure.terms.safe, renew_every=timedelta(milliseconds=1)
+    )
     with TenureKeeper(office.tenure):
         assert hung.wait(PATIENCE)
         office.after(20)
