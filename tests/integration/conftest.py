@@ -181,6 +181,7 @@ class Driver:
         *,
         instant: str | None = None,
         counts_files: bool = False,
+        predecessor_dead: bool = False,
         **options: Any,
     ) -> RunId:
         run = RunId(f"run-{next(self._names)}")
@@ -196,6 +197,7 @@ class Driver:
                 table_options={"lock": dict(orders.lock)},
                 service_options=options,
                 counts_files=counts_files,
+                predecessor_dead=predecessor_dead,
             )
         )
         return run

@@ -152,7 +152,7 @@ class Reader:
         answer: Future[_Answer] = Future()
         try:
             answer.set_result(read())
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - it is raised where the answer is read
             answer.set_exception(error)
         return answer
 
