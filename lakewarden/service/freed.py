@@ -42,6 +42,13 @@ class Freed:
                 freed.add(plan.time)
         return frozenset(freed)
 
+    def takes_up(self, run: Run) -> bool:
+        """Whether the run is about to take up an instant that was freed: the heartbeat there is to be removed."""
+        if run.instant is None or (run.identity, run.instant) not in self._left_by:
+            return False
+        last = self._store.executor(identity=run.identity, service=run.service, instant=run.instant)
+        return self._left_by[run.identity, run.instant] == last
+
     def includes(self, run: Run, plan: Instant) -> bool:
         """Whether the run's instant was freed before it took it up, and nobody else has shown a sign of life since."""
         executor = self._left_by.get((run.identity, plan.time))

@@ -15,7 +15,7 @@ import structlog
 
 from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.service.book import Book
 from lakewarden.service.events import Listener
@@ -167,11 +167,6 @@ def is_proved_dead(executor: str | None) -> bool:
         return ProcessIdentity.from_text(executor).is_proved_dead()
     except ValueError:
         return False
-
-
-def has_dead_executor(store: Store, *, identity: str, service: Service, instant: str) -> bool:
-    """Whether the JVM that was last at an instant of ours is proved dead: the heartbeat that it left guards nobody."""
-    return is_proved_dead(store.executor(identity=identity, service=service, instant=instant))
 
 
 def _aftermath(run: Run, rows: Sequence[Run]) -> Aftermath:

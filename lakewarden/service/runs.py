@@ -33,8 +33,9 @@ from lakewarden.service.barriers import Barriers
 from lakewarden.service.book import Book
 from lakewarden.service.dispatch import startable
 from lakewarden.service.events import Listener
+from lakewarden.service.freed import Freed
 from lakewarden.service.questions import Questions
-from lakewarden.service.recovery import Recovery, has_dead_executor
+from lakewarden.service.recovery import Recovery
 from lakewarden.service.settle import Aftermath, Gone, Shown, settle
 from lakewarden.service.standing import Standings
 from lakewarden.service.store.port import Run, RunState, Store, SupersededError
@@ -58,6 +59,7 @@ class Runs:
         questions: Questions,
         barriers: Barriers,
         standings: Standings,
+        freed: Freed,
         clock: Clock,
         listener: Listener,
         tenure: Tenure,
@@ -73,11 +75,11 @@ class Runs:
         self._tables = tables
         self._pools = pools
         self._watch = watch
-        self._store = store
         self._book = book
         self._questions = questions
         self._barriers = barriers
         self._standings = standings
+        self._freed = freed
         self._clock = clock
         self._listener = listener
         self._tenure = tenure
@@ -148,7 +150,7 @@ class Runs:
         table = self._tables[run.table]
         try:
             FAULTS.reach(Point.CLAIMED, run=run.id, service=run.service)
-            assignment = _assignment(table, claimed, predecessor_dead=self._follows_a_dead_one(claimed))
+            assignment = _assignment(table, claimed, predecessor_dead=self._freed.takes_up(claimed))
             with self._tenure.held():
                 self._pools[table.spark].submit(assignment)
         except TemporaryError as no_slot:
@@ -156,12 +158,6 @@ class Runs:
             self._tell(Ended(run=run.id, outcome=Yielded(reason=str(no_slot))))
             return False
         return True
-
-    def _follows_a_dead_one(self, run: Run) -> bool:
-        """Whether the JVM that was at the run's plan before is proved dead."""
-        return run.instant is not None and has_dead_executor(
-            self._store, identity=run.identity, service=run.service, instant=run.instant
-        )
 
     def _gates(self) -> set[TableId]:
         """Return the tables where a commit of ours waits or is under way: no new clean starts there."""

@@ -192,6 +192,7 @@ def compose(
         questions=questions,
         barriers=barriers,
         standings=standings,
+        freed=freed,
         clock=clock,
         listener=listener,
         tenure=tenure,

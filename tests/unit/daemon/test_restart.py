@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors.contract import Assignment, Granted, Refused, Step
+from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import RunId, Service, State
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import DecisionRow, ReplicaId, Run, RunState
+from lakewarden.service.store.port import DecisionRow, ReplicaId, Run, RunState, SupersededError
+from tests.support.poison import a_dead_process
 from tests.support.road import COMPACT_AND_CLEAN, TRIPS, HoldingPool, Road, prepare
 
 
@@ -281,3 +284,121 @@ def test_a_queued_run_goes_on_in_the_next_daemon(road: MortalRoad) -> None:
     road.until(lambda: road.states() == [RunState.SUCCEEDED])
 
     assert [found.id for found in road.runs(table=TRIPS)] == [run.id]
+
+
+# -- when nobody can be at it any more
+
+
+def executed_by(road: Road, executor: str) -> Run:
+    """Let a compaction execute in a JVM of that name, and the daemon be killed meanwhile; return the run."""
+    road.pool._executor = executor
+    return road.until_executing(Step.EXECUTE)
+
+
+def state_of(road: Road, run: Run) -> RunState:
+    """Return how a run stands now."""
+    row = road.store.run(run.id)
+    assert row is not None
+    return row.state
+
+
+def test_a_run_whose_jvm_is_proved_dead_is_settled_at_once(road: MortalRoad) -> None:
+    """No time has to pass, and the plan that it left is taken up."""
+    road.compose()
+    run = executed_by(road, a_dead_process(1))
+
+    road.compose()
+
+    assert state_of(road, run) is RunState.FAILED
+    road.until(lambda: road.done() and road.at_rest())
+    everything_is_right(road)
+
+
+def test_a_run_whose_jvm_lives_is_waited_for_until_it_is_dead(road: MortalRoad) -> None:
+    """It is asked again and again, and believed as soon as it is true."""
+    jvm = subprocess.Popen(["sleep", "60"])
+    alive = ProcessIdentity.of(jvm.pid)
+    assert alive is not None
+    road.compose()
+    run = executed_by(road, alive.to_text())
+
+    road.compose()
+    road.for_a_while(timedelta(seconds=5))
+    still = state_of(road, run)
+    jvm.kill()
+    jvm.wait()
+    road.for_a_while(timedelta(seconds=2))
+
+    assert still is RunState.UNKNOWN
+    assert state_of(road, run) is RunState.FAILED
+
+
+@pytest.mark.parametrize("executor", [None, "somewhere else"])
+def test_without_proof_no_worker_outlives_the_time_it_was_told(road: MortalRoad, executor: str | None) -> None:
+    """On another machine, or in another container, only time proves a death."""
+    road.compose()
+    run = executed_by(road, executor or "")
+
+    road.compose()
+    road.for_a_while(timedelta(seconds=30))
+    assert state_of(road, run) is RunState.UNKNOWN
+
+    road.for_a_while(timedelta(seconds=8))
+    assert state_of(road, run) is RunState.FAILED
+
+
+def test_a_run_that_was_claimed_and_given_to_nobody_is_settled_at_once(road: MortalRoad) -> None:
+    """Without leave for a step it cannot have touched the table: nobody has to be waited for."""
+    road.slots = 0
+    road.compose()
+    road.until(lambda: road.states() == [RunState.QUEUED])
+    (run,) = road.runs()
+    road.store.claim(run.id, owner=road.tenure.replica, at=road.clock.now())
+
+    road.compose()
+
+    assert state_of(road, run) is RunState.CANCELLED
+    assert road.store.standings() == []
+
+
+def test_a_timeline_that_cannot_be_read_is_waited_for_and_then_believed(road: MortalRoad) -> None:
+    """UNKNOWN ends when the timeline can be read: what the worker said is remembered until then."""
+    road.compose()
+    run = road.until_executing(Step.COMMIT)
+    away = road.lake.folder.with_name("away")
+    road.held_pool.release()
+    road.lake.folder.rename(away)
+    road.for_a_while(timedelta(minutes=2))
+    meanwhile = state_of(road, run)
+    away.rename(road.lake.folder)
+
+    road.until(lambda: state_of(road, run).ended)
+
+    assert meanwhile is RunState.UNKNOWN
+    settled = road.store.run(run.id)
+    assert settled is not None
+    assert (settled.state, settled.outcome) == (RunState.SUCCEEDED, "completed")
+    assert settled.figures
+
+
+def test_what_a_dead_owner_says_late_is_rejected(road: MortalRoad) -> None:
+    """Its runs were adopted under a new epoch."""
+    road.compose()
+    run = road.until_executing(Step.COMMIT)
+
+    road.compose()
+
+    with pytest.raises(SupersededError):
+        road.store.end(run.id, epoch=run.epoch, state=RunState.SUCCEEDED, outcome="completed", at=road.clock.now())
+
+
+def test_recovering_again_changes_nothing(road: MortalRoad) -> None:
+    """It may be called as often as the store had no answer."""
+    road.compose()
+    run = road.until_executing(Step.EXECUTE)
+    road.compose()
+    before = road.store.run(run.id)
+
+    road.daemon._runs.recover()
+
+    assert road.store.run(run.id) == before
