@@ -27,7 +27,7 @@ _COMES_BY_ITSELF_SECONDS = 8.0
 _ANY_WILL_DO_SECONDS = 25.0
 _ASK_EVERY_SECONDS = 4.0
 _POINT_WITHIN_SECONDS = 60.0
-_READY_WITHIN_SECONDS = 120.0
+_READY_WITHIN_SECONDS = 240.0
 _WHOLE_WITHIN_SECONDS = 240.0
 _DIES_WITHIN_SECONDS = 10.0
 
@@ -103,13 +103,24 @@ class Rounds:
         self._arms.let_go()
         self._wait_until_ready()
         deadline = self._clock.monotonic() + at_most
-        while not self._is_drained():
-            with _bounded("what was left half-way is not finished"):
-                self.wait(self._is_drained, at_most=max(0.0, deadline - self._clock.monotonic()))
-                self._daemon.pause()
-                self.wait(lambda: not self._ledger.active(), at_most=max(0.0, deadline - self._clock.monotonic()))
-            if not self._is_drained():
-                self._daemon.resume()
+        with _bounded("what was left half-way is not finished"):
+            while True:
+                for step in (self._is_drained, self._is_paused, self._is_idle):
+                    self.wait(step, at_most=max(0.0, deadline - self._clock.monotonic()))
+                if self._is_drained():
+                    return
+                with contextlib.suppress(TemporaryError, RefusedError):  # a run began before the pause: once more
+                    self._daemon.resume()
+
+    def _is_paused(self) -> bool:
+        try:
+            self._daemon.pause()
+        except (TemporaryError, RefusedError):
+            return False
+        return True
+
+    def _is_idle(self) -> bool:
+        return not self._ledger.active()
 
     def _is_drained(self) -> bool:
         self._look(self._clock.monotonic())

@@ -12,6 +12,7 @@ from faults.arms import Arms
 from faults.checker import Rule, Violation, violations
 from faults.evidence import gather
 from faults.history import StoredRun
+from faults.victims import left_of
 from lakewarden.executors.demo.hudi_options import TableType, Workload
 from lakewarden.executors.demo.record import read_record
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
@@ -21,7 +22,6 @@ from lakewarden.service.demo.process import Child
 from lakewarden.service.demo.report import WriterTally
 from lakewarden.service.demo.stage import Stage
 from lakewarden.service.demo.zookeeper import ZooKeeper
-from live.plot import left_behind
 
 POLICIES: Mapping[str, Any] = {
     "compaction": {"trigger": {"num_commits": 3}},
@@ -98,8 +98,8 @@ class Scenery:
 
     def judge(self, stage: Stage, runs: Sequence[StoredRun]) -> list[str]:
         """Return what is wrong when everything has ended."""
-        if left := left_behind(self.directory):
-            self.accuse(f"{len(left)} processes were left behind: {', '.join(left)}")
+        if left := left_of(self.directory):
+            self.accuse(f"{len(left)} processes were left behind: {', '.join(str(process) for process in left)}")
         with self.interruption.at_once():
             history = gather(table=stage.table, record=stage.record, runs=runs, witness=self.arms.witness)
             return [str(violation) for violation in (*self.found, *violations(history))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import traceback
@@ -9,8 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import psutil
 from rich.console import Console
 
+from faults.victims import left_of
 from lakewarden.executors.worker import bundles
 from lakewarden.service.demo.interruption import InterruptedDemoError, Interruption
 
@@ -61,8 +64,16 @@ def perform(seed: int, report: Path | None, play: Callable[[Path, Console, Inter
         console.print(
             f"the harness has failed, seed {seed}: {type(trouble).__name__}: {trouble}", markup=False, soft_wrap=True
         )
+    _end_what_is_left(directory)
     if code in (VIOLATED, HARNESS_FAILED):
         console.print(f"seed {seed}; the table, the store, the records and the logs are in {directory}", soft_wrap=True)
     else:
         shutil.rmtree(directory, ignore_errors=True)
     return code
+
+
+def _end_what_is_left(directory: Path) -> None:
+    """Kill the processes that work in the directory: what is on trial may have failed to end its own."""
+    for process in left_of(directory):
+        with contextlib.suppress(psutil.Error):
+            process.kill()

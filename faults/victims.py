@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import assert_never
 
 import psutil
 
 from faults.deck import Victim
+from live.plot import left_behind
 
 _WORKER = "lakewarden.executors.worker.main"
+_OURS = re.compile("java|python")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,6 +70,17 @@ def household(daemon: int) -> Household:
         workers=[process for process in family if _WORKER in _command(process) and _name(process) != "java"],
         jvms=[process for process in family if _name(process) == "java"],
     )
+
+
+def left_of(directory: Path) -> list[psutil.Process]:
+    """Return the daemons, workers and JVMs that still work in the directory; whoever only reads a log there is none."""
+    found = []
+    for process in left_behind(directory):
+        number = int(process.split()[0])
+        if _OURS.search(process) and number != os.getpid():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found.append(psutil.Process(number))
+    return found
 
 
 def thaw(processes: Iterable[psutil.Process]) -> None:
