@@ -185,7 +185,7 @@ class Claims:
         """Begin the looks that are due, and stop what must not go on. Returns at once, but for a killing."""
         for place in list(self._places.values()):
             self._stop_what_must_not_go_on(place)
-            if place.known is not None and self._is_due(place) and (place.looking is None or place.looking.done()):
+            if self._is_due(place) and (place.looking is None or place.looking.done()):
                 place.looking = self._readers.submit(partial(self._look_in_passing, place))
 
     def give_back(self) -> None:
@@ -230,7 +230,9 @@ class Claims:
             every = self._cadence.busy if runs else self._cadence.idle
             fits = known.claim.silent_after == self._silence(runs)
             return not fits or now - place.renewed_at >= every.total_seconds()
-        return now - place.looked_at >= self._cadence.foreign.total_seconds()
+        if isinstance(known, _Foreign):
+            return now - place.looked_at >= self._cadence.foreign.total_seconds()
+        return place.looked_at < 0  # once: whose the claim is now, and what an earlier life of ours has left there
 
     def _runs_on(self, place: _Place) -> list[Run]:
         return [run for run in self._book.under_way() if run.table == place.table.id]
@@ -266,14 +268,14 @@ class Claims:
         `take` it: the table may have been dropped.
         """
         with self._locked(place):
-            before, began = place.known, self._clock.monotonic()
+            before, alive, began = place.known, set(place.alive), self._clock.monotonic()
             place.looked_at = began
             try:
                 place.known = self._seen(place, began, take=take)
             except FileNotFoundError as gone:
                 place.known = None
                 raise TemporaryError(f"{place.location} has no folder to be in: the table is gone") from gone
-        if isinstance(before, _Foreign) != isinstance(place.known, _Foreign):
+        if isinstance(before, _Foreign) != isinstance(place.known, _Foreign) or not alive.issuperset(place.alive):
             self._changed(place.table.id)
             if isinstance(place.known, _Foreign):
                 self._listener.claimed_by_another(place.table, self.blocked(place.table.id))
@@ -286,9 +288,9 @@ class Claims:
         if claim is None or claim.holder != self._holder:
             return self._foreign(place, began, found, claim)
         if claim.life != self._life:
-            if not take:
-                return None  # another replica of ours attends the table now
             place.alive.update(dict.fromkeys(claim.executors, found.modified))
+            if not take:
+                return None  # an earlier life of ours, or another replica that attends the table now
             return self._written(place, began, found)
         runs = self._runs_on(place)
         fits = claim.silent_after == self._silence(runs) and set(_executors(runs)) <= set(claim.executors)

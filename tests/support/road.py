@@ -94,8 +94,8 @@ class Diary(Listener):
 class HoldingPool(FakePool):
     """A fake pool that takes some steps only when it is told to: until then they are being executed."""
 
-    def __init__(self, *, slots: int, clock: Clock | None = None) -> None:
-        super().__init__(slots=slots, clock=clock)
+    def __init__(self, *, slots: int, clock: Clock | None = None, executor: str | None = None) -> None:
+        super().__init__(slots=slots, clock=clock, executor=executor)
         self._services: dict[RunId, Service] = {}
         self._held: set[tuple[Service, Step]] = set()
         self._under_way: list[tuple[RunId, Step, Granted]] = []
