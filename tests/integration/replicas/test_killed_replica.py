@@ -1,0 +1,49 @@
+"""kill -9 of a replica: another one on the same database takes its table over and finishes what it had begun."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Orders
+    from tests.integration.replicas.conftest import ReplicaProcess
+    from tests.support.postgres import PostgresServer
+
+pytestmark = pytest.mark.spark
+
+COMPACTION = {"compaction": {"trigger": {"num_commits": 2}}}
+LEASE = 10.0
+
+
+def test_the_run_of_a_killed_replica_is_finished_by_the_other_one(
+    orders: Orders, replica_of: Callable[..., ReplicaProcess], postgres: PostgresServer
+) -> None:
+    """Within the lease its table moves; its plan is completed once, under a higher epoch, and every row is right."""
+    database = postgres.make_database()
+    one = replica_of("one", orders, COMPACTION, database=database)
+    one.start()
+    one.until(one.attends)
+    two = replica_of("two", orders, COMPACTION, database=database)
+    two.start()
+    two.until(lambda: len(two.get("/v1/replicas") or []) == 2)
+    assert not two.attends()
+    one.until(lambda: any(run["step"] == "execute" for run in two.runs("compaction")))
+
+    one.kill()
+    killed_at = time.monotonic()
+    two.until(two.attends)
+    moved_after = time.monotonic() - killed_at
+    succeeded = two.until_succeeded("compaction")
+
+    assert moved_after < LEASE + LEASE / 3 + 3
+    assert orders.found() == orders.expected
+    assert len(orders.timeline("*_*.commit")) == 1
+    epochs = [run["epoch"] for run in reversed(two.runs("compaction")) if run["epoch"]]
+    assert epochs == sorted(set(epochs))
+    assert succeeded["instant"] in {run["instant"] for run in two.runs("compaction") if run["state"] != "SUCCEEDED"}
+    assert two.stop() == 0
+    assert postgres.execute(database, "SELECT count(*) FROM shares") == [(0,)]
