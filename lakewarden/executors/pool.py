@@ -60,7 +60,7 @@ class _Worker:
     log: Path
     process: WorkerProcess
     watch: Watch
-    wear: Wear
+    wear: Wear  # since it is ready
     slots: int = 0  # none until it is ready
     runs: set[RunId] = field(default_factory=set)
     fault: str | None = None  # why we killed it
@@ -276,6 +276,7 @@ class WorkerPool:
     def _ready(self, worker: _Worker, ready: Ready) -> None:
         with self._lock:
             worker.slots = ready.slots
+            worker.wear = Wear(self._profile, started=self._clock.monotonic())
             worker.watch.proof_of_life(self._clock.monotonic())
         log.info("a session worker is ready", worker=worker.name, jvm_pid=ready.jvm_pid, **ready.versions)
         self._tell(RoomChanged(reason=f"{worker.name} is ready with {ready.slots} slots"))

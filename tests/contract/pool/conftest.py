@@ -28,6 +28,7 @@ from lakewarden.executors.fake_pool import FakePool
 from lakewarden.executors.pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.formats.fake import FakeTable
+from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 
@@ -116,7 +117,7 @@ def harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """Each pool in turn, shared by the tests of a module."""
     tables = tmp_path_factory.mktemp("tables")
     if request.param == "fake":
-        fake = FakePool(slots=SLOTS)
+        fake = FakePool(slots=SLOTS, clock=SystemClock())
         made = Harness(fake, fake.kill, tables)
     else:
         profile = SparkProfile(slots=SLOTS, formats=(), memory="512m", heartbeat="100ms", cancel_grace="20s")

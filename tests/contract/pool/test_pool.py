@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,7 @@ from lakewarden.executors.contract import (
     Succeeded,
     Yielded,
 )
+from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 
@@ -180,12 +182,48 @@ def test_a_run_whose_worker_dies_is_lost_once_and_can_be_taken_up(harness: Harne
     harness.until_room()
 
     assert harness.of(run)[-1] == lost
+    assert (lost.beside, lost.ours) == (0, False)
     assert table.log_files == 2
     heir = harness.submit(table, "heir", instant=plan.instant)
     harness.climb(heir, to=Step.COMMIT)
     harness.pool.answer(heir, Step.COMMIT, Granted())
     assert isinstance(harness.next(Ended, heir).outcome, Succeeded)
     assert table.log_files == 0
+
+
+def test_an_evicted_pool_loses_its_runs_for_no_fault_of_theirs_and_has_room_again(harness: Harness) -> None:
+    """Each run is told how many died beside it, and that it was us; the tables are as the last step left them."""
+    table = harness.table(writes=2)
+    runs = [harness.submit(table, "evicted"), harness.submit(harness.table(), "evicted-beside")]
+    for run in runs:
+        harness.climb(run, to=Step.COMMIT)
+
+    harness.pool.evict("the lease is lost")
+
+    for run in runs:
+        lost = harness.next(Lost, run)
+        assert (lost.beside, lost.ours) == (1, True)
+        assert "the lease is lost" in lost.reason
+    harness.until_room()
+    assert table.log_files == 2
+
+
+def test_a_pool_lives_until_the_moment_it_was_told_and_no_longer(harness: Harness) -> None:
+    """Within the moment a run is as good as any; past it, it is lost for no fault of its own, and a later moment is a
+    new beginning.
+    """
+    clock = SystemClock()
+    table = harness.table(writes=2)
+    harness.pool.extend(clock.monotonic() + 2)
+    run = harness.submit(table, "out-of-time")
+    harness.climb(run, to=Step.COMMIT)
+    time.sleep(2)
+    harness.pool.answer(run, Step.COMMIT, Granted())
+
+    assert harness.next(Lost, run).ours
+    assert table.log_files == 2
+    harness.pool.extend(clock.monotonic() + 3600)
+    harness.until_room()
 
 
 def test_closing_loses_what_is_running(harness: Harness) -> None:
@@ -195,6 +233,8 @@ def test_closing_loses_what_is_running(harness: Harness) -> None:
 
     harness.pool.close()
 
-    assert isinstance(harness.of(run)[-1], Lost)
+    lost = harness.of(run)[-1]
+    assert isinstance(lost, Lost)
+    assert lost.ours
     assert harness.pool.room().slots == 0
     harness.pool.close()

@@ -2,114 +2,27 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import queue
 import signal
-import subprocess
-import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-import lakewarden
-from lakewarden.executors.contract import Asked, Assignment, Granted, Lost, PoolEvent, RoomChanged, Step
+from lakewarden.executors import process
+from lakewarden.executors.contract import Ended, Granted, RoomChanged, Step
+from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.executors.pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.planners.formats.fake import FakeTable
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.table import TableId
+from lakewarden.planners.model.clock import SystemClock
+from tests.support import troubled_worker
+from tests.support.living_pool import RUN, Life, alive, daemon, eventually, seconds_until_gone
 
 pytestmark = pytest.mark.spark
-
-
-def eventually(what: Callable[[], bool]) -> None:
-    """Return when `what` is true. Fails after ten seconds."""
-    deadline = time.monotonic() + 10
-    while not what():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.05)
-
-
-RUN = RunId("run-1")
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-class Life:
-    """A pool of one worker without any format's bundle, and what it tells."""
-
-    def __init__(self, directory: Path, **profile: Any) -> None:
-        light = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-        self.pool = WorkerPool(
-            SparkProfile(formats=(), memory="512m", heartbeat="100ms", conf=light, **profile),
-            directory=directory / "pool",
-        )
-        self._directory = directory
-        self._plug = directory / "table" / "timeline" / "00000009.compaction.requested"
-        self._events: queue.Queue[PoolEvent] = queue.Queue()
-        self.pool.start(self._events.put)
-        self.until(lambda e: isinstance(e, RoomChanged) and self.pool.room().slots > 0)
-        [self.worker] = self.workers()
-        [self.jvm] = [child.pid for child in psutil.Process(self.worker).children()]
-
-    def workers(self) -> list[int]:
-        return [worker.process.pid for worker in self.pool._workers]
-
-    def until(self, fits: Callable[[PoolEvent], bool]) -> PoolEvent:
-        while not fits(event := self._events.get(timeout=60)):
-            pass
-        return event
-
-    def begin(self, *, stuck: bool = False) -> None:
-        """Start a run and take it to its first question. A stuck one will never end the step after it."""
-        table = FakeTable.create(self._directory / "table")
-        table.write()
-        if stuck:
-            os.mkfifo(self._plug)  # read as a plan, but never written
-        self.pool.submit(
-            Assignment(
-                run=RUN,
-                epoch=1,
-                table=TableId("t"),
-                format="fake",
-                location=str(table.folder),
-                service=Service.COMPACTION,
-            )
-        )
-        self.until(lambda e: isinstance(e, Asked))
-
-    def until_stuck(self) -> None:
-        """Return when a step waits for what is never written."""
-
-        def is_read() -> bool:
-            try:
-                os.open(self._plug, os.O_WRONLY | os.O_NONBLOCK)  # stays open: closing would end the reader's wait
-            except OSError as error:
-                assert error.errno == errno.ENXIO  # noqa: PT017 - nobody reads it yet
-                return False
-            return True
-
-        eventually(is_read)
-
-    def lost(self) -> str:
-        """Wait for the run's loss, check that nothing of its worker is left, and return the reason."""
-        event = self.until(lambda e: isinstance(e, Lost))
-        assert isinstance(event, Lost)
-        assert event.run == RUN
-        assert not _alive(self.worker)
-        assert not _alive(self.jvm)
-        return event.reason
 
 
 @pytest.fixture
@@ -144,7 +57,7 @@ def test_a_worker_whose_jvm_hangs_is_killed(live: Callable[..., Life]) -> None:
     life.begin()
     os.kill(life.jvm, signal.SIGSTOP)
 
-    assert "has not answered for 2 s" in life.lost()
+    assert "has not answered for 2 s" in life.lost().reason
 
 
 def test_a_step_that_outlives_its_permit_ends_with_its_jvm(live: Callable[..., Life]) -> None:
@@ -164,7 +77,150 @@ def test_a_cancelled_run_that_does_not_end_takes_its_jvm_along(live: Callable[..
     life.until_stuck()
     life.pool.cancel(RUN, "drain")
 
-    assert "was cancelled" in life.lost()
+    assert "was cancelled" in life.lost().reason
+
+
+def test_a_call_that_nothing_interrupts_is_ended_with_its_jvm(
+    live: Callable[..., Life], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancelling reaches Spark's jobs only, not what Java does on the driver: after its grace, the JVM is killed."""
+    monkeypatch.setattr(process, "_COMMAND", troubled_worker.COMMAND)
+    life = live(cancel_grace="2s")
+    life.begin(service=troubled_worker.SLEEPS)
+    life.pool.answer(RUN, Step.PLAN, Granted())
+    time.sleep(0.5)
+    life.pool.cancel(RUN, "the deadline")
+
+    lost = life.lost()
+    assert "was cancelled" in lost.reason
+    assert not lost.ours
+
+
+def test_a_jvm_without_memory_is_gone_at_once(live: Callable[..., Life], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not live on in a state that nobody knows, and the run that was alone in it is told as such."""
+    monkeypatch.setattr(process, "_COMMAND", troubled_worker.COMMAND)
+    life = live()
+    life.begin(service=troubled_worker.EXHAUSTS_THE_HEAP)
+    life.pool.answer(RUN, Step.PLAN, Granted())
+
+    lost = life.lost()
+    assert "OutOfMemoryError" in life.log
+    assert (lost.beside, lost.ours) == (0, False)
+
+
+def test_a_worker_that_hears_nothing_holds_nobody_up(live: Callable[..., Life]) -> None:
+    """A frozen worker does not empty its channel; once that is full, it is killed, and the daemon goes on."""
+    life = live()
+    life.begin()
+    os.kill(life.worker, signal.SIGSTOP)
+    began = time.monotonic()
+    life.pool.cancel(RUN, "x" * 10**6)
+
+    assert time.monotonic() - began < 3
+    assert "does not hear" in life.lost().reason
+
+
+def test_a_run_tells_which_jvm_it_is_in(live: Callable[..., Life]) -> None:
+    """By it the run's executor is proved dead later; and it is in the worker's group, which is killed at one stroke."""
+    life = live()
+    life.begin()
+    assert life.executor is not None
+    who = ProcessIdentity.from_text(life.executor)
+    assert who.pid == life.jvm
+    assert os.getpgid(life.jvm) == os.getsid(life.jvm) == life.worker
+    assert not who.is_proved_dead()
+
+    os.kill(life.worker, signal.SIGKILL)
+    life.lost()
+    assert who.is_proved_dead()
+
+
+def test_an_evicted_pool_is_empty_when_it_returns_and_comes_back(live: Callable[..., Life]) -> None:
+    """From any thread, while others evict as well: worker and JVM are gone on return, and others take their place."""
+    life = live()
+    life.begin()
+    left: list[bool] = []
+
+    def evict() -> None:
+        life.pool.evict("the lease is lost")
+        left.append(alive(life.worker) or alive(life.jvm))
+
+    threads = [threading.Thread(target=evict) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+
+    assert left == [False, False, False]
+    lost = life.lost()
+    assert lost.ours
+    assert "the lease is lost" in lost.reason
+    life.until(lambda e: isinstance(e, RoomChanged) and life.pool.room().slots > 0)
+
+
+@pytest.mark.parametrize("frozen", ["the daemon", "daemon and worker", "daemon and JVM"])
+def test_a_frozen_daemon_has_no_living_jvm_after_the_moment(tmp_path: Path, frozen: str) -> None:
+    """Whoever of the three is frozen: the JVM is dead by the moment that was said last, and alive until then."""
+    with daemon(tmp_path / "pool") as held:
+        until = SystemClock().monotonic() + 3
+        held.extend(3)
+        os.kill(held.process.pid, signal.SIGSTOP)
+        if "worker" in frozen:
+            os.kill(held.worker, signal.SIGSTOP)
+        if "JVM" in frozen:
+            os.kill(held.jvm, signal.SIGSTOP)
+        assert alive(held.jvm)
+
+        seconds_until_gone([held.jvm])
+        assert until - 0.5 < SystemClock().monotonic() < until + 2
+        os.kill(held.worker, signal.SIGCONT) if "worker" in frozen else None
+        assert seconds_until_gone([held.worker]) < 2
+
+
+def test_a_worker_that_wakes_after_the_moment_takes_no_step(live: Callable[..., Life]) -> None:
+    """Frozen with its JVM, granted leave, and continued too late: it ends, and the table is as it was."""
+    life = live()
+    life.begin()
+    life.pool.extend(SystemClock().monotonic() + 1)
+    os.killpg(life.worker, signal.SIGSTOP)
+    life.pool.answer(RUN, Step.PLAN, Granted())
+    time.sleep(1.1)
+    os.killpg(life.worker, signal.SIGCONT)
+
+    lost = life.lost()
+    assert lost.ours
+    assert not list((life.table.folder / "timeline").glob("*.compaction.requested"))
+
+
+def test_who_starts_after_the_moment_was_said_obeys_it_too(live: Callable[..., Life]) -> None:
+    """The moment outlives the workers it was said to; past it none is started, until there is a later one."""
+    life = live()
+    until = SystemClock().monotonic() + 4
+    life.pool.extend(until)
+    life.pool.evict("anew")
+    eventually(lambda: life.workers() not in ([], [life.worker]))
+    [second] = life.workers()
+
+    eventually(lambda: not alive(second))
+    assert until < SystemClock().monotonic() < until + 1
+    time.sleep(1)
+    assert life.workers() == []
+    life.pool.extend(SystemClock().monotonic() + 60)
+    life.until(lambda e: isinstance(e, RoomChanged) and life.pool.room().slots > 0)
+
+
+def test_a_worker_that_is_old_takes_no_new_run_and_is_replaced_when_it_is_idle(live: Callable[..., Life]) -> None:
+    """The run that it has goes on to its end."""
+    life = live(recycle_age="4s")
+    life.begin()
+    eventually(lambda: life.pool.room().slots == 0)
+    assert alive(life.jvm)
+
+    life.pool.cancel(RUN, "enough")
+    life.until(lambda e: isinstance(e, Ended))
+    life.until(lambda e: isinstance(e, RoomChanged) and life.pool.room().slots > 0)
+    assert life.workers() != [life.worker]
+    assert not alive(life.jvm)
 
 
 def test_a_worker_that_has_done_its_share_is_replaced(live: Callable[..., Life]) -> None:
@@ -175,38 +231,32 @@ def test_a_worker_that_has_done_its_share_is_replaced(live: Callable[..., Life])
     life.until(lambda e: isinstance(e, RoomChanged) and life.pool.room().slots > 0)
 
     assert life.workers() != [life.worker]
-    assert not _alive(life.worker)
-    assert not _alive(life.jvm)
-
-
-_DAEMON = """
-import sys, threading
-from pathlib import Path
-from lakewarden.executors.contract import RoomChanged
-from lakewarden.executors.pool import WorkerPool
-from lakewarden.executors.profile import SparkProfile
-
-pool = WorkerPool(SparkProfile(formats=(), memory="512m", heartbeat="100ms"), directory=Path(sys.argv[1]))
-pool.start(lambda event: print(event, flush=True))
-threading.Event().wait()
-"""
+    assert not alive(life.worker)
+    assert not alive(life.jvm)
 
 
 @pytest.mark.parametrize("jvm_hangs", [False, True])
 def test_a_killed_daemon_leaves_no_process_behind(tmp_path: Path, jvm_hangs: bool) -> None:
-    """Kill -9 of the daemon ends worker and JVM, also while the worker waits for a JVM that does not answer."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(lakewarden.__file__).parent.parent)}
-    with subprocess.Popen(
-        [sys.executable, "-c", _DAEMON, str(tmp_path / "pool")], stdout=subprocess.PIPE, env=environment, text=True
-    ) as daemon:
-        assert daemon.stdout is not None
-        while "RoomChanged" not in daemon.stdout.readline():
-            pass
-        family = psutil.Process(daemon.pid).children(recursive=True)
-        [jvm] = [process for process in family if "java" in process.name()]
+    """Kill -9 of the daemon ends worker and JVM within five seconds, also a JVM that does not answer."""
+    with daemon(tmp_path / "pool") as held:
         if jvm_hangs:
-            jvm.suspend()
-        daemon.kill()
-    psutil.wait_procs(family, timeout=10)
+            os.kill(held.jvm, signal.SIGSTOP)
+        held.process.kill()
+        assert seconds_until_gone([held.worker, held.jvm]) < 5
 
-    assert [process for process in family if _alive(process.pid)] == []
+
+def test_what_a_killed_daemon_left_stopped_is_gone_when_the_next_one_starts(tmp_path: Path) -> None:
+    """Continued later, it would go on in the middle of a step."""
+    with daemon(tmp_path / "pool") as held:
+        os.killpg(held.worker, signal.SIGSTOP)
+        held.process.kill()
+        held.process.wait()
+        time.sleep(0.5)
+        assert alive(held.worker)
+        assert alive(held.jvm)
+
+        heir = WorkerPool(SparkProfile(formats=()), directory=tmp_path / "pool")
+        heir.start(lambda event: None)
+        assert not alive(held.worker)
+        assert not alive(held.jvm)
+        heir.close()
