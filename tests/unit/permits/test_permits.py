@@ -61,10 +61,19 @@ def test_where_nothing_stands_in_the_way_every_step_is_granted(run: Run, step: S
     assert isinstance(ask(run, step), Granted)
 
 
+def test_a_plan_that_somebody_else_has_begun_is_not_executed() -> None:
+    """A heartbeat that nobody dead has left guards it, and other steps mind it no more."""
+    assert ask(COMPACTING, Step.EXECUTE, guarded=True) == Refused(
+        reason=f"instant {COMPACTING.instant} is guarded by the heartbeat of whoever executes it"
+    )
+    assert isinstance(ask(COMPACTING, Step.COMMIT, guarded=True), Granted)
+
+
 # -- what refuses every step
 
 REFUSALS: dict[str, dict[str, Any]] = {
     "a newer owner": {"lease_held": False},
+    "a claim of another daemon": {"claimed": "claimed by another daemon"},
     "a pause or a drain that is over": {"held": "the drain deadline has passed"},
     "another table at the same place": {"view": replace(VIEW, identity=TableIdentity(location="/x", created="again"))},
     "a hindrance": {"view": replace(VIEW, hindrances=(Hindrance(reason="no lock", remedy="name it"),))},
