@@ -14,7 +14,7 @@ from faults.evidence import read_runs
 from faults.ledger import SqliteLedger
 from faults.report import FaultsReport, line_of, report_of
 from faults.rounds import NeverCameBackError, Rounds
-from faults.scenery import POLICIES, SPARK, Scenery, endings, writer_tally
+from faults.scenery import POLICIES, SPARK, Scenery, endings, writer_has_failed, writer_tally
 from lakewarden.service.demo.interruption import Interruption
 from lakewarden.service.demo.stage import Stage
 
@@ -76,6 +76,9 @@ def _play_rounds(
     try:
         for strike in islice(deal(seed), rounds):
             console.print(line_of(played.play(strike), of=rounds), markup=False, soft_wrap=True)
+            if writer_has_failed(stage):
+                console.print("a commit of the writer has failed: no further round", style="red")
+                break
         scenery.end_writer(stage, writer)
         played.drain(at_most=_DRAINED_WITHIN_SECONDS)
     except NeverCameBackError as silence:

@@ -20,7 +20,7 @@ from faults.evidence import pending_on, read_shared_runs
 from faults.ledger import PostgresLedger
 from faults.report import Seconds, counts, tell_verdict, told_runs
 from faults.rounds import NeverCameBackError
-from faults.scenery import POLICIES, SPARK, Scenery, endings, writer_tally
+from faults.scenery import POLICIES, SPARK, Scenery, endings, writer_has_failed, writer_tally
 from faults.victims import household, thaw
 from lakewarden.executors import witness
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
@@ -259,7 +259,7 @@ def _play_outages(
     try:
         with _brought_back(outages):
             ends_at = time.monotonic() + minutes * 60
-            while time.monotonic() < ends_at:
+            while time.monotonic() < ends_at and not writer_has_failed(stage):
                 look(strike=True)
             outages.end()
             scenery.end_writer(stage, writer)

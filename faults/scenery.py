@@ -14,7 +14,7 @@ from faults.evidence import gather
 from faults.history import StoredRun
 from faults.victims import left_of
 from lakewarden.executors.demo.hudi_options import TableType, Workload
-from lakewarden.executors.demo.record import read_record
+from lakewarden.executors.demo.record import Ending, read_record
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.service.demo.daemon import Daemon
 from lakewarden.service.demo.interruption import Interruption
@@ -109,6 +109,13 @@ def writer_tally(stage: Stage) -> WriterTally:
     """Return what became of the writer's commits."""
     record = read_record(stage.record)
     return WriterTally(commits=len(record.acknowledged()), failures=len(record.failures()))
+
+
+def writer_has_failed(stage: Stage) -> bool:
+    """Whether a commit of the writer came back with an error. It leaves a write in flight, for which everything waits
+    from then on: nothing that is struck afterwards tells anything new.
+    """
+    return any(batch.ending is Ending.FAILED for batch in read_record(stage.record).batches)
 
 
 def endings(runs: Sequence[StoredRun]) -> dict[str, dict[str, int]]:
