@@ -301,7 +301,7 @@ def serve(config_file: Path) -> int:
             drain=settings.daemon.drain,
             limits=_limits(settings.permits),
             lease=settings.daemon.lease,
-            alone=settings.database.url is None,  # then the data folder's lock proves it
+            alone=not settings.database.shared,  # then the data folder's lock proves it
             url=settings.api.url,
         )
         metrics.watch(room.status)

@@ -15,12 +15,14 @@ from fastapi.routing import APIRoute
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.http.port import Attendant, ControlPlane
+from lakewarden.service.readers import ReaderThreads
 
 FORWARDED_FOR = "Lakewarden-Forwarded-For"
 """Names the table for which a replica has passed a request on: it is passed on once only."""
 
 _ONLY_ASKS = frozenset({"GET", "HEAD"})
 _AGAIN = timedelta(seconds=5)
+_HOPS = 16
 _CONNECT_SECONDS = 3.0
 _ANSWER_SECONDS = 6 * 60.0  # longer than the longest barrier
 _OF_THE_CONNECTION = frozenset({"connection", "content-length", "date", "host", "keep-alive", "transfer-encoding"})
@@ -31,6 +33,7 @@ def forwarding(plane: ControlPlane) -> type[APIRoute]:
 
     Where nobody can answer, the answer is 503 and says who should have.
     """
+    hops = ReaderThreads(_HOPS)  # an attendant that is slow to answer holds up nothing but them
 
     class ForwardingRoute(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -41,7 +44,7 @@ def forwarding(plane: ControlPlane) -> type[APIRoute]:
                 if elsewhere is None:
                     return await answer_here(request)
                 body = await request.body()
-                return await asyncio.to_thread(_passed_on, request, body, elsewhere)
+                return await asyncio.wrap_future(hops.submit(lambda: _passed_on(request, body, elsewhere)))
 
             return answer
 
