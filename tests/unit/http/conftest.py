@@ -83,8 +83,8 @@ class House:
     ) -> None:
         """`beside`: another daemon that attends the same table, on the same store."""
         clock = clock or SystemClock()
-        self.lake = FakeTable.create(folder / "trips") if beside is None else beside.lake
-        self.store = store or (MemoryStore() if beside is None else beside.store)
+        self.lake: FakeTable = FakeTable.create(folder / "trips") if beside is None else beside.lake
+        self.store: Store = store or (MemoryStore() if beside is None else beside.store)
         self.port = free_port()
         self.moments = Moments()
         self.pool = HoldingPool(slots=slots)
