@@ -1,0 +1,87 @@
+"""A copy of the product and its tests, in which rules are broken on purpose."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+_ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutation:
+    """A rule that is taken out of the product: in `file`, `text` becomes `instead`. `tests` have to notice."""
+
+    name: str
+    file: str
+    text: str
+    instead: str
+    tests: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What became of the tests in the copy: how many passed, how many failed by an assertion, and whatever else was."""
+
+    passed: int
+    failed: int
+    other: Sequence[str]
+
+
+class Copy:
+    """A copy of the checkout's product and tests."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for part in ("lakewarden", "tests"):
+            shutil.copytree(_ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", "mutations"))
+        shutil.copy(_ROOT / "pyproject.toml", folder)
+
+    @contextmanager
+    def broken_by(self, mutation: Mutation) -> Iterator[None]:
+        """Break the rule for a while. Raises AssertionError if it does not stand where the mutation looks for it."""
+        file = self._folder / mutation.file
+        sound = file.read_text()
+        times = sound.count(mutation.text)
+        assert times == 1, f"{mutation.file} holds this {times} times: {mutation.text}"
+        file.write_text(sound.replace(mutation.text, mutation.instead))
+        try:
+            yield
+        finally:
+            file.write_text(sound)
+
+    def judge(self, tests: Sequence[str]) -> Verdict:
+        """Run tests of the copy on the copy, in a process of their own."""
+        report = self._folder / "report.xml"
+        report.unlink(missing_ok=True)
+        said = subprocess.run(
+            [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "-m", "", f"--junitxml={report}", *tests],
+            cwd=self._folder,
+            env={**os.environ, "PYTHONPATH": str(self._folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert report.exists(), said.stdout + said.stderr
+        return _verdict(ElementTree.parse(report))
+
+
+def _verdict(report: ElementTree.ElementTree) -> Verdict:
+    passed, failed, other = 0, 0, []
+    for case in report.iter("testcase"):
+        ending = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
+        message = "" if ending is None else ending.get("message", "")
+        if ending is None:
+            passed += 1
+        elif ending.tag == "failure" and message.startswith(("AssertionError", "assert ", "Failed: DID NOT RAISE")):
+            failed += 1
+        else:
+            other.append(f"{case.get('name')}: {ending.tag}: {message}")
+    return Verdict(passed=passed, failed=failed, other=other)
