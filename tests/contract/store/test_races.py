@@ -193,10 +193,10 @@ class Life:
     working: dict[RunId, Run] = field(default_factory=dict)
     epochs: list[tuple[str, Service, int]] = field(default_factory=list)
 
-    def live(self, *, until: float) -> None:
-        """Live again and again until a moment of the monotonic clock."""
+    def live(self, *, enough: Callable[[], bool]) -> None:
+        """Live again and again until it is enough."""
         self.begin()
-        while time.monotonic() < until:
+        while not enough():
             if self.dice.random() < 0.05:
                 patiently(self.store.leave, self.me)
                 self.begin()
@@ -255,13 +255,12 @@ def test_no_two_living_replicas_work_on_one_table(stores: Sequence[SqlStore]) ->
     watcher.start()
     lives = [Life(store=store, number=number, dice=random.Random(number)) for number, store in enumerate(stores)]
     try:
-        until = time.monotonic() + 3
-        race(lambda racer: lives[racer].live(until=until))
+        race(lambda racer: lives[racer].live(enough=lambda: sum(len(life.epochs) for life in lives) >= 200))
     finally:
         over.set()
         watcher.join()
 
     epochs = [epoch for life in lives for epoch in life.epochs]
     assert beside == []
-    assert len(set(epochs)) == len(epochs) > 20
-    assert sum(looks) > 20
+    assert len(set(epochs)) == len(epochs)
+    assert sum(looks) > 0
