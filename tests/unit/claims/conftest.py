@@ -60,8 +60,12 @@ class Daemons:
 
     def _alive(self, road: Road) -> Road:
         self._living.append(road)
-        self.clock.meanwhile = lambda: [one.keep_tenure() for one in self._living] and None
+        self.clock.meanwhile = self._meanwhile
         return road
+
+    def _meanwhile(self) -> None:
+        for road in self._living:
+            road.keep_tenure()
 
 
 @pytest.fixture
