@@ -6,6 +6,7 @@ only one: the lock goes when the process does, however it dies. On PostgreSQL it
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -36,9 +37,10 @@ class DataFolder:
             raise PermanentError(
                 f"data_dir {path} belongs to a running daemon (pid {owner}): stop it, or use another data_dir"
             ) from taken
-        self._lock.truncate(0)
-        self._lock.write(str(os.getpid()))
-        self._lock.flush()
+        with contextlib.suppress(OSError):  # a full disk: the lock holds, only who has it is not told
+            self._lock.truncate(0)
+            self._lock.write(str(os.getpid()))
+            self._lock.flush()
 
     def release(self) -> None:
         """Give the folder up. Only after every worker and its JVM are gone."""

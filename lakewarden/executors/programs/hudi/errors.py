@@ -41,6 +41,7 @@ _FOR_A_PERSON = (
     "java.lang.NoClassDefFoundError",
     "Config conflict",
 )
+_NO_SPACE = ("No space left on device", timedelta(minutes=5))
 _MISSING_DATA_FILE = re.compile(r"FileNotFoundException\b.*?([^\s/]+(?:\.parquet|\.orc|\.log\.\d\S*))")
 
 
@@ -75,6 +76,8 @@ def meaning(causes: list[str], step: Step) -> LakewardenError:
     message = _for_people(causes)
     if any(text in everything for text in _LOCK_HELD):  # raised before an instant is completed
         return LockHeldError(f"the table's lock was not released in time: {message}", delay=_LOCK_DELAY)
+    if _NO_SPACE[0] in everything and step is not Step.COMMIT:
+        return TemporaryError(f"a disk is full, free some space (the worker's scratch?): {message}", delay=_NO_SPACE[1])
     missing = _MISSING_DATA_FILE.search(everything)
     if missing is not None and step is not Step.COMMIT:
         return PermanentError(f"{missing[1]} is missing although a plan or the timeline names it: {message}")
