@@ -15,6 +15,7 @@ from faults.history import StoredRun
 from faults.victims import left_of
 from lakewarden.executors.demo.hudi_options import TableType, Workload
 from lakewarden.executors.demo.record import Ending, read_record
+from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.service.demo.daemon import Daemon
 from lakewarden.service.demo.interruption import Interruption
@@ -58,7 +59,9 @@ class Scenery:
         self.found.append(Violation(rule=Rule.DAEMON, what=what))
 
     def start_zookeeper(self, stage: Stage) -> ZooKeeper:
-        """Start the lock service and return when it answers."""
+        """Start the lock service and return when it answers, with all jars at hand that anybody needs."""
+        with self.interruption.at_once():
+            bundles.fetch(("hudi",))
         zookeeper = stage.start_zookeeper()
         self.until(zookeeper.ready, stage, otherwise="ZooKeeper is not up")
         return zookeeper

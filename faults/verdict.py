@@ -14,7 +14,6 @@ import psutil
 from rich.console import Console
 
 from faults.victims import left_of
-from lakewarden.executors.worker import bundles
 from lakewarden.service.demo.interruption import InterruptedDemoError, Interruption
 
 WHOLE, VIOLATED, HARNESS_FAILED = 0, 1, 2
@@ -49,8 +48,6 @@ def perform(seed: int, report: Path | None, play: Callable[[Path, Console, Inter
     code = HARNESS_FAILED
     try:
         with Interruption() as interruption:
-            with interruption.at_once():
-                bundles.fetch(("hudi",), say=console.print)
             found = play(directory, console, interruption)
         for path in (directory / "report.json", *([report] if report else [])):
             found.write(path)
