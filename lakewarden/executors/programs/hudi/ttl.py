@@ -96,15 +96,15 @@ class TtlSteps:
         """Return those of the partitions that are expired, show files still, and are needed by nobody.
 
         A listing that leaves out the newest files makes a partition look old. So whatever looks expired is listed once
-        more, and the commits on the timeline must not tell of a younger write either.
+        more.
         """
         location, storage, now = self._table.assignment.location, self._table.storage, self._table.clock.now()
-        days, touches = self._options.days_retain, self._table.view(commits=True).writers.touches or {}
+        days = self._options.days_retain
+        self._table.view()  # it also knows what the run's earlier looks have shown
         partitions = {path: read_partition(location, path, storage) for path in paths}
         expired = [path for path, one in sorted(partitions.items()) if one.expired(days=days, now=now)]
         for path in expired:
-            again = read_partition(location, path, storage)
-            confirm_expired(partitions[path], again, touches.get(path), days=days, now=now)
+            confirm_expired(partitions[path], read_partition(location, path, storage))
         held = guard.partitions_in_need(location, storage, expired, known=self._table.looks.seen)
         with translated(Step.PLAN):
             shown = self._table.client.shows_files_of([path for path in expired if path not in held])

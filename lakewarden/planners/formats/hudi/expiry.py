@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.view import Touch
 from lakewarden.planners.ports import FileEntry, Storage
 
 _DATA_FILES = (".parquet", ".orc", ".hfile")
@@ -43,18 +42,13 @@ def read_partition(location: str, path: str, storage: Storage) -> Partition:
     return partition_of(path, entries)
 
 
-def confirm_expired(once: Partition, again: Partition, touch: Touch | None, *, days: int, now: datetime) -> None:
-    """Raise TemporaryError unless two listings of an expired partition agree, and no commit tells of a younger write:
-    a listing that leaves out the newest files makes any partition look old.
+def confirm_expired(once: Partition, again: Partition) -> None:
+    """Raise TemporaryError unless two listings of an expired partition agree: one that leaves out the newest files makes
+    any partition look old.
     """
     if (once.files, once.written_at) != (again.files, again.written_at):
         raise TemporaryError(
             f"two listings of partition {once.path} do not agree: {once.files} data files, then {again.files}"
-        )
-    if touch is not None and now - touch.at <= timedelta(days=days):
-        raise TemporaryError(
-            f"commit {touch.instant} wrote to partition {once.path}, and its listing shows no file as young: "
-            "it may not be whole"
         )
 
 
