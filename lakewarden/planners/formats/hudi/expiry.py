@@ -43,8 +43,8 @@ def read_partition(location: str, path: str, storage: Storage) -> Partition:
 
 
 def confirm_expired(once: Partition, again: Partition) -> None:
-    """Raise TemporaryError unless two listings of an expired partition agree: one that leaves out the newest files makes
-    any partition look old.
+    """Raise TemporaryError unless two listings of an expired partition agree: one that leaves out the newest files
+    makes any partition look old.
     """
     if (once.files, once.written_at) != (again.files, again.written_at):
         raise TemporaryError(
