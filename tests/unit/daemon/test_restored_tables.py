@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.store.port import RunState
 from tests.support.road import TRIPS, Road
@@ -44,6 +45,24 @@ def test_a_table_that_is_restored_under_us_is_put_in_quarantine(tmp_path: Path) 
 
     road.answered(road.status.resume(TRIPS))
     road.until(lambda: road.states() == [RunState.SUCCEEDED, RunState.SUCCEEDED])
+
+
+def test_a_look_while_the_run_was_under_way_hides_nothing(tmp_path: Path) -> None:
+    """What it completes afterwards is what is looked for."""
+    road = Road(tmp_path / "lake")
+    road.write(3)
+    shutil.copytree(road.lake.folder, tmp_path / "copy")
+    run = road.until_executing(Step.COMMIT)
+    road.inbox.mark_dirty(TRIPS)
+    road.turn()
+    road.held_pool.release()
+    road.until(lambda: road.states() == [RunState.SUCCEEDED])
+
+    restore(road, tmp_path / "copy")
+    road.inbox.mark_dirty(TRIPS)
+
+    assert run.instant is not None
+    road.until(lambda: is_told_of(road, str(run.instant)))
 
 
 def test_a_table_that_was_restored_while_no_daemon_ran_is_found_too(tmp_path: Path) -> None:
