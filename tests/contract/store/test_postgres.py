@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -16,15 +16,19 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.storage.settings import Secret
+from lakewarden.service.store.port import ReplicaId, Run, RunState, SupersededError
 from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql import schema
+from lakewarden.service.store.sql.dialects import from_now
 from lakewarden.service.store.sql.postgres import Patience, open_postgres
+from lakewarden.service.store.sql.replicas import check_attends
 from lakewarden.service.store.sql.store import SqlStore
 from lakewarden.service.store.sql.trouble import translated
 from tests.support.postgres import PostgresServer
-from tests.support.replicas import LEASE, ME, attend
+from tests.support.replicas import LEASE, ME, a_replica, attend
 from tests.support.values import NOW, a_run
 
 HASTY = Patience(
@@ -221,6 +225,106 @@ def test_of_two_that_wait_for_each_other_one_gives_way(postgres: PostgresServer,
 
     (trouble,) = troubles
     assert "others wrote the same at the same time" in str(trouble)
+
+
+# -- at the same moment
+
+
+def test_a_share_stays_where_it_is_while_a_run_is_claimed(store: SqlStore) -> None:
+    """Else its next holder would not see the run, and begin another one beside it."""
+    attend(store, "/lake/trips")
+    with store._write() as connection:
+        check_attends(connection, ME, "/lake/trips")
+        with pytest.raises(TemporaryError, match="somebody else holds"):
+            store.leave(ME)
+
+    store.leave(ME)
+    assert store.shares() == {}
+
+
+def test_a_renewal_on_its_way_is_waited_for_before_a_run_is_adopted(store: SqlStore) -> None:
+    """It was asked for in time, and its answer will say that the lease goes on."""
+    run = store.claim(store.request(a_run()).id, owner=attend(store, "/lake/trips"), at=NOW)
+    heir = ReplicaId("heir")
+    store.join(a_replica(heir), lease=LEASE)
+    owners_lease = sa.update(schema.replicas).where(schema.replicas.c.id == ME)
+    with store._write() as connection:
+        connection.execute(owners_lease.values(lease_until=from_now()))
+        connection.execute(sa.update(schema.shares).values(replica=heir))
+
+    with store._write() as connection:
+        connection.execute(owners_lease.values(lease_until=from_now(LEASE)))
+        with pytest.raises(TemporaryError, match="somebody else holds"):
+            store.adopt(run.id, owner=heir)
+    with pytest.raises(SupersededError, match="the lease of replica me still runs"):
+        store.adopt(run.id, owner=heir)
+
+
+def test_a_run_that_is_ended_at_the_same_moment_is_not_claimed(
+    postgres: PostgresServer, store: SqlStore, url: str
+) -> None:
+    """The claim waits for the ending, and sees it."""
+    attend(store, "/lake/trips")
+    run = store.request(a_run())
+    ending = sa.update(schema.runs).values(state=RunState.CANCELLED, ended_at=NOW)
+
+    answer = _meanwhile(postgres, store, url, [ending], lambda patient: patient.claim(run.id, owner=ME, at=NOW))
+
+    assert isinstance(answer, SupersededError)
+    assert store.active() == []
+
+
+@pytest.mark.parametrize("what", ["progress", "end"])
+def test_a_result_that_comes_while_its_run_is_adopted_is_rejected(
+    postgres: PostgresServer, store: SqlStore, url: str, what: str
+) -> None:
+    """It waits for the adoption, and is too late."""
+    run = store.claim(store.request(a_run()).id, owner=attend(store, "/lake/trips"), at=NOW)
+    adopting = [sa.update(schema.leases).values(epoch=2), sa.update(schema.runs).values(epoch=2, owner="heir")]
+
+    def report(patient: SqlStore) -> Run:
+        if what == "progress":
+            return patient.progress(run.id, epoch=1, step=Step.COMMIT)
+        return patient.end(run.id, epoch=1, state=RunState.SUCCEEDED, outcome="completed", at=NOW)
+
+    answer = _meanwhile(postgres, store, url, adopting, report)
+
+    assert isinstance(answer, SupersededError)
+    (adopted,) = store.active()
+    assert (adopted.epoch, adopted.step) == (2, None)
+
+
+def _meanwhile(
+    postgres: PostgresServer,
+    store: SqlStore,
+    url: str,
+    changes: Sequence[sa.Update],
+    act: Callable[[SqlStore], Run],
+) -> Run | SupersededError:
+    """Return what an act is told that meets `changes` before they are committed, and waits for them."""
+    patient = open_postgres(DatabaseSettings(url=url))
+    answers = list[Run | SupersededError]()
+
+    def ask() -> None:
+        try:
+            answers.append(act(patient))
+        except SupersededError as too_late:
+            answers.append(too_late)
+
+    asking = threading.Thread(target=ask)
+    waiting = (
+        f"SELECT 1 FROM pg_stat_activity WHERE datname = '{sa.make_url(url).database}' AND wait_event_type = 'Lock'"
+    )
+    with store._write() as connection:
+        for change in changes:
+            connection.execute(change)
+        asking.start()
+        while asking.is_alive() and not postgres.execute("postgres", waiting):
+            connection.execute(sa.select(1))  # not idle
+    asking.join()
+    patient.close()
+    (answer,) = answers
+    return answer
 
 
 # -- refusals
