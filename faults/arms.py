@@ -12,6 +12,8 @@ from lakewarden.executors import faultpoints, witness
 from lakewarden.executors.faultpoints import Act
 from lakewarden.planners.model.instant import Service
 
+_TOLD = "told-"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reached:
@@ -41,7 +43,7 @@ class Arms:
 
     def arm(self, strike: Strike) -> None:
         """From now on, whoever passes the strike's point for its service suffers it, once."""
-        self._told = None if strike.by_itself else self._directory / f"told-{strike.number}"
+        self._told = None if strike.by_itself else self._directory / f"{_TOLD}{strike.number}"
         self._read = self.witness.stat().st_size
         self._tell([self._fault(strike, strike.service)])
 
@@ -64,14 +66,16 @@ class Arms:
         self._tell([])
 
     def let_go(self) -> None:
-        """Let who is held go on."""
-        if self._told is not None:
-            self._told.unlink(missing_ok=True)
-            self._told = None
+        """Let who is held go on; to be called once more later, for who read the faults just before they were taken
+        back comes to be held just after.
+        """
+        self._told = None
+        for told in self._directory.glob(f"{_TOLD}*"):
+            told.unlink(missing_ok=True)
 
     def _fault(self, strike: Strike, service: Service | None) -> dict[str, str | None]:
         act = Act.CRASH if strike.by_itself else Act.HOLD
-        told = str(self._directory / f"told-{strike.number}")
+        told = str(self._directory / f"{_TOLD}{strike.number}")
         return {"point": strike.point, "service": service, "act": act, "told": told}
 
     def _tell(self, faults: list[dict[str, str | None]]) -> None:

@@ -79,11 +79,13 @@ class Rounds:
 
     def play(self, strike: Strike) -> Struck:
         """Play one round."""
+        self._arms.let_go()
         self._wait_until_ready()
         reached = self._stands_at(strike)
         struck = self._strike(strike, reached)
         self.struck.append(struck)
         if strike.patient:
+            self._arms.let_go()
             with contextlib.suppress(_TooLateError):  # the end will show whether it is whole by then
                 self.wait(lambda: struck.recovery.over, at_most=_WHOLE_WITHIN_SECONDS)
         return struck
