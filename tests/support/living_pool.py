@@ -1,4 +1,4 @@
-"""A pool of one worker on real Spark without any format's bundle, in this process or in one that can be killed."""
+"""A pool of one worker without any format's bundle, in this process or in one that can be killed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Life:
             SparkProfile(formats=(), memory="512m", heartbeat="100ms", conf=light, **profile),
             directory=directory / "pool",
         )
-        self._directory = directory
+        self.directory = directory
         self._plug = directory / "table" / "timeline" / "00000009.compaction.requested"
         self._events: queue.Queue[PoolEvent] = queue.Queue()
         self.pool.start(self._events.put)
@@ -61,7 +61,7 @@ class Life:
 
     @property
     def log(self) -> str:
-        return (self._directory / "pool" / "worker-1.log").read_text()
+        return (self.directory / "pool" / "worker-1.log").read_text()
 
     def workers(self) -> list[int]:
         return [worker.process.pid for worker in self.pool._workers]
@@ -73,7 +73,7 @@ class Life:
 
     def begin(self, *, service: Service = Service.COMPACTION, stuck: bool = False) -> None:
         """Start a run and take it to its first question. A stuck one will never end the step after it."""
-        self.table = table = FakeTable.create(self._directory / "table")
+        self.table = table = FakeTable.create(self.directory / "table")
         table.write()
         if stuck:
             os.mkfifo(self._plug)  # read as a plan, but never written

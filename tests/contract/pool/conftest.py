@@ -1,4 +1,4 @@
-"""The two pools, each with a way to kill the worker of a run, behind one harness."""
+"""The fake pool, and the real one with light workers and with Spark, each with a way to kill the worker of a run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TypeVar
 import psutil
 import pytest
 
+from lakewarden.executors import process
 from lakewarden.executors.contract import (
     Asked,
     Assignment,
@@ -31,6 +32,7 @@ from lakewarden.planners.formats.fake import FakeTable
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
+from tests.support import light_worker
 
 SLOTS = 2
 
@@ -106,22 +108,25 @@ class Harness:
 def _kill_jvm(pool: WorkerPool) -> Callable[[RunId], None]:
     def kill(run: RunId) -> None:
         worker = pool._owner[run].process.pid
-        for process in psutil.Process(worker).children(recursive=True):
-            os.kill(process.pid, signal.SIGKILL)
+        for child in psutil.Process(worker).children(recursive=True):
+            os.kill(child.pid, signal.SIGKILL)
 
     return kill
 
 
-@pytest.fixture(scope="module", params=["fake", pytest.param("workers", marks=pytest.mark.spark)])
+@pytest.fixture(scope="module", params=["fake", "light workers", pytest.param("workers", marks=pytest.mark.spark)])
 def harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     """Each pool in turn, shared by the tests of a module."""
     tables = tmp_path_factory.mktemp("tables")
-    if request.param == "fake":
-        fake = FakePool(slots=SLOTS, clock=SystemClock())
-        made = Harness(fake, fake.kill, tables)
-    else:
-        profile = SparkProfile(slots=SLOTS, formats=(), memory="512m", heartbeat="100ms", cancel_grace="20s")
-        workers = WorkerPool(profile, directory=tmp_path_factory.mktemp("pool"))
-        made = Harness(workers, _kill_jvm(workers), tables)
-    yield made
-    made.pool.close()
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "fake":
+            fake = FakePool(slots=SLOTS, clock=SystemClock())
+            made = Harness(fake, fake.kill, tables)
+        else:
+            if request.param == "light workers":
+                patch.setattr(process, "_COMMAND", light_worker.COMMAND)
+            profile = SparkProfile(slots=SLOTS, formats=(), memory="512m", heartbeat="100ms", cancel_grace="20s")
+            workers = WorkerPool(profile, directory=tmp_path_factory.mktemp("pool"))
+            made = Harness(workers, _kill_jvm(workers), tables)
+        yield made
+        made.pool.close()

@@ -1,0 +1,139 @@
+"""What becomes of a pool's workers, without Spark: when they are ended, replaced, and started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewarden.executors import pool, process
+from lakewarden.executors.contract import Ended, Granted, RoomChanged, Step
+from lakewarden.executors.worker_log import keep_within
+from lakewarden.planners.model.clock import SystemClock
+from tests.support import light_worker
+from tests.support.living_pool import RUN, Life, alive, eventually
+
+
+@pytest.fixture
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Life]]:
+    """Start pools of light workers, which are closed after the test."""
+    monkeypatch.setattr(process, "_COMMAND", light_worker.COMMAND)
+    lives: list[Life] = []
+
+    def start(**profile: Any) -> Life:
+        lives.append(Life(tmp_path, **profile))
+        return lives[-1]
+
+    yield start
+    for life in lives:
+        life.pool.close()
+
+
+def test_a_worker_that_hears_nothing_holds_nobody_up(live: Callable[..., Life]) -> None:
+    """A frozen worker does not empty its channel; once that is full, it is killed, and the daemon goes on."""
+    life = live()
+    life.begin()
+    os.kill(life.worker, signal.SIGSTOP)
+    began = time.monotonic()
+    life.pool.cancel(RUN, "x" * 10**6)
+
+    assert time.monotonic() - began < 3
+    assert "does not hear" in life.lost().reason
+
+
+def test_an_evicted_pool_is_empty_when_it_returns_and_comes_back(live: Callable[..., Life]) -> None:
+    """From any thread, while others evict as well: worker and JVM are gone on return, and others take their place."""
+    life = live()
+    life.begin()
+    left: list[bool] = []
+
+    def evict() -> None:
+        life.pool.evict("the lease is lost")
+        left.append(alive(life.worker) or alive(life.jvm))
+
+    threads = [threading.Thread(target=evict) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+
+    assert left == [False, False, False]
+    lost = life.lost()
+    assert lost.ours
+    assert "the lease is lost" in lost.reason
+    life.until(lambda e: isinstance(e, RoomChanged) and life.pool.room().slots > 0)
+
+
+def test_a_worker_that_wakes_after_the_moment_takes_no_step(live: Callable[..., Life]) -> None:
+    """Frozen with its JVM, granted leave, and continued too late: it ends, and the table is as it was."""
+    life = live()
+    life.begin()
+    life.pool.extend(SystemClock().monotonic() + 1)
+    os.killpg(life.worker, signal.SIGSTOP)
+    life.pool.answer(RUN, Step.PLAN, Granted())
+    time.sleep(1.1)
+    os.killpg(life.worker, signal.SIGCONT)
+
+    lost = life.lost()
+    assert lost.ours
+    assert not list((life.table.folder / "timeline").glob("*.compaction.requested"))
+
+
+def test_who_starts_after_the_moment_was_said_obeys_it_too(live: Callable[..., Life]) -> None:
+    """The moment outlives the workers it was said to; past it none is started, until there is a later one."""
+    life = live()
+    until = SystemClock().monotonic() + 4
+    life.pool.extend(until)
+    life.pool.evict("anew")
+    eventually(lambda: life.workers() not in ([], [life.worker]))
+    [second] = life.workers()
+
+    eventually(lambda: not alive(second))
+    assert until < SystemClock().monotonic() < until + 4  # it may only just be starting
+    time.sleep(1)
+    assert life.workers() == []
+    life.pool.extend(SystemClock().monotonic() + 60)
+    life.until(lambda e: isinstance(e, RoomChanged) and life.pool.room().slots > 0)
+
+
+def test_a_worker_that_is_old_takes_no_new_run_and_is_replaced_when_it_is_idle(live: Callable[..., Life]) -> None:
+    """The run that it has goes on to its end."""
+    life = live(recycle_age="4s")
+    life.begin()
+    eventually(lambda: life.pool.room().slots == 0)
+    assert alive(life.jvm)
+
+    life.pool.cancel(RUN, "enough")
+    life.until(lambda e: isinstance(e, Ended))
+    life.until(lambda e: isinstance(e, RoomChanged) and life.pool.room().slots > 0)
+    assert life.workers() != [life.worker]
+    assert not alive(life.jvm)
+
+
+def test_a_worker_that_has_done_its_share_is_replaced(live: Callable[..., Life]) -> None:
+    """After `recycle_after` runs an idle worker makes room for a fresh one."""
+    life = live(recycle_after=1)
+    life.begin()
+    life.pool.cancel(RUN, "enough")
+    life.until(lambda e: isinstance(e, RoomChanged) and life.pool.room().slots > 0)
+
+    assert life.workers() != [life.worker]
+    assert not alive(life.worker)
+    assert not alive(life.jvm)
+
+
+def test_a_log_is_bounded_while_its_worker_lives(live: Callable[..., Life], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Supervision looks at it; worker and JVM go on writing into it."""
+    monkeypatch.setattr(pool, "keep_within", lambda log: keep_within(log, 1000))
+    life = live()
+    with (life.directory / "pool" / "worker-1.log").open("ab") as held:
+        held.write(b"x" * 2000)
+
+    eventually(lambda: (life.directory / "pool" / "worker-1.log.1").exists() and len(life.log) < 1000)
+    assert alive(life.worker)

@@ -1,0 +1,54 @@
+"""A session worker without Spark, which is up at once: its JVM is a process that does nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from lakewarden.executors.identity import ProcessIdentity
+from lakewarden.executors.profile import SparkProfile
+from lakewarden.planners.model.instant import RunId
+from lakewarden.planners.storage.settings import StoreSettings
+
+COMMAND = (sys.executable, str(Path(__file__)))
+
+
+class LightSession:
+    """What a worker asks of its session, for programs that need none."""
+
+    versions: Mapping[str, str] = {}
+
+    def __init__(self, profile: SparkProfile, storage: Sequence[StoreSettings] = ()) -> None:
+        self._jvm = subprocess.Popen(["sleep", "3600"])
+        self.jvm_pid = self._jvm.pid
+        identity = ProcessIdentity.of(self.jvm_pid)
+        self.executor = identity.to_text() if identity else None
+
+    def ping(self) -> None:
+        """Raise ConnectionRefusedError, as py4j does, where the process is gone."""
+        if self._jvm.poll() is not None:
+            raise ConnectionRefusedError("the JVM is gone")
+
+    def live_until(self, moment: float) -> None:
+        """Leave it to the worker."""
+
+    @contextlib.contextmanager
+    def for_run(self, run: RunId) -> Iterator[None]:
+        yield None
+
+    def cancel_jobs(self, run: RunId) -> None:
+        """There are none."""
+
+    def stop(self) -> None:
+        """End in good order."""
+        self._jvm.terminate()
+
+
+if __name__ == "__main__":
+    from lakewarden.executors.worker import main
+
+    vars(main)["Session"] = LightSession
+    main.main(int(sys.argv[1]))
