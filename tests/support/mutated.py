@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 _ROOT = Path(__file__).parents[2]
 
@@ -70,10 +70,10 @@ class Copy:
             check=False,
         )
         assert report.exists(), said.stdout + said.stderr
-        return _verdict(ElementTree.parse(report))
+        return _verdict(ET.parse(report))
 
 
-def _verdict(report: ElementTree.ElementTree) -> Verdict:
+def _verdict(report: ET.ElementTree) -> Verdict:
     passed, failed, other = 0, 0, []
     for case in report.iter("testcase"):
         ending = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
