@@ -47,6 +47,7 @@ def table(decision: str, reason: str) -> TableBody:
         format="hudi",
         path="/tmp/demo/table",
         mode="act",
+        attended_by="r1",
         poll_seconds=10,
         paused=None,
         trouble=None,
