@@ -324,7 +324,7 @@ class WorkerPool:
         """Give a worn worker no new runs, and ask it to stop when it has none: its keeper starts another one."""
         now = self._clock.monotonic()
         with self._lock:
-            reason = worker.wear.reason(now)
+            reason = worker.wear.reason(now) if worker.slots else None  # what is not ready yet is not worn
             begins = reason is not None and not worker.retiring
             worker.retiring = worker.retiring or begins
             stops = worker.retiring and not worker.runs and not worker.stopping
