@@ -77,6 +77,13 @@ MUTATIONS = (
         tests=("tests/unit/settle/test_every_case.py::test_no_run_ends_while_its_executor_may_be_at_the_table",),
     ),
     Mutation(
+        name="a permit does not ask for the claim",
+        file="lakewarden/service/permits.py",
+        text="if around.claimed is not None:",
+        instead="if False:",
+        tests=("tests/unit/permits/test_permits.py::test_what_forbids_any_step_is_refused_at_once",),
+    ),
+    Mutation(
         name="what is completed is carried on",
         file="lakewarden/service/permits.py",
         text="if fate is not Fate.PENDING:",
