@@ -142,7 +142,8 @@ class Daemon:
         self._open_all([*self._postponed, *letters])
         self._spread_word(dirty)
         self._go_on_ending()
-        self._attention.attend(self._clock.monotonic())
+        if self._membership.trouble is None:  # else nothing that is decided could be kept
+            self._attention.attend(self._clock.monotonic())
         self._carry_on(now)
         return self._until_next()
 

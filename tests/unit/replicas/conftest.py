@@ -30,6 +30,7 @@ class FarStore(MemoryStore):
     """A store that everybody, or one replica's renewals, may be cut off from."""
 
     cut_off: bool = False
+    after_claim: Callable[[], None] = staticmethod(lambda: None)
 
     def renew(self, replica: ReplicaId, *, lease: timedelta) -> bool:
         self._reach()
@@ -45,7 +46,9 @@ class FarStore(MemoryStore):
 
     def claim(self, *parts: object, **more: object) -> Run:
         self._reach()
-        return super().claim(*parts, **more)  # type: ignore[arg-type]
+        run = super().claim(*parts, **more)  # type: ignore[arg-type]
+        self.after_claim()
+        return run
 
     def _reach(self) -> None:
         if self.cut_off:

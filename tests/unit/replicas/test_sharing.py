@@ -147,6 +147,24 @@ def test_a_frozen_replica_commits_nothing_when_it_wakes_up_before_its_lease_is_o
     assert "compaction commit Granted" not in two.diary.lines
 
 
+def test_a_run_that_was_claimed_just_before_the_lease_was_lost_is_not_begun(house: House) -> None:
+    """The eviction is over when the claim's answer comes: handed out now, the run would have a living worker."""
+    one = house.open("one")
+
+    def lose_the_lease() -> None:
+        house.store.after_claim = lambda: None
+        house.clock.advance(LEASE * 2 / 3)
+        one.tenure.watch()
+
+    house.store.after_claim = lose_the_lease
+    house.write("trips")
+    house.until(lambda: one.diary.losses != [])
+
+    assert one.pool.room().free == one.pool.room().slots
+    house.until(lambda: len(house.completed("trips")) == 1)
+    house.assert_nothing_ran_twice()
+
+
 def test_a_replica_that_loses_the_store_kills_its_workers_and_takes_its_own_runs_over(house: House) -> None:
     """The store is away for longer than the lease: afterwards the same daemon is another replica, and adopts."""
     one = house.open("one")
