@@ -41,7 +41,8 @@ def test_a_daemon_that_is_stopped_leaves_no_jvm_and_no_lease(
         time.sleep(0.5)
     assert daemon.process.wait(timeout=30) == 0
 
-    assert [process for process in family if process.is_running()] == []
+    _, alive = psutil.wait_procs(family, timeout=0)
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
     assert postgres.execute(database, LIVING) == [(0,)]
     assert postgres.execute(database, "SELECT count(*) FROM shares") == [(0,)]
     unsettled = "SELECT count(*) FROM runs WHERE ended_at IS NULL AND state <> 'QUEUED'"
