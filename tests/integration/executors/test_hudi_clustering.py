@@ -221,7 +221,8 @@ def test_of_a_clustering_and_a_write_that_overlap_the_clustering_loses(table: Sc
 
     with pytest.raises(YieldError), translated(Step.COMMIT):
         client.java.cluster(instant, True)
-    client.take_back_clustering(instant)
+    client.undo_clustering(instant)
+    client.withdraw(instant)
     client.close()
 
     assert table.timeline("*.clustering.*") == []

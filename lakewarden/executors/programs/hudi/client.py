@@ -77,11 +77,15 @@ class HudiClient:
         more or somebody has begun to execute it.
         """
         with self.locked():
-            timeline = self._meta.reloadActiveTimeline()
-            plan = next((one for one in _pending(timeline, instant) if one.isRequested()), None)
-            if plan is not None:
-                timeline.deletePending(plan)
-            return plan is not None
+            return self.remove_plan(instant)
+
+    def remove_plan(self, instant: str) -> bool:
+        """Do what `withdraw` does. To be called under the lock."""
+        timeline = self._meta.reloadActiveTimeline()
+        plan = next((one for one in _pending(timeline, instant) if one.isRequested()), None)
+        if plan is not None:
+            timeline.deletePending(plan)
+        return plan is not None
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -133,23 +137,21 @@ class HudiClient:
                 found[partition] = str(slices[0].getBaseInstantTime())
         return found
 
-    def take_back_clustering(self, instant: str) -> None:
-        """Roll back what was written for a clustering, if it was begun, and remove its plan. Nothing is done to one
-        that is completed, or gone.
+    def undo_clustering(self, instant: str) -> None:
+        """Roll back what was written for a clustering, if it was begun: its plan is left. Nothing is done to one that
+        is completed, or gone.
         """
         self._bear_no_runs_name()
         self.java.purgePendingClustering(instant)
-        self.withdraw(instant)
 
-    def take_back_log_compaction(self, instant: str) -> None:
-        """Roll back what was written for a log compaction, if it was begun, and remove its plan. Nothing is done to
-        one that is completed, or gone.
+    def undo_log_compaction(self, instant: str) -> None:
+        """Roll back what was written for a log compaction, if it was begun: its plan is left. Nothing is done to one
+        that is completed, or gone.
         """
         self._bear_no_runs_name()
         inflight = self._meta.getInstantGenerator().getLogCompactionInflightInstant(instant)
         if self._meta.reloadActiveTimeline().filterPendingLogCompactionTimeline().containsInstant(inflight):
             self._table().rollbackInflightLogCompaction(inflight, self.java.getTransactionManager())
-        self.withdraw(instant)
 
     def roll_back(self, write: str) -> bool:
         """Undo a write that is still pending, and forget its heartbeat. False, and nothing done, where it is not."""

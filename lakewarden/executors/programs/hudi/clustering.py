@@ -118,7 +118,8 @@ class ClusteringSteps:
         """Take the plan back if it is ours, or was begun by us, and has not been completed."""
         if self._ours is not None:
             with on_the_way_out("take the plan back"):
-                self._table.client.take_back_clustering(self._ours)
+                self._table.client.undo_clustering(self._ours)
+                self._table.withdraw(self._ours, hurts_writers=True)
 
     def _schedule(self) -> str | None:
         """Put a plan for the cold partitions on the timeline; None where there is nothing to do in any partition.

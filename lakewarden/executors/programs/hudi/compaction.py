@@ -67,7 +67,7 @@ class CompactionSteps(RewriteSteps):
             if self._executing is not None:
                 client.stop_heartbeat(self._executing)
             elif self._planned is not None and client.table_version < _PENDING_PLAN_IS_HARMLESS_FROM:
-                client.withdraw(self._planned)
+                self._table.withdraw(self._planned, hurts_writers=True)
 
     def _pending(self, instant: str) -> Instant:
         pending = super()._pending(instant)

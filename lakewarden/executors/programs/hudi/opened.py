@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Step
@@ -14,8 +16,25 @@ from lakewarden.executors.programs.hudi.look import Looks
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import Instant
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
+
+_UNTIL_A_GAP = timedelta(seconds=10)
+_READS_NO_MORE_AFTER = timedelta(minutes=10)
+"""A write that shows no heartbeat, and may be dead, is not waited for once it is as old as this."""
+
+
+def may_be_removed(plan: str, writes: Sequence[Instant], *, now: datetime, hurts_writers: bool) -> bool:
+    """Return whether a plan can go now, beside these writes in flight."""
+    reading = [write for write in writes if _may_read(write, now)]
+    return not reading or (hurts_writers and any(write.time < plan for write in reading))
+
+
+def _may_read(write: Instant, now: datetime) -> bool:
+    if write.guarded_until is None:
+        return now - write.requested_at < _READS_NO_MORE_AFTER
+    return write.may_be_alive(now)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +53,33 @@ class OpenTable:
         cannot be read whole.
         """
         return self.looks.look(self.assignment, self.options, self.storage, now=self.clock.now(), commits=commits)
+
+    def withdraw(self, plan: str, *, hurts_writers: bool) -> bool:
+        """Remove a plan of ours between two writes. False, and the plan is left, where there is no such moment soon.
+
+        A writer reads the plans that it found on the timeline only when its tasks run, and fails if one of them is gone
+        by then (docs/hudi.md). One that `hurts_writers` while it is pending goes at once where a write began before
+        it, and in the end in any case.
+        """
+        deadline = self.clock.monotonic() + _UNTIL_A_GAP.total_seconds()
+        while True:
+            late = self.clock.monotonic() >= deadline
+            if self._may_go(plan, hurts_writers=hurts_writers, late=late):
+                with self.client.locked():  # no write begins while it is held
+                    if self._may_go(plan, hurts_writers=hurts_writers, late=late):
+                        return self.client.remove_plan(plan)
+            if late:
+                return False
+            time.sleep(0.05)
+
+    def _may_go(self, plan: str, *, hurts_writers: bool, late: bool) -> bool:
+        if hurts_writers and late:
+            return True
+        try:
+            view = self.view()
+        except TemporaryError:  # a file is being written
+            return False
+        return may_be_removed(plan, view.writers.in_flight, now=view.observed_at, hurts_writers=hurts_writers)
 
     def files_if_asked(self) -> int | None:
         """Return how many data files the table has, if the run was asked to count them."""
