@@ -175,9 +175,7 @@ def run_body(run: Run, *, now: datetime, waits_for: str | None = None) -> RunBod
 
 def replica_body(replica: ReplicaStatus) -> ReplicaBody:
     """Return a replica as JSON."""
-    return ReplicaBody(
-        id=replica.id, url=replica.url, alive=replica.alive, here=replica.here, tables=replica.tables
-    )
+    return ReplicaBody(id=replica.id, url=replica.url, alive=replica.alive, here=replica.here, tables=replica.tables)
 
 
 def table_body(status: TableStatus) -> TableBody:
