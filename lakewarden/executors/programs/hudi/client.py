@@ -16,6 +16,9 @@ from lakewarden.planners.formats.hudi.options import HudiTableOptions
 
 _NO_META_FIELDS = False
 _LOCK_IS_HELD = False  # the parameter asks whether to take it
+_WITH_ITS_PLAN = True
+_WITHOUT_LOCKING = True
+_OF_ALL = False
 _OF_WRITES = True  # the rollbacks of compactions and clusterings left out
 _NO_RESTORE = False
 _CLUSTERING_IS_AN_ACTION = 8  # of its own, from this table version on
@@ -144,14 +147,24 @@ class HudiClient:
         self._bear_no_runs_name()
         self.java.purgePendingClustering(instant)
 
-    def undo_log_compaction(self, instant: str) -> None:
-        """Roll back what was written for a log compaction, if it was begun: its plan is left. Nothing is done to one
-        that is completed, or gone.
+    def remove_log_compaction(self, instant: str) -> bool:
+        """Roll back what was written for a log compaction, if it was begun, and remove its plan. False, and nothing
+        done, to one that is completed, or gone. To be called under the lock, for Hudi removes the plan with the rest.
         """
         self._bear_no_runs_name()
         inflight = self._meta.getInstantGenerator().getLogCompactionInflightInstant(instant)
-        if self._meta.reloadActiveTimeline().filterPendingLogCompactionTimeline().containsInstant(inflight):
-            self._table().rollbackInflightLogCompaction(inflight, self.java.getTransactionManager())
+        if not self._meta.reloadActiveTimeline().filterPendingLogCompactionTimeline().containsInstant(inflight):
+            return self.remove_plan(instant)
+        table, context = self._table(), self.java.getEngineContext()
+        begun = self.java.getTableServiceClient().getPendingRollbackInfo(self._meta, instant, _OF_ALL)
+        if begun.isPresent():
+            rollback = begun.get().getRollbackInstant().requestedTime()
+        else:
+            rollback = self.java.createNewInstantTime(_LOCK_IS_HELD)
+            by_markers = self.java.getConfig().shouldRollbackUsingMarkers()
+            table.scheduleRollback(context, rollback, inflight, _NO_RESTORE, by_markers, _NO_RESTORE)
+        table.rollback(context, rollback, inflight, _WITH_ITS_PLAN, _WITHOUT_LOCKING)
+        return True
 
     def roll_back(self, write: str) -> bool:
         """Undo a write that is still pending, and forget its heartbeat. False, and nothing done, where it is not."""

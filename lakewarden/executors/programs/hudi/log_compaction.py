@@ -69,8 +69,7 @@ class LogCompactionSteps(RewriteSteps):
         """Take the plan back if it is ours, or was begun by us, and has not been completed."""
         if self._ours is not None:
             with on_the_way_out("take the plan back"):
-                self._table.client.undo_log_compaction(self._ours)
-                self._table.withdraw(self._ours, hurts_writers=False)
+                self._table.withdraw(self._ours, by=self._table.client.remove_log_compaction)
 
     def _pending(self, instant: str) -> Instant:
         """Return the plan, if it can still be executed; what cannot is ours to take back, or a person's to see to."""

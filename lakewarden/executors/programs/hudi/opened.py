@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -54,8 +54,10 @@ class OpenTable:
         """
         return self.looks.look(self.assignment, self.options, self.storage, now=self.clock.now(), commits=commits)
 
-    def withdraw(self, plan: str, *, hurts_writers: bool) -> bool:
+    def withdraw(self, plan: str, *, hurts_writers: bool = False, by: Callable[[str], bool] | None = None) -> bool:
         """Remove a plan of ours between two writes. False, and the plan is left, where there is no such moment soon.
+
+        It is removed `by` what is called with it under the table's lock; by default it must not have been begun.
 
         A writer reads the plans that it found on the timeline only when its tasks run, and fails if one of them is gone
         by then (docs/hudi.md). One that `hurts_writers` while it is pending goes at once where a write began before
@@ -67,7 +69,7 @@ class OpenTable:
             if self._may_go(plan, hurts_writers=hurts_writers, late=late):
                 with self.client.locked():  # no write begins while it is held
                     if self._may_go(plan, hurts_writers=hurts_writers, late=late):
-                        return self.client.remove_plan(plan)
+                        return (by or self.client.remove_plan)(plan)
             if late:
                 return False
             time.sleep(0.05)
