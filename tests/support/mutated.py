@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,12 +70,12 @@ class Copy:
             check=False,
         )
         assert report.exists(), said.stdout + said.stderr
-        return _verdict(ET.parse(report))
+        return _verdict(ET.parse(report).iter("testcase"))
 
 
-def _verdict(report: ET.ElementTree) -> Verdict:
+def _verdict(cases: Iterable[ET.Element]) -> Verdict:
     passed, failed, other = 0, 0, []
-    for case in report.iter("testcase"):
+    for case in cases:
         ending = next((child for child in case if child.tag in ("failure", "error", "skipped")), None)
         message = "" if ending is None else ending.get("message", "")
         if ending is None:

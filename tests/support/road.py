@@ -180,7 +180,8 @@ class Road:
         self.clock = clock or RoadClock()
         self.store = MemoryStore(clock=self.clock) if store is None else store
         self.storages = storages
-        self.lakes = lakes or {TableId(name): FakeTable.create(folder / name, clock=self.clock) for name in names}
+        made = {} if lakes else {TableId(name): FakeTable.create(folder / name, clock=self.clock) for name in names}
+        self.lakes = {**(lakes or {}), **made}
         self.policies = COMPACT if policies is None else policies
         self.mode = mode
         self.slots = slots

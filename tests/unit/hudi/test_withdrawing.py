@@ -1,4 +1,4 @@
-"""When a plan of ours may be removed beside writes in flight: a writer that has seen it fails if it is gone too soon."""
+"""When a plan of ours may be removed beside writes in flight: who has seen it fails if it is gone too soon."""
 
 from __future__ import annotations
 
