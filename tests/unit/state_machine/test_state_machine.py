@@ -24,7 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from lakewarden.planners.model.table import TableId
 from tests.support.world import POLICIES, Replica, World
 
-PROGRAMS = int(os.environ.get("LAKEWARDEN_PROGRAMS", "300"))
+PROGRAMS = int(os.environ.get("LAKEWARDEN_PROGRAMS", "1000"))
 """Programs of each number of replicas."""
 
 STEPS = 30
