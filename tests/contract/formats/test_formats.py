@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import RunId, Service, State
+from lakewarden.planners.model.instant import Instant, RunId, Service, State
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.model.timeline import Fate
 from lakewarden.planners.model.view import TableView
@@ -108,9 +108,12 @@ def test_a_view_that_is_vouched_for_is_what_a_new_look_would_bring(born: Born, s
 
 def without_guards(view: TableView) -> TableView:
     """Return the view without the heartbeats, whose renewal a kept view need not show before they run out."""
-    unguarded = [replace(i, guarded_until=None) for i in view.timeline.instants]
-    writers = replace(view.writers, in_flight=tuple(replace(i, guarded_until=None) for i in view.writers.in_flight))
-    return replace(view, timeline=replace(view.timeline, instants=tuple(unguarded)), writers=writers)
+
+    def still(instants: Sequence[Instant]) -> tuple[Instant, ...]:
+        return tuple(replace(instant, guarded_until=None, last_beat=None) for instant in instants)
+
+    timeline = replace(view.timeline, instants=still(view.timeline.instants))
+    return replace(view, timeline=timeline, writers=replace(view.writers, in_flight=still(view.writers.in_flight)))
 
 
 @many
