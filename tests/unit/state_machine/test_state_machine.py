@@ -19,7 +19,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from lakewarden.planners.model.table import TableId
 from tests.support.world import POLICIES, Replica, World
@@ -120,10 +120,13 @@ class Programs(RuleBasedStateMachine):
         replica.line.cut = True
         self.world.after(seconds, replica.mend)
 
-    @precondition(lambda self: any(pool.runs for replica in self.world.replicas for pool in replica.pools))
     @rule(number=REPLICAS)
     def lose_worker(self, number: int) -> None:
-        """Let a worker die in the middle of its step."""
+        """Let a worker die in the middle of its step, if there is one.
+
+        No precondition: files have real times, so a program does not go quite the same way each time, and what is drawn
+        must not depend on it.
+        """
         for pool in self._one(number).pools[-1:]:
             for run in pool.runs[:1]:
                 pool.kill(run)
@@ -166,6 +169,7 @@ def silence() -> Iterator[None]:
     structlog.reset_defaults()
 
 
+@pytest.mark.timeout(1800)  # about a minute where nobody else uses the machine
 @pytest.mark.usefixtures("silence")
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_nothing_is_lost_and_nothing_is_done_twice(folder: Path, replicas: int) -> None:
