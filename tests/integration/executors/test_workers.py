@@ -23,6 +23,9 @@ from tests.support.living_pool import RUN, Life, alive, daemon, seconds_until_go
 
 pytestmark = pytest.mark.spark
 
+MORE = pytest.mark.faults
+"""What light workers show in the default run, too (`test_pool.py`): `./dev test -m faults`."""
+
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[Callable[..., Life]]:
@@ -59,6 +62,7 @@ def test_a_worker_whose_jvm_hangs_is_killed(live: Callable[..., Life]) -> None:
     assert "has not answered for 2 s" in life.lost().reason
 
 
+@MORE
 def test_a_step_that_outlives_its_permit_ends_with_its_jvm(live: Callable[..., Life]) -> None:
     """A step that never ends is ended at its permit's expiry."""
     life = live()
@@ -68,6 +72,7 @@ def test_a_step_that_outlives_its_permit_ends_with_its_jvm(live: Callable[..., L
     life.lost()
 
 
+@MORE
 def test_a_cancelled_run_that_does_not_end_takes_its_jvm_along(live: Callable[..., Life]) -> None:
     """After its grace a cancelled run is lost, whatever holds it up."""
     life = live(cancel_grace="1s")
@@ -79,6 +84,7 @@ def test_a_cancelled_run_that_does_not_end_takes_its_jvm_along(live: Callable[..
     assert "was cancelled" in life.lost().reason
 
 
+@MORE
 def test_a_call_that_nothing_interrupts_is_ended_with_its_jvm(
     live: Callable[..., Life], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +128,10 @@ def test_a_run_tells_which_jvm_it_is_in(live: Callable[..., Life]) -> None:
     assert who.is_proved_dead()
 
 
-@pytest.mark.parametrize("frozen", ["the daemon", "daemon and worker", "daemon and JVM"])
+@pytest.mark.parametrize(
+    "frozen",
+    ["the daemon", pytest.param("daemon and worker", marks=MORE), pytest.param("daemon and JVM", marks=MORE)],
+)
 def test_a_frozen_daemon_has_no_living_jvm_after_the_moment(tmp_path: Path, frozen: str) -> None:
     """Whoever of the three is frozen: the JVM is dead by the moment that was said last, and alive until then."""
     with daemon(tmp_path / "pool") as held:
@@ -141,7 +150,7 @@ def test_a_frozen_daemon_has_no_living_jvm_after_the_moment(tmp_path: Path, froz
         assert seconds_until_gone([held.worker]) < 2
 
 
-@pytest.mark.parametrize("jvm_hangs", [False, True])
+@pytest.mark.parametrize("jvm_hangs", [False, pytest.param(True, marks=MORE)])
 def test_a_killed_daemon_leaves_no_process_behind(tmp_path: Path, jvm_hangs: bool) -> None:
     """Kill -9 of the daemon ends worker and JVM within five seconds, also a JVM that does not answer."""
     with daemon(tmp_path / "pool") as held:
