@@ -142,6 +142,9 @@ class SharedPool(WorkerPool):
         else:
             super().start(self._tell_the_user)
 
+    def extend(self, until: float) -> None:
+        """Do nothing: the workers outlive the daemon that has them for a while, and its tenure."""
+
     def close(self) -> None:
         """Do nothing: the session ends it."""
 

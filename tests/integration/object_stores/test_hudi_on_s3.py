@@ -94,7 +94,15 @@ def test_a_table_on_s3_is_observed_compacted_and_cleaned(driver: Driver, orders_
     assert all(name.startswith(orders.address) for name in _planned_to_delete(orders))
     [worker] = [one.process.pid for one in driver.pool._workers]
     family = [psutil.Process(worker), *psutil.Process(worker).children(recursive=True)]
-    assert not any(SECRET_KEY in argument for process in family for argument in process.cmdline())
+    assert not any(SECRET_KEY in argument for process in family for argument in _command_line(process))
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    """Return a process's arguments; none of one that has ended."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # a zombie, too
+        return []
 
 
 def _planned_to_delete(orders: OrdersOnS3) -> list[str]:

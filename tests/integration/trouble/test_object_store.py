@@ -173,7 +173,7 @@ def test_a_claim_that_may_have_been_written_is_not_believed_in_either_way(
 ) -> None:
     """Where the store cannot even be asked what became of it, it is temporary trouble, and asked for again later."""
     s3_server.start()
-    store = s3_server.store(endpoint=proxy.endpoint, timeout="2s")
+    store = s3_server.store(endpoint=proxy.endpoint, timeout="10s")
     location = f"s3://{BUCKET}/claims-{uuid4().hex}/claim"
     conditions = Storages([store]).conditions(location)
     assert conditions is not None
