@@ -115,6 +115,20 @@ class Life:
         return event
 
 
+@contextlib.contextmanager
+def lives(directory: Path) -> Iterator[Callable[..., Life]]:
+    """Start pools, with what a profile takes, until the bracket closes and ends them all."""
+    started: list[Life] = []
+
+    def start(**profile: Any) -> Life:
+        started.append(Life(directory, **profile))
+        return started[-1]
+
+    yield start
+    for life in started:
+        life.pool.close()
+
+
 _DAEMON = """
 import sys, threading
 from pathlib import Path

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,22 +16,15 @@ from lakewarden.executors.contract import Ended, Granted, RoomChanged, Step
 from lakewarden.executors.worker_log import keep_within
 from lakewarden.planners.model.clock import SystemClock
 from tests.support import light_worker
-from tests.support.living_pool import RUN, Life, alive, eventually
+from tests.support.living_pool import RUN, Life, alive, eventually, lives
 
 
 @pytest.fixture
 def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Life]]:
     """Start pools of light workers, which are closed after the test."""
     monkeypatch.setattr(process, "_COMMAND", light_worker.COMMAND)
-    lives: list[Life] = []
-
-    def start(**profile: Any) -> Life:
-        lives.append(Life(tmp_path, **profile))
-        return lives[-1]
-
-    yield start
-    for life in lives:
-        life.pool.close()
+    with lives(tmp_path) as start:
+        yield start
 
 
 def test_a_worker_that_hears_nothing_holds_nobody_up(live: Callable[..., Life]) -> None:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ from lakewarden.executors.pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.clock import SystemClock
 from tests.support import troubled_worker
-from tests.support.living_pool import RUN, Life, alive, daemon, seconds_until_gone
+from tests.support.living_pool import RUN, Life, alive, daemon, lives, seconds_until_gone
 
 pytestmark = pytest.mark.spark
 
@@ -30,15 +29,8 @@ MORE = pytest.mark.faults
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[Callable[..., Life]]:
     """Start pools that are closed after the test."""
-    lives: list[Life] = []
-
-    def start(**profile: Any) -> Life:
-        lives.append(Life(tmp_path, **profile))
-        return lives[-1]
-
-    yield start
-    for life in lives:
-        life.pool.close()
+    with lives(tmp_path) as start:
+        yield start
 
 
 def test_the_jvm_of_a_killed_worker_is_gone_before_its_run_is_lost(live: Callable[..., Life]) -> None:
