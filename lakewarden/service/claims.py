@@ -181,6 +181,12 @@ class Claims:
 
     # -- what keeps them
 
+    def look_again(self, tables: Iterable[TableId]) -> None:
+        """Look soon at the claims of tables that were another replica's: they name the JVMs that it had at work."""
+        for place in map(self._places.get, tables):
+            if place is not None:
+                place.looked_at = float("-inf")
+
     def attend(self) -> None:
         """Begin the looks that are due, and stop what must not go on. Returns at once, but for a killing."""
         for place in list(self._places.values()):
@@ -225,6 +231,8 @@ class Claims:
         """Whether it is time for a look: often enough for a renewal, and for seeing that another has ended."""
         now = self._clock.monotonic()
         known = place.known
+        if place.looked_at < 0:  # whose the claim is now, and what an earlier life of ours has left there
+            return True
         if isinstance(known, _Ours):
             runs = self._runs_on(place)
             every = self._cadence.busy if runs else self._cadence.idle
@@ -232,7 +240,7 @@ class Claims:
             return not fits or now - place.renewed_at >= every.total_seconds()
         if isinstance(known, _Foreign):
             return now - place.looked_at >= self._cadence.foreign.total_seconds()
-        return place.looked_at < 0  # once: whose the claim is now, and what an earlier life of ours has left there
+        return False
 
     def _runs_on(self, place: _Place) -> list[Run]:
         return [run for run in self._book.under_way() if run.table == place.table.id]

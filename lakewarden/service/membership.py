@@ -17,6 +17,7 @@ from lakewarden.service.approvals import Approvals
 from lakewarden.service.attention import Attention
 from lakewarden.service.barriers import Barriers
 from lakewarden.service.book import Book
+from lakewarden.service.claims import Claims
 from lakewarden.service.runs import Runs
 from lakewarden.service.shares import Shares
 from lakewarden.service.standing import Standings
@@ -43,6 +44,7 @@ class Membership:
         approvals: Approvals,
         barriers: Barriers,
         book: Book,
+        claims: Claims,
         runs: Runs,
         clock: Clock,
         lease: timedelta,
@@ -56,6 +58,7 @@ class Membership:
         self._approvals = approvals
         self._barriers = barriers
         self._book = book
+        self._claims = claims
         self._runs = runs
         self._clock = clock
         self._alone = alone
@@ -123,6 +126,7 @@ class Membership:
         if not self._draining and not (self._alone and self._shares.attended):
             moved = self._shares.take(busy=self._book.busy())
             self._attention.let_go(moved.lost)
+            self._claims.look_again(moved.gained)
             self._attention.take_on(moved.gained)
             self._recovered = self._recovered and not moved.gained
             if moved.gained or moved.lost:

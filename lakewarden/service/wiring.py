@@ -220,6 +220,7 @@ def compose(
         approvals=approvals,
         barriers=barriers,
         book=book,
+        claims=claims,
         runs=runs,
         clock=clock,
         lease=lease,

@@ -14,17 +14,23 @@ _LOOK_EVERY_SECONDS = 0.2
 class Lifetime:
     """The moment at which the daemon's right to act on its tables ends. Any thread may ask.
 
-    Without a moment there is no limit: a daemon says the first one as soon as it has begun.
+    Without a moment there is no limit: a daemon says the first one as soon as it has begun. None binds before the
+    session is up (`bind`): until then nothing is at stake, and what was said meanwhile may be read late.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until: float | None = None
+        self._bound = False
+
+    def bind(self) -> None:
+        """Let the moment count from now on."""
+        self._bound = True
 
     @property
     def is_over(self) -> bool:
         """Whether the moment has passed: from then on nothing may be begun, said or committed."""
-        return self._until is not None and self._clock.monotonic() >= self._until
+        return self._bound and self._until is not None and self._clock.monotonic() >= self._until
 
     @property
     def until(self) -> float | None:

@@ -92,6 +92,7 @@ class Worker:
         """Bring the session up, then prove again and again that the JVM answers. Without it there is no worker."""
         try:
             self._session = session = Session(self._profile, self._storage)
+            self._lifetime.bind()
             for slot in range(1, self._profile.slots + 1):
                 threading.Thread(target=self._serve, args=(session,), name=f"slot-{slot}", daemon=True).start()
             jvm = psutil.Process(session.jvm_pid)

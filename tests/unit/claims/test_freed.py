@@ -19,6 +19,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.ports import ConditionalWrites, Versioned
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.conditions import LocalConditions
+from lakewarden.service.claim import Claim
 from lakewarden.service.store.port import RunState
 from tests.support.road import TRIPS, HoldingPool, Road, RoadClock
 
@@ -161,3 +162,27 @@ def test_an_earlier_life_of_the_daemon_tells_when_its_jvm_was_alive(tmp_path: Pa
     road.until(lambda: bool(road.completed(Service.COMPACTION)))
     assert road.clock.now() - begun < WINDOW
     assert [given.predecessor_dead for given in again.given] == [True]
+
+
+def test_a_table_that_comes_from_another_replica_has_its_claim_read_again(tmp_path: Path) -> None:
+    """We may have looked before that replica's JVM began: what it has left is told only by its last renewal."""
+    clock = RoadClock()
+    road = Road(tmp_path, clock=clock, storages=ClockedStorages(clock))
+    claims = road.daemon._claims
+    executor = _executor(dead=True)
+    road.daemon.turn()
+    claims.attend()
+    theirs = Claim(
+        holder=road.store.identity(), life="another replica", host="there", pid=1, since=clock.now(), counter=1,
+        silent_after=timedelta(minutes=2), executors=(executor,),
+    )  # fmt: skip
+    file = road.lake.folder / "claims" / "claim.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(theirs.to_bytes())
+    claims.attend()
+    assert claims.alive_at(TRIPS, executor) is None
+
+    claims.look_again([TRIPS])
+    claims.attend()
+
+    assert claims.alive_at(TRIPS, executor) == clock.now()

@@ -33,7 +33,9 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def lifetime(clock: ManualClock) -> Lifetime:
-    return Lifetime(clock)
+    bound = Lifetime(clock)
+    bound.bind()
+    return bound
 
 
 def _pass(clock: ManualClock, seconds: float) -> None:
@@ -45,6 +47,27 @@ def test_without_a_moment_there_is_no_limit(lifetime: Lifetime, clock: ManualClo
     _pass(clock, 10**9)
 
     assert not lifetime.is_over
+
+
+def test_a_worker_that_starts_slowly_is_judged_by_what_it_heard_last(clock: ManualClock) -> None:
+    """A busy machine may need longer for a start than a moment lasts: what was said meanwhile is not held against it."""
+    starting = Lifetime(clock)
+    _pass(clock, 25)
+    assert starting.extend(20)
+    assert starting.extend(40)
+    starting.bind()
+    assert not starting.is_over
+    _pass(clock, 15)
+    assert starting.is_over
+
+
+def test_a_worker_that_was_given_up_while_it_started_is_over_at_once(clock: ManualClock) -> None:
+    """Its daemon has said nothing for too long when its session is up: nothing may begin in it."""
+    starting = Lifetime(clock)
+    assert starting.extend(20)
+    _pass(clock, 25)
+    starting.bind()
+    assert starting.is_over
 
 
 def test_every_later_moment_lengthens_it(lifetime: Lifetime, clock: ManualClock) -> None:
@@ -81,6 +104,7 @@ def test_its_end_is_called_once_the_moment_has_passed() -> None:
     """The thread that watches notices by itself, whatever the others wait for."""
     clock, ended = SystemClock(), threading.Event()
     lifetime = Lifetime(clock)
+    lifetime.bind()
     lifetime.extend(clock.monotonic() + 0.1)
 
     lifetime.watch(ended.set)
