@@ -50,7 +50,7 @@ def test_without_a_moment_there_is_no_limit(lifetime: Lifetime, clock: ManualClo
 
 
 def test_a_worker_that_starts_slowly_is_judged_by_what_it_heard_last(clock: ManualClock) -> None:
-    """A busy machine may need longer for a start than a moment lasts: what was said meanwhile is not held against it."""
+    """A busy machine may need longer for a start than a moment lasts: what it was told meanwhile does not end it."""
     starting = Lifetime(clock)
     _pass(clock, 25)
     assert starting.extend(20)
