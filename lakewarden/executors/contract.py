@@ -30,8 +30,9 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Assignment:
-    """One run, as a worker gets it. `table_options` and `service_options` are the format's settings as JSON
-    (`model_dump(mode="json")`), read back by the program with the types the format declares.
+    """One run, as a worker gets it. `catalog` (None for a table that is found by its path), `table_options` and
+    `service_options` are the format's settings as JSON (`model_dump(mode="json")`), read back by the program with the
+    types the format declares.
 
     `instant` is the pending plan to take up; None asks for a new one. `predecessor_dead`: the JVM that was at it before
     is proved dead, so the heartbeat that it left guards nobody and may be removed. `counts_files` asks a deleting
@@ -45,6 +46,7 @@ class Assignment:
     location: str
     service: Service
     instant: str | None = None
+    catalog: Mapping[str, Any] | None = None
     table_options: Mapping[str, Any] = field(default_factory=dict)
     service_options: Mapping[str, Any] = field(default_factory=dict)
     counts_files: bool = False
@@ -55,8 +57,9 @@ class Assignment:
 class Plan:
     """What a run is going to do: sizes in file groups, bytes, files, partitions and (archived) instants.
 
-    `instant` is its plan on the timeline; None for a service that puts none there (Hudi's archive), whose ending the
-    timeline cannot tell: it is asked for again when it is due. What a deleting service would delete is held against
+    `instant` is its plan on the timeline; None for a service that puts none there. Its ending the timeline tells only
+    where what it commits bears the run's name (Iceberg's rewrites); else (Hudi's archive) it is asked for again when
+    it is due. What a deleting service would delete is held against
     the table's deletion budget; `files_in_table` is what its percentage counts from.
     """
 

@@ -132,7 +132,7 @@ def _plan_anew(
 ) -> Decision:
     backlog = view.backlogs.get(service)
     if backlog is None:
-        return NotDue(reason="the table has nothing for it to do")
+        return view.at_rest.get(service) or NotDue(reason="the table has nothing for it to do")
     if asked:
         return Due(reason="asked for")
     if policy.schedule is Scheduling.WRITER:

@@ -150,7 +150,7 @@ class TableFormat(Protocol):
     """One lakehouse format: metadata in, TableView out. No JVM, no commits, no deletes.
 
     `services` are the table services it supports with the type of their options; `table_options` is the type
-    of the options of a table.
+    of the options of a table, `catalog_settings` that of the catalogs that its tables may be found in.
     """
 
     @property
@@ -161,6 +161,11 @@ class TableFormat(Protocol):
     @property
     def table_options(self) -> type[Settings]:
         """Return the type of a table's options."""
+        ...
+
+    @property
+    def catalog_settings(self) -> Any:
+        """Return the type of a catalog's settings (what pydantic's TypeAdapter takes); None if the format has none."""
         ...
 
     @property

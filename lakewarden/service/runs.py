@@ -279,6 +279,7 @@ def _assignment(table: Table, run: Run, *, predecessor_dead: bool) -> Assignment
         location=table.location,
         service=run.service,
         instant=run.instant,
+        catalog=None if table.catalog is None else table.catalog.model_dump(mode="json"),
         table_options={} if table.options is None else table.options.model_dump(mode="json"),
         service_options={} if policy.options is None else policy.options.model_dump(mode="json"),
         counts_files=SERVICES[run.service].deletes and table.budget.percent is not None,

@@ -73,10 +73,10 @@ def settle(ending: Outcome | Gone, shown: Shown | None, run: Run) -> Settlement:
 
     The timeline decides: what it shows as completed has succeeded, whatever the worker said, if the run had leave to
     commit. That an instant is pending, or absent, is believed only when nobody can be at it any more: until then, and
-    while the timeline is needed and cannot be read, the run is UNKNOWN. Only of a plan that is not on the timeline the
-    worker's word is all there is.
+    while the timeline is needed and cannot be read, the run is UNKNOWN. Only of a plan that is not on the timeline, and
+    of which no commit bears the run's name, the worker's word is all there is.
     """
-    if shown is not None and shown.fate is Fate.COMPLETED and not run.off_timeline:
+    if shown is not None and shown.fate is Fate.COMPLETED:
         return _completed(ending, run)
     if isinstance(ending, Gone) and run.step is None:
         return _never_began(ending)

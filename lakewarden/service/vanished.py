@@ -88,6 +88,8 @@ def has_vanished(timeline: Timeline, time: str, service: Service) -> bool:
     Archives take the oldest of a kind first, but for savepoints, and never the newest of all: what is older and still
     there, or the lack of anything newer, proves that this one was not archived.
     """
+    if not timeline.oldest_leave_first:
+        return False
     completed = [i for i in timeline.instants if not i.pending and i.stands_for not in _NOT_ARCHIVED]
     if any(instant.time == time for instant in completed):
         return False

@@ -68,12 +68,14 @@ class Table:
 
     `zone` is the time zone of the session workers that serve it; `options` are the format's own
     settings of the table (for Hudi: the lock its writers use), of the type the format declares. `budget` bounds
-    each of its services that delete.
+    each of its services that delete. `catalog` are the settings of the catalog that knows it, of the type the format
+    declares, for a table whose location is `catalog://<name>/<identifier>`.
     """
 
     id: TableId
     format: str
     location: str
+    catalog: Any = None
     zone: ZoneInfo = ZoneInfo("UTC")
     mode: Mode = Mode.OBSERVE
     poll: timedelta = timedelta(seconds=10)

@@ -20,9 +20,14 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline:
-    """The active instants of a table, oldest requested time first."""
+    """The active instants of a table, oldest requested time first.
+
+    `oldest_leave_first`: none leaves it before all that are older have. Where that is not so, nothing can be told of
+    an instant that is not there.
+    """
 
     instants: tuple[Instant, ...]
+    oldest_leave_first: bool = True
 
     def pending(self, service: Service) -> tuple[Instant, ...]:
         """Return the plans of `service` that wait to be completed, the oldest first."""
@@ -41,17 +46,18 @@ class Timeline:
         """Whether `instant` is older than everything that is active. One that is not shown then has left the active
         timeline for the archived one, or was rolled back; it is not pending, for what is pending is never archived.
         """
-        return bool(self.instants) and instant < self.instants[0].time
+        return self.oldest_leave_first and bool(self.instants) and instant < self.instants[0].time
 
     def of_run(self, *, run: RunId, instant: str | None) -> Instant | None:
         """Return the instant that `run` planned or adopted, if the timeline has it.
 
-        A run that died between planning and telling us its instant is found by its authorship.
+        A run that died between planning and telling us its instant is found by its authorship; so is one whose format
+        shows no plans, by what it committed last.
         """
         for candidate in self.instants:
             if candidate.time == instant and isinstance(candidate.stands_for, Service):
                 return candidate
-            if instant is None and candidate.author == run:
+            if instant is None and candidate.author == run and not candidate.partial:
                 return candidate
         return None
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.timeline import Timeline
 
@@ -127,7 +128,9 @@ class TableView:
 
     `kind` and `version` are the format's own words for people (`MERGE_ON_READ`, `9`); `faults` are
     parts of the metadata that could not be read, one sentence each: a view with faults is never kept.
-    `warnings` are what a person should know of the table's settings although nothing is held back by it.
+    `warnings` are what a person should know of the table's settings although nothing is held back by it. `at_rest` says
+    why a service without a backlog has nothing to do now, and until when, where the format can tell; `notes` are what
+    a person should know of what a service is going to do, or to keep.
     """
 
     identity: TableIdentity
@@ -142,3 +145,5 @@ class TableView:
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     metadata: MetadataBacklog | None = None
+    at_rest: Mapping[Service, NotDue] = field(default_factory=dict)
+    notes: Mapping[Service, tuple[str, ...]] = field(default_factory=dict)

@@ -74,6 +74,7 @@ def explain(
                 waits_for_approval=service in status.approvals,
                 decision=_decision(decisions.get(service)),
                 backlog=_backlog(view, service) if view else None,
+                notes=[*view.notes.get(service, ())] if view else [],
                 pending=[_plan(plan) for plan in view.timeline.pending(service)] if view else [],
                 active_run=_active(active.get(service), waiting),
                 last_run=_ended(last_runs.get(service)),

@@ -116,7 +116,8 @@ class EndedRunExplanation(BaseModel):
 
 class ServiceExplanation(BaseModel):
     """One service of a table. `due_when` says its trigger in words, `window` the hours in which it may be planned.
-    `waits_for_approval`: it would delete more than the table's budget lets it, and waits for a person.
+    `waits_for_approval`: it would delete more than the table's budget lets it, and waits for a person. `notes` are
+    what the format says of what it is going to do, or to keep.
     """
 
     due_when: str
@@ -124,6 +125,7 @@ class ServiceExplanation(BaseModel):
     waits_for_approval: bool
     decision: DecisionExplanation | None
     backlog: BacklogExplanation | None
+    notes: list[str]
     pending: list[PlanExplanation]
     active_run: ActiveRunExplanation | None
     last_run: EndedRunExplanation | None

@@ -117,6 +117,8 @@ def _service(service: ServiceExplanation, explanation: TableExplanation) -> _Lin
         yield "window", service.window
     if service.backlog is not None:
         yield "backlog", _backlog(service.backlog)
+    for note in service.notes:
+        yield "note", note
     for plan in service.pending:
         yield "pending", _plan(plan, now)
     if service.active_run is not None:

@@ -93,6 +93,11 @@ class FakeFormat:
         return FakeTableOptions
 
     @property
+    def catalog_settings(self) -> Any:
+        """Return None: its tables are found by their paths."""
+        return None
+
+    @property
     def services(self) -> Mapping[Service, type[Settings]]:
         """Return the services, with the types of their options."""
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from lakewarden.planners.formats.hudi.archiving import archived_too_early
 from lakewarden.planners.formats.hudi.endangered import awaited, endangered_writes
@@ -48,6 +49,11 @@ class HudiFormat:
     def table_options(self) -> type[Settings]:
         """Return the type of a Hudi table's options."""
         return HudiTableOptions
+
+    @property
+    def catalog_settings(self) -> Any:
+        """Return None: its tables are found by their paths."""
+        return None
 
     @property
     def services(self) -> Mapping[Service, type[Settings]]:

@@ -1,0 +1,1 @@
+"""Apache Iceberg, read without a JVM (docs/iceberg.md)."""

@@ -1,0 +1,91 @@
+"""The settings of a catalog: the one table of them that the pointer's reader and Spark both obey."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from lakewarden.planners.settings import Duration, Settings
+from lakewarden.planners.storage.settings import SecretSetting
+
+
+class CatalogSettings(Settings):
+    """What holds for every kind of catalog."""
+
+    timeout: Duration = Field(default="10s", validate_default=True)
+    """A request without Spark that is not answered by then has failed."""
+
+    properties: dict[str, str] = Field(default_factory=dict)
+    """Further properties, as Iceberg's own catalogs name them (none by default)."""
+
+
+class HadoopCatalog(CatalogSettings):
+    """`type=hadoop`: a folder of tables, on a file system that renames atomically (so not on plain S3)."""
+
+    type: Literal["hadoop"]
+
+    warehouse: str
+    """The folder: an absolute path, or an address with a scheme."""
+
+
+class JdbcCatalog(CatalogSettings):
+    """`type=jdbc`: rows of a database. Spark needs the database's driver on its class path
+    (`spark.<profile>.conf: {spark.driver.extraClassPath: ...}`).
+    """
+
+    type: Literal["jdbc"]
+
+    uri: str = Field(pattern=r"^jdbc:(postgresql|mysql|sqlite):\S+$")
+    """The database, as JDBC writes it, without user and password: `jdbc:postgresql://host:5432/catalog`."""
+
+    warehouse: str
+    """Where new tables would be made."""
+
+    user: str | None = None
+    """The database's user."""
+
+    password: SecretSetting | None = None
+    """The user's password."""
+
+    catalog_name: str | None = None
+    """The name under which the table's writers know the catalog, if it is not this one: rows are keyed by it."""
+
+
+class RestCatalog(CatalogSettings):
+    """`type=rest`: a server that speaks Iceberg's REST protocol."""
+
+    type: Literal["rest"]
+
+    uri: str = Field(pattern=r"^https?://[^\s]+$")
+    """The server, as in `http://catalog:8181`."""
+
+    warehouse: str | None = None
+    """The warehouse to ask for, where the server has several."""
+
+    token: SecretSetting | None = None
+    """A bearer token."""
+
+    credential: SecretSetting | None = None
+    """An OAuth2 client credential, `id:secret`."""
+
+    oauth2_server_uri: str | None = None
+    """Where the credential is exchanged for a token."""
+
+    scope: str | None = None
+    """The scope to ask for."""
+
+
+class HiveCatalog(CatalogSettings):
+    """`type=hive`: a Hive metastore."""
+
+    type: Literal["hive"]
+
+    uri: str = Field(pattern=r"^thrift://[^,\s]+(,thrift://[^,\s]+)*$")
+    """The metastore, `thrift://host:9083`, with commas between several."""
+
+    warehouse: str | None = None
+    """Where new tables would be made."""
+
+
+Catalog = Annotated[HadoopCatalog | JdbcCatalog | RestCatalog | HiveCatalog, Field(discriminator="type")]

@@ -1,0 +1,147 @@
+"""Manifest lists and manifests: which files a snapshot has, in the terms of Iceberg's table spec.
+
+Both are Avro files that carry their whole schema, and never change once they are written.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, cast
+
+import fastavro
+
+from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, PartitionField
+from lakewarden.planners.formats.iceberg.partitions import partition_path
+
+
+class Content(IntEnum):
+    """What a content file holds (`data_file.content`)."""
+
+    DATA = 0
+    POSITION_DELETES = 1
+    EQUALITY_DELETES = 2
+
+
+class Status(IntEnum):
+    """What a manifest says of a file (`manifest_entry.status`)."""
+
+    EXISTING = 0
+    ADDED = 1
+    DELETED = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Manifest:
+    """One line of a manifest list. `of_deletes`: its files hold deletes and no rows."""
+
+    path: str
+    length: int
+    spec: int
+    of_deletes: bool
+    sequence: int
+    added_by: int
+    added: int | None
+    existing: int | None
+    deleted: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContentFile:
+    """A data or delete file, as one manifest knows it.
+
+    `partition` is for people, and for comparing within one table: `day=2026-01-01/region=eu`, `""` for a table without.
+    `snapshot` added it (or, if DELETED, removed it), and `sequence` is its data sequence number: None for one that was
+    deleted before it was ever given one. `references` is the one data file that a delete file is for, if it says so.
+    """
+
+    path: str
+    content: Content
+    status: Status
+    file_format: str
+    spec: int
+    partition: str
+    size: int
+    records: int
+    snapshot: int
+    sequence: int | None
+    references: str | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the manifest's snapshots have it."""
+        return self.status is not Status.DELETED
+
+    @property
+    def is_deletion_vector(self) -> bool:
+        """Whether it is a deletion vector (format version 3)."""
+        return self.content is Content.POSITION_DELETES and self.file_format == "PUFFIN"
+
+
+def read_manifest_list(content: bytes, *, path: str) -> tuple[Manifest, ...]:
+    """Return the manifests of one snapshot. Raises CorruptMetadataError."""
+    return tuple(map(_manifest, _records(content, path)))
+
+
+def read_manifest(
+    content: bytes, manifest: Manifest, specs: Mapping[int, tuple[PartitionField, ...]]
+) -> Iterator[ContentFile]:
+    """Yield what a manifest says of its files, the deleted ones included. Raises CorruptMetadataError.
+
+    A file that a manifest adds inherits the snapshot and the sequence number of the manifest (spec: inheritance).
+    """
+    for record in _records(content, manifest.path):
+        try:
+            yield _file(record, manifest, specs)
+        except (KeyError, TypeError, ValueError) as wrong:
+            raise CorruptMetadataError(f"{manifest.path} is no manifest: {wrong!r}") from wrong
+
+
+def _records(content: bytes, path: str) -> Iterable[Mapping[str, Any]]:
+    try:
+        yield from cast("Iterable[Mapping[str, Any]]", fastavro.reader(io.BytesIO(content)))
+    except Exception as wrong:  # fastavro raises whatever a broken file leads it to
+        raise CorruptMetadataError(f"{path} is no whole Avro file: {wrong!r}") from wrong
+
+
+def _manifest(record: Mapping[str, Any]) -> Manifest:
+    return Manifest(
+        path=record["manifest_path"],
+        length=record["manifest_length"],
+        spec=record["partition_spec_id"],
+        of_deletes=record.get("content", 0) == 1,
+        sequence=record.get("sequence_number") or 0,
+        added_by=record.get("added_snapshot_id") or 0,
+        added=_either(record, "added_files_count", "added_data_files_count"),
+        existing=_either(record, "existing_files_count", "existing_data_files_count"),
+        deleted=_either(record, "deleted_files_count", "deleted_data_files_count"),
+    )
+
+
+def _either(record: Mapping[str, Any], name: str, of_version_1: str) -> int | None:
+    found: int | None = record.get(name, record.get(of_version_1))
+    return found
+
+
+def _file(
+    record: Mapping[str, Any], manifest: Manifest, specs: Mapping[int, tuple[PartitionField, ...]]
+) -> ContentFile:
+    file, status = record["data_file"], Status(record["status"])
+    sequence = record.get("sequence_number")
+    if sequence is None and status is Status.ADDED:
+        sequence = manifest.sequence
+    return ContentFile(
+        path=file["file_path"],
+        content=Content(file.get("content", 0)),
+        status=status,
+        file_format=str(file["file_format"]).upper(),
+        spec=manifest.spec,
+        partition=partition_path(file["partition"], specs.get(manifest.spec, ())),
+        size=file["file_size_in_bytes"],
+        records=file["record_count"],
+        snapshot=record.get("snapshot_id") or manifest.added_by,
+        sequence=sequence,
+        references=file.get("referenced_data_file"),
+    )

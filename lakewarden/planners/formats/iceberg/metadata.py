@@ -1,0 +1,187 @@
+"""A table's metadata file: what it says, in the terms of Iceberg's table spec (format versions 1 to 3)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lakewarden.planners.model.errors import PermanentError
+
+MAIN = "main"
+_NO_SNAPSHOT = -1
+"""What Java's writers put where there is no current snapshot."""
+
+
+class CorruptMetadataError(PermanentError):
+    """The metadata file is none, or not whole."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """One snapshot. `operation` is `append`, `replace`, `overwrite` or `delete`; the counts in `summary` are texts, as
+    Iceberg writes them. `manifest_list` is None for the oldest tables of version 1, which name their manifests here.
+    """
+
+    id: int
+    parent: int | None
+    sequence: int
+    at: datetime
+    operation: str
+    summary: Mapping[str, str]
+    manifest_list: str | None
+
+    def count(self, key: str) -> int:
+        """Return a count of the summary; 0 where it does not say."""
+        text = self.summary.get(key, "0")
+        return int(text) if text.isdigit() else 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ref:
+    """A branch or a tag, and what of its history it wants to be kept."""
+
+    name: str
+    is_branch: bool
+    snapshot: int
+    min_snapshots_to_keep: int | None = None
+    max_snapshot_age: timedelta | None = None
+    max_ref_age: timedelta | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartitionField:
+    """One field of a partition spec; `field_id` is its key in manifests of every engine."""
+
+    field_id: int
+    name: str
+    transform: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableMetadata:
+    """One version of a table.
+
+    `file` is where it was read from, `location` the table's folder as its writers spell it. `snapshots` are in the
+    order of the file. `metadata_log` are the earlier metadata files that this one names, `statistics` the Puffin and
+    partition statistics files.
+    """
+
+    file: str
+    format_version: int
+    uuid: str
+    location: str
+    updated_at: datetime
+    properties: Mapping[str, str]
+    snapshots: tuple[Snapshot, ...]
+    current: int | None
+    refs: tuple[Ref, ...]
+    specs: Mapping[int, tuple[PartitionField, ...]]
+    default_spec: int
+    sort_order: int
+    metadata_log: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
+    by_id: Mapping[int, Snapshot] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def current_snapshot(self) -> Snapshot | None:
+        """Return the snapshot that readers see; None for a table without one."""
+        return None if self.current is None else self.by_id.get(self.current)
+
+    def ancestors(self, snapshot: int | None) -> Iterator[Snapshot]:
+        """Yield a snapshot and what it was made from, the newest first, as far as they are not expired."""
+        seen = set()
+        while snapshot is not None and snapshot not in seen and (found := self.by_id.get(snapshot)) is not None:
+            seen.add(snapshot)
+            yield found
+            snapshot = found.parent
+
+
+def parse_metadata(content: bytes, *, file: str) -> TableMetadata:
+    """Return what a metadata file says; it may be compressed by gzip. Raises CorruptMetadataError."""
+    try:
+        raw = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+        return _metadata(raw, file)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, EOFError, OSError) as wrong:
+        raise CorruptMetadataError(f"{file} is no metadata file of an Iceberg table: {wrong!r}") from wrong
+
+
+def _metadata(raw: Mapping[str, Any], file: str) -> TableMetadata:
+    snapshots = tuple(map(_snapshot, raw.get("snapshots") or ()))
+    current = raw.get("current-snapshot-id")
+    current = None if current in (None, _NO_SNAPSHOT) else int(current)
+    return TableMetadata(
+        file=file,
+        format_version=int(raw["format-version"]),
+        uuid=str(raw.get("table-uuid", "")),
+        location=str(raw["location"]).rstrip("/"),
+        updated_at=_moment(raw["last-updated-ms"]),
+        properties={str(key): str(value) for key, value in (raw.get("properties") or {}).items()},
+        snapshots=snapshots,
+        current=current,
+        refs=tuple(_refs(raw.get("refs"), current)),
+        specs=_specs(raw),
+        default_spec=int(raw.get("default-spec-id", 0)),
+        sort_order=int(raw.get("default-sort-order-id", 0)),
+        metadata_log=tuple(str(entry["metadata-file"]) for entry in raw.get("metadata-log") or ()),
+        statistics=tuple(
+            str(entry["statistics-path"])
+            for key in ("statistics", "partition-statistics")
+            for entry in raw.get(key) or ()
+        ),
+        by_id={one.id: one for one in snapshots},
+    )
+
+
+def _snapshot(raw: Mapping[str, Any]) -> Snapshot:
+    summary = {str(key): str(value) for key, value in (raw.get("summary") or {}).items()}
+    parent = raw.get("parent-snapshot-id")
+    return Snapshot(
+        id=int(raw["snapshot-id"]),
+        parent=None if parent is None else int(parent),
+        sequence=int(raw.get("sequence-number", 0)),
+        at=_moment(raw["timestamp-ms"]),
+        operation=summary.get("operation", "append"),
+        summary=summary,
+        manifest_list=raw.get("manifest-list"),
+    )
+
+
+def _refs(raw: Mapping[str, Any] | None, current: int | None) -> Iterator[Ref]:
+    """Yield the refs. `main` is the current snapshot, whether it is written down or not."""
+    named = dict(raw or {})
+    if current is not None:
+        named.setdefault(MAIN, {"snapshot-id": current, "type": "branch"})
+    for name, ref in sorted(named.items()):
+        yield Ref(
+            name=name,
+            is_branch=ref["type"] == "branch",
+            snapshot=int(ref["snapshot-id"]),
+            min_snapshots_to_keep=ref.get("min-snapshots-to-keep"),
+            max_snapshot_age=_span(ref.get("max-snapshot-age-ms")),
+            max_ref_age=_span(ref.get("max-ref-age-ms")),
+        )
+
+
+def _specs(raw: Mapping[str, Any]) -> Mapping[int, tuple[PartitionField, ...]]:
+    if "partition-specs" in raw:
+        return {int(spec["spec-id"]): _fields(spec["fields"]) for spec in raw["partition-specs"]}
+    return {0: _fields(raw.get("partition-spec") or ())}
+
+
+def _fields(raw: Sequence[Mapping[str, Any]]) -> tuple[PartitionField, ...]:
+    return tuple(
+        PartitionField(field_id=int(one.get("field-id", 1000 + at)), name=one["name"], transform=one["transform"])
+        for at, one in enumerate(raw)
+    )
+
+
+def _moment(milliseconds: Any) -> datetime:
+    return datetime.fromtimestamp(int(milliseconds) / 1000, tz=UTC)
+
+
+def _span(milliseconds: Any) -> timedelta | None:
+    return None if milliseconds is None else timedelta(milliseconds=int(milliseconds))

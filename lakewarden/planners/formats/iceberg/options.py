@@ -1,0 +1,25 @@
+"""What the owner of an Iceberg table tells us about it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from lakewarden.planners.settings import Duration, Settings
+
+
+class IcebergTableOptions(Settings):
+    """What Lakewarden must know of an Iceberg table that the table itself does not say."""
+
+    longest_outage: Duration = Field(default="24h", validate_default=True)
+    """A writer may stop for so long and go on where it was. No snapshot that is younger is expired: a Flink job that is
+    restored looks for its last commit in the table's history, and commits it again where it is gone."""
+
+    quiet_intervals: int = Field(default=3, ge=0)
+    """A partition that a MERGE, UPDATE or DELETE has touched is left alone for so many of its usual intervals between
+    such commits, at least for `quiet_for`. Zero leaves only `quiet_for`."""
+
+    quiet_for: Duration = Field(default="1m", validate_default=True)
+    """The least time for which such a partition is left alone."""
+
+    distance: Duration = Field(default="30s", validate_default=True)
+    """On a table with such a writer, the least time between two commits of ours."""

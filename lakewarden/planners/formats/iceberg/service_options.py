@@ -1,0 +1,125 @@
+"""What the owner of an Iceberg table sets for each table service, in Iceberg's own terms."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field, model_validator
+
+from lakewarden.planners.settings import Duration, Settings, Size
+
+
+class RewriteOptions(Settings):
+    """What rewrites of data files have in common (`rewrite_data_files`)."""
+
+    target_file_size: Size | None = None
+    """The size that is aimed at (`target-file-size-bytes`); by default the table's own."""
+
+    min_file_size: Size | None = None
+    """Smaller files are rewritten (`min-file-size-bytes`); by default three quarters of the target."""
+
+    max_file_size: Size | None = None
+    """Larger files are rewritten (`max-file-size-bytes`); by default 1.8 times the target."""
+
+    min_input_files: int = Field(default=5, ge=1)
+    """So many files of a partition are worth a rewrite whatever their size (`min-input-files`)."""
+
+    delete_file_threshold: int | None = Field(default=None, ge=1)
+    """A data file with so many delete files is rewritten (`delete-file-threshold`); by default none is for that."""
+
+    delete_ratio_threshold: float = Field(default=0.3, gt=0, le=1)
+    """A data file with such a share of rows deleted by deletes of its own is rewritten (`delete-ratio-threshold`)."""
+
+    max_file_group_size: Size = Field(default="10GiB", validate_default=True)
+    """The most that is rewritten in one piece (`max-file-group-size-bytes`)."""
+
+    max_files: int = Field(default=10_000, ge=1)
+    """The most files that one run rewrites. What is left is due again at once."""
+
+    max_bytes: Size = Field(default="100GiB", validate_default=True)
+    """The most bytes that one run rewrites; a single group may be larger."""
+
+    max_concurrent_groups: int = Field(default=2, ge=1)
+    """Groups that are rewritten at a time (`max-concurrent-file-group-rewrites`)."""
+
+    partial_progress: bool = False
+    """Commit in several steps, so that a conflict loses only a part (`partial-progress.enabled`)."""
+
+    max_commits: int = Field(default=10, ge=1)
+    """With partial_progress: the most commits of one run (`partial-progress.max-commits`)."""
+
+
+class CompactionOptions(RewriteOptions):
+    """Compaction: small files, and files with many deletes, become larger ones (strategy `binpack`)."""
+
+    rewrite_position_deletes: bool = False
+    """Also compact position delete files, after the data files (`rewrite_position_delete_files`)."""
+
+    remove_dangling_deletes: bool = True
+    """Also remove deletes that no data file needs any more (`remove-dangling-deletes`)."""
+
+
+class ClusteringOptions(RewriteOptions):
+    """Clustering: files are written anew in an order (strategy `sort`), by columns or along a z-curve. One of
+    `sort_order` and `zorder`; without both, in the table's own sort order.
+    """
+
+    sort_order: str | None = None
+    """Columns as in `day DESC NULLS LAST, id`."""
+
+    zorder: tuple[str, ...] = ()
+    """Columns of a z-curve."""
+
+    untouched_for: Duration = Field(default="1h", validate_default=True)
+    """Only partitions to which nothing was written for so long are taken."""
+
+    @model_validator(mode="after")
+    def _one_order(self) -> ClusteringOptions:
+        if self.sort_order is not None and self.zorder:
+            raise ValueError("sort_order and zorder are two orders: set one of them")
+        return self
+
+
+class CleanOptions(Settings):
+    """Clean: old snapshots expire, and the files that they alone need are deleted (`expire_snapshots`)."""
+
+    max_snapshot_age: Duration | None = None
+    """Older snapshots expire; by default the table's `history.expire.max-snapshot-age-ms`, else five days. Never less
+    than the table option `longest_outage`."""
+
+    min_snapshots_to_keep: int | None = Field(default=None, ge=1)
+    """The newest of every branch that stay in any case; by default the table's `history.expire.min-snapshots-to-keep`,
+    else one."""
+
+    max_snapshots: int = Field(default=500, ge=1)
+    """The most snapshots that one run expires, the oldest first."""
+
+
+class PrefixMismatch(StrEnum):
+    """What to do where files and metadata spell a store differently (`prefix_mismatch_mode`)."""
+
+    REFUSE = "refuse"
+    IGNORE = "ignore"
+
+
+class OrphansOptions(Settings):
+    """Orphans: files below the table's folder that no snapshot knows are deleted (`remove_orphan_files`)."""
+
+    older_than: Duration = Field(default="3d", validate_default=True)
+    """Younger files may belong to a commit that is under way. At least 24h."""
+
+    on_prefix_mismatch: PrefixMismatch = PrefixMismatch.REFUSE
+    """`refuse` deletes nothing where the metadata names files of another scheme or authority than the listing; `ignore`
+    leaves the files alone whose path is known under another one."""
+
+
+class ArchiveOptions(Settings):
+    """Archive: manifests are written anew by partition (`rewrite_manifests`); the log of metadata files is bounded."""
+
+    small_manifests: int = Field(default=20, ge=2)
+    """So many manifests below half of `commit.manifest.target-size-bytes` are worth a rewrite."""
+
+    metadata_versions: int | None = Field(default=None, ge=1)
+    """Let every commit delete metadata files that are older than so many versions: it sets the table's
+    `write.metadata.delete-after-commit.enabled` and `write.metadata.previous-versions-max`. By default the table's own
+    properties stay as they are."""
