@@ -48,6 +48,13 @@ SPARK_LINES: Mapping[str, SparkLine] = {
                 sha256="cc79fba00822f3a6c3a860df99375c2e3d4a034d037dbf4213a4966a706a7676",
                 size=80_667_825,
             ),
+            "iceberg": Bundle(
+                group="org.apache.iceberg",
+                artifact="iceberg-spark-runtime-3.5_2.12",
+                version="1.11.0",
+                sha256="94b8e36fc329f0293d44ba9e01b784a56e9501affec1842d898144c51f6e486a",
+                size=47_964_645,
+            ),
         },
         stores={
             "s3": (  # of the Hadoop that PySpark brings, with the SDK it was built with
