@@ -9,10 +9,14 @@ from lakewarden.planners.model.errors import PermanentError
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+class TooLargeError(PermanentError):
+    """The file is there, and larger than was asked for."""
+
+
 def within(limit: int, content: bytes, location: str) -> bytes:
-    """Return `content`. Raises PermanentError if it is larger than `limit` bytes."""
+    """Return `content`. Raises TooLargeError if it is larger than `limit` bytes."""
     if len(content) > limit:
-        raise PermanentError(f"{location} is larger than {limit} bytes")
+        raise TooLargeError(f"{location} is larger than {limit} bytes")
     return content
 
 

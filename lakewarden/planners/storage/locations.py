@@ -11,6 +11,7 @@ from lakewarden.planners.model.errors import PermanentError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _LOCAL = ("file", "local")
+_CATALOG = "catalog"
 _ONE_STORE = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
 _CONTAINER_AT_ACCOUNT = ("abfss",)
 _FORBIDDEN = {"*": "a wildcard", "?": "a query or wildcard", "[": "a wildcard", "#": "a fragment", "\0": "a NUL"}
@@ -19,7 +20,8 @@ _FORBIDDEN = {"*": "a wildcard", "?": "a query or wildcard", "[": "a wildcard", 
 def canonical_location(text: str) -> str:
     """Return the one spelling of a table's address, under which it is known whoever names it.
 
-    `file:///x`, `file:/x` and `/x/` are the local path `/x` with symbolic links resolved; `s3a://b/t` is `s3://b/t`.
+    `file:///x`, `file:/x` and `/x/` are the local path `/x` with symbolic links resolved; `s3a://b/t` is `s3://b/t`;
+    `catalog://lake/sales.orders` is the table `orders` in the namespace `sales` of the catalog that is named `lake`.
     Raises PermanentError for an address that is not absolute, holds credentials, a query, a wildcard or a chain of
     protocols (`::`), or climbs with `..` beyond what a path alone can tell.
     """
@@ -34,6 +36,8 @@ def canonical_location(text: str) -> str:
     scheme, rest = canonical_scheme(found[1]), found[2]
     if scheme in _LOCAL:
         return _local(unquote(_without_empty_host(rest, text)))
+    if scheme == _CATALOG:
+        return f"{_CATALOG}://{'/'.join(_names(rest, text))}"
     return _remote(scheme, rest, text)
 
 
@@ -43,6 +47,17 @@ def hadoop_location(location: str) -> str:
     Plans name their files by it, and Hadoop's S3A refuses a file of the other spelling.
     """
     return re.sub(r"\As3://", "s3a://", location)
+
+
+def is_in_catalog(location: str) -> bool:
+    """Whether a canonical location is a name in a catalog, so that it does not tell where the table's files are."""
+    return location.startswith(f"{_CATALOG}://")
+
+
+def named_in_catalog(location: str) -> tuple[str, str]:
+    """Return the catalog's name and the table's identifier (`sales.orders`) of such a location."""
+    catalog, _, identifier = location.removeprefix(f"{_CATALOG}://").partition("/")
+    return catalog, identifier
 
 
 def canonical_scheme(scheme: str) -> str:
@@ -62,6 +77,17 @@ def _local(path: str) -> str:
     if not path.startswith("/"):
         raise PermanentError(f"{path!r} is not absolute")
     return os.path.realpath(re.sub(r"/{2,}", "/", path))
+
+
+def _names(rest: str, text: str) -> tuple[str, str]:
+    """Return the catalog and the identifier that an address names, exactly as they are spelled."""
+    catalog, _, identifier = rest.removeprefix("//").partition("/")
+    levels = identifier.split(".")
+    if not rest.startswith("//") or not catalog or "/" in identifier or len(levels) < 2 or not all(levels):
+        raise PermanentError(f"{text!r} needs the form {_CATALOG}://name/namespace.table")
+    if "@" in catalog:
+        raise PermanentError(f"the address of {identifier!r} holds credentials")
+    return catalog, identifier
 
 
 def _remote(scheme: str, rest: str, text: str) -> str:

@@ -11,7 +11,9 @@ from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import ConditionalWrites, Storage
 from lakewarden.planners.storage.conditions import LocalConditions, S3Conditions
 from lakewarden.planners.storage.local import LocalStorage
+from lakewarden.planners.storage.locations import is_in_catalog
 from lakewarden.planners.storage.remote import FsspecStorage
+from lakewarden.planners.storage.scattered import ScatteredStorage
 from lakewarden.planners.storage.settings import StoreSettings, setting_of
 
 _EXTRAS = {"s3": ("s3fs", "s3"), "gs": ("gcsfs", "gcs"), "abfss": ("adlfs", "azure")}
@@ -23,12 +25,18 @@ class Storages:
     def __init__(self, stores: Sequence[StoreSettings] = ()) -> None:
         self._stores = stores
         self._local = LocalStorage()
+        self._scattered = ScatteredStorage(self.of)
         self._remote: dict[str, FsspecStorage] = {}
         self._conditions: dict[int, S3Conditions] = {}
         self._opening = threading.Lock()
 
     def of(self, location: str) -> Storage:
-        """Return the storage that holds a canonical location. What is wrong with it is raised by asking it."""
+        """Return the storage that holds a canonical location. What is wrong with it is raised by asking it.
+
+        A table that is named by a catalog has its files anywhere: they are asked for by their own canonical locations.
+        """
+        if is_in_catalog(location):
+            return self._scattered
         scheme, separator, _ = location.partition("://")
         if not separator:
             return self._local

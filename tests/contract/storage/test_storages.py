@@ -19,6 +19,8 @@ from lakewarden.planners.storage.settings import Secret
 from tests.support.s3_server import BUCKET, SECRET_KEY, S3Server
 
 Put = Callable[[str, bytes], None]
+NAMED = "catalog://lake/sales.orders"
+"""A table that a catalog knows: its files may lie anywhere."""
 
 
 class Place:
@@ -26,19 +28,26 @@ class Place:
 
     def __init__(self, storage: Storage, folder: str, put: Put) -> None:
         self.storage, self.folder, self.put = storage, folder, put
+        self.is_local = "://" not in folder
 
 
-@pytest.fixture(params=["local", "memory", "s3"])
+@pytest.fixture(params=["local", "memory", "s3", "local of a catalog", "s3 of a catalog"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, s3_server: S3Server) -> Iterator[Place]:
-    if request.param == "local":
-        yield Place(LocalStorage(), str(tmp_path), lambda name, content: _write(tmp_path / name, content))
+    store, _, of_a_catalog = request.param.partition(" of a ")
+    if store == "local":
+        storage = Storages().of(NAMED) if of_a_catalog else LocalStorage()
+        yield Place(storage, str(tmp_path), lambda name, content: _write(tmp_path / name, content))
         return
-    if request.param == "s3":
+    if store == "s3":
         s3_server.start()
         storages, folder, files = Storages([s3_server.store()]), f"s3://{BUCKET}/{uuid4().hex}", s3_server.files()
     else:
         storages, folder, files = Storages(), f"memory://{uuid4().hex}", fsspec.filesystem("memory")
-    yield Place(storages.of(folder), folder, lambda name, content: files.pipe_file(f"{folder}/{name}", content))
+    yield Place(
+        storages.of(NAMED if of_a_catalog else folder),
+        folder,
+        lambda name, content: files.pipe_file(f"{folder}/{name}", content),
+    )
     files.rm(folder, recursive=True)
 
 
@@ -60,7 +69,7 @@ def test_a_listing_shows_names_sizes_times_and_folders(place: Place) -> None:
 def test_a_stamp_changes_when_an_entry_comes(place: Place) -> None:
     """And only then."""
     place.put("a", b"1")
-    if isinstance(place.storage, LocalStorage):
+    if place.is_local:
         os.utime(place.folder, (1, 1))  # the folder's last change is not within the tick of the next
     before = place.storage.stamp(place.folder)
     assert place.storage.stamp(place.folder) == before
@@ -72,7 +81,7 @@ def test_a_storage_without_folder_times_needs_none(place: Place) -> None:
     """Its stamp is made of the listing itself; a local folder tells when it changed."""
     place.put("a", b"1")
     changed = place.storage.changed_at(place.folder)
-    assert (changed is None) == isinstance(place.storage, FsspecStorage)
+    assert (changed is None) == (not place.is_local)
 
 
 def test_what_is_missing_is_not_found(place: Place) -> None:
@@ -101,7 +110,7 @@ def test_a_stamp_changes_when_a_file_of_equal_size_takes_anothers_place(place: P
     """Some stores know times to the second only: what they call the content's version tells."""
     place.put("a", b"1")
     before = place.storage.stamp(place.folder)
-    if isinstance(place.storage, LocalStorage):
+    if place.is_local:
         (Path(place.folder) / "a").unlink()  # a folder's time tells of entries, not of contents
     place.put("a", b"2")
     assert place.storage.stamp(place.folder) != before
@@ -188,3 +197,12 @@ def test_an_unknown_scheme_is_a_permanent_error() -> None:
     """No driver, no table: a person has to install one."""
     with pytest.raises(PermanentError, match="nonsense"):
         storage_for("nonsense://b/x").listing("nonsense://b/x")
+
+
+def test_at_a_name_in_a_catalog_nothing_lies() -> None:
+    """It tells of no place: whoever looks for a file there is told so, and nobody writes there on conditions."""
+    storage = Storages().of(NAMED)
+    for ask in (storage.stamp, storage.changed_at, storage.listing, storage.read):
+        with pytest.raises(FileNotFoundError):
+            ask(f"{NAMED}/metadata")
+    assert Storages().conditions(NAMED) is None

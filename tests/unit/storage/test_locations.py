@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.storage import canonical_location
+from lakewarden.planners.storage import canonical_location, hadoop_location
 
 PARTS = st.lists(st.from_regex(r"\A[a-z0-9_=-]{1,8}\Z"), min_size=1, max_size=4)
 SLASHES = st.sampled_from(["/", "//", "///"])
@@ -37,6 +37,14 @@ def test_a_canonical_location_stays_as_it_is(parts: list[str], scheme: str) -> N
     assert canonical_location(once) == once
 
 
+def test_a_name_in_a_catalog_stays_exactly_as_it_is_spelled() -> None:
+    """It is no path: a catalog tells `Orders` from `orders`, and Hadoop never sees it."""
+    for name in ("catalog://lake/sales.Orders", "CATALOG://lake/sales.Orders"):
+        assert canonical_location(name) == "catalog://lake/sales.Orders"
+    assert canonical_location("catalog://Lake/sales.eu.orders") == "catalog://Lake/sales.eu.orders"
+    assert hadoop_location("catalog://lake/sales.orders") == "catalog://lake/sales.orders"
+
+
 def test_symbolic_links_lead_to_the_table_they_mean(tmp_path: Path) -> None:
     """Two names of one folder must not become two tables with two leases."""
     (tmp_path / "table").mkdir()
@@ -54,7 +62,8 @@ def test_escapes_in_a_uri_are_undone_and_in_a_path_are_not() -> None:
     "text",
     ["", "relative/path", "file:relative", "file://host/x", "s3://", "s3:/bucket/x", "s3://key:secret@bucket/x",
      "s3://bucket/../other", "s3://bucket/x?versionId=1", "/data/*", "/data/[ab]", "s3://b/x#y",
-     "simplecache::s3://b/x", "/data/\0x"],
+     "simplecache::s3://b/x", "/data/\0x", "catalog://lake", "catalog://lake/orders", "catalog://lake/sales/orders",
+     "catalog://lake/sales..orders", "catalog://lake/.orders", "catalog:lake/sales.orders", "catalog://u:p@lake/sales.orders"],
 )  # fmt: skip
 def test_what_is_no_tables_address_is_refused(text: str) -> None:
     """No credentials, queries, wildcards, chains or climbing paths."""
