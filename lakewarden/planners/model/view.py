@@ -61,7 +61,9 @@ class WriterActivity:
     `touches` is by partition (`""` where the table has none) and knows the commits on the active timeline only: a
     partition that is missing was not touched by any of them. None where the format does not know, or no policy of
     the table asks. `touching` are the partitions that the writes in flight say they will write to; None where one of
-    them does not say.
+    them does not say. `updated` is by partition the newest commit that changed rows in a way that a rewrite of ours
+    could collide with, and `update_interval` the usual time between two of those: None where the format tells no such
+    commits apart.
     """
 
     in_flight: tuple[Instant, ...] = ()
@@ -69,6 +71,8 @@ class WriterActivity:
     usual_interval: timedelta | None = None
     touches: Mapping[str, Touch] | None = None
     touching: frozenset[str] | None = None
+    updated: Mapping[str, Touch] | None = None
+    update_interval: timedelta | None = None
     failures: tuple[WriteFailure, ...] = ()
 
 

@@ -17,6 +17,10 @@ from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, P
 from lakewarden.planners.formats.iceberg.partitions import partition_path
 
 
+_FILE_PATH = 2_147_483_546
+"""The field id of a position delete file's column `file_path` (spec: reserved field ids)."""
+
+
 class Content(IntEnum):
     """What a content file holds (`data_file.content`)."""
 
@@ -54,7 +58,8 @@ class ContentFile:
 
     `partition` is for people, and for comparing within one table: `day=2026-01-01/region=eu`, `""` for a table without.
     `snapshot` added it (or, if DELETED, removed it), and `sequence` is its data sequence number: None for one that was
-    deleted before it was ever given one. `references` is the one data file that a delete file is for, if it says so.
+    deleted before it was ever given one. `references` is the one data file that a delete file is for, if it says so, or
+    if its bounds say that it names no other.
     """
 
     path: str
@@ -82,7 +87,10 @@ class ContentFile:
 
 def read_manifest_list(content: bytes, *, path: str) -> tuple[Manifest, ...]:
     """Return the manifests of one snapshot. Raises CorruptMetadataError."""
-    return tuple(map(_manifest, _records(content, path)))
+    try:
+        return tuple(map(_manifest, _records(content, path)))
+    except (KeyError, TypeError, ValueError) as wrong:
+        raise CorruptMetadataError(f"{path} is no manifest list: {wrong!r}") from wrong
 
 
 def read_manifest(
@@ -143,5 +151,22 @@ def _file(
         records=file["record_count"],
         snapshot=record.get("snapshot_id") or manifest.added_by,
         sequence=sequence,
-        references=file.get("referenced_data_file"),
+        references=_referenced(file),
     )
+
+
+def _referenced(file: Mapping[str, Any]) -> str | None:
+    """Return the one data file whose rows a position delete file deletes (`ContentFileUtil.referencedDataFile`): most
+    writers of version 2 say it by equal bounds of the column of paths alone, which are never shortened.
+    """
+    if file.get("content", 0) != Content.POSITION_DELETES:
+        return None
+    if file.get("referenced_data_file"):
+        return str(file["referenced_data_file"])
+    lower, upper = (_bound(file.get(key)) for key in ("lower_bounds", "upper_bounds"))
+    return lower.decode() if lower is not None and lower == upper else None
+
+
+def _bound(bounds: Iterable[Mapping[str, Any]] | None) -> bytes | None:
+    """Return the bound of the deleted rows' file paths."""
+    return next((one["value"] for one in bounds or () if one["key"] == _FILE_PATH), None)

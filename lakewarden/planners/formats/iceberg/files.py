@@ -1,0 +1,48 @@
+"""Reading a table's own files, wherever its metadata says that they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lakewarden.planners.formats.iceberg.manifests import ContentFile, Manifest, read_manifest, read_manifest_list
+from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, Snapshot, TableMetadata, parse_metadata
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.locations import canonical_location
+
+_LARGEST = 512 * 2**20
+"""A metadata file holds a kilobyte for every snapshot; a manifest is cut at `commit.manifest.target-size-bytes`."""
+
+
+class VanishedError(TemporaryError):
+    """A file that the table named is not there: an expiry, or a commit that deletes old metadata, was faster."""
+
+
+def read_table(file: str, storage: Storage) -> TableMetadata:
+    """Return what a metadata file says. Raises CorruptMetadataError, VanishedError and TemporaryError."""
+    return parse_metadata(_content(file, storage), file=file)
+
+
+def manifests_of(snapshot: Snapshot, storage: Storage) -> tuple[Manifest, ...]:
+    """Return the manifests of a snapshot. Raises CorruptMetadataError, VanishedError and TemporaryError."""
+    if snapshot.manifest_list is None:
+        raise CorruptMetadataError(
+            f"snapshot {snapshot.id} has no manifest list, as none had before Iceberg 0.8: commit to the table once "
+            "with a newer release"
+        )
+    return read_manifest_list(_content(snapshot.manifest_list, storage), path=snapshot.manifest_list)
+
+
+def files_of(manifests: Iterable[Manifest], metadata: TableMetadata, storage: Storage) -> Iterator[ContentFile]:
+    """Yield what manifests say of their files, the deleted ones included. Raises CorruptMetadataError, VanishedError
+    and TemporaryError.
+    """
+    for manifest in manifests:
+        yield from read_manifest(_content(manifest.path, storage), manifest, metadata.specs)
+
+
+def _content(file: str, storage: Storage) -> bytes:
+    try:
+        return storage.read(canonical_location(file), limit=_LARGEST)
+    except FileNotFoundError as error:
+        raise VanishedError(f"{file}, which the table names, is not there") from error

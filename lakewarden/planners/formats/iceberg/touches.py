@@ -1,0 +1,96 @@
+"""Which partitions writers have touched lately, and by which commits a rewrite of ours could hurt them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+
+from lakewarden.planners.formats.iceberg.digests import LiveFile
+from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.timeline import stands_for, time_of
+from lakewarden.planners.model.instant import Deed
+from lakewarden.planners.model.view import Touch
+
+_FLINK = "flink.job-id"
+_EQUALITY, _POSITION, _REMOVED = "added-equality-delete-files", "added-position-delete-files", "deleted-data-files"
+
+
+def is_update(snapshot: Snapshot) -> bool:
+    """Whether a commit changed rows that were there already, by a writer that fails if we rewrite them meanwhile.
+
+    Neither appends nor commits that add nothing but equality deletes do, nor Flink's: the positions that these delete
+    are of rows of the same commit (docs/iceberg.md).
+    """
+    if stands_for(snapshot) is not Deed.WRITE or snapshot.operation == "append" or _FLINK in snapshot.summary:
+        return False
+    return not (snapshot.count(_EQUALITY) and not snapshot.count(_POSITION) and not snapshot.count(_REMOVED))
+
+
+def recent_updates(
+    updates: Sequence[Snapshot], options: IcebergTableOptions, interval: timedelta | None
+) -> tuple[Snapshot, ...]:
+    """Return those of a table's `updates`, the newest first, that may still keep us off a partition.
+
+    It is told from the newest of them backwards, not from now, so that it is the same whenever it is asked.
+    """
+    if not updates:
+        return ()
+    quiet = max(options.quiet_for, options.quiet_intervals * (interval or timedelta()))
+    return tuple(one for one in updates if updates[0].at - one.at <= quiet)
+
+
+def newest_updates(touched: Iterable[tuple[Snapshot, frozenset[str]]]) -> dict[str, Touch]:
+    """Return the newest of the updates by partition; they come the newest first, each with what it touched."""
+    newest: dict[str, Touch] = {}
+    for snapshot, partitions in touched:
+        touch = _touch(snapshot, updates=True)
+        for partition in partitions:
+            newest.setdefault(partition, touch)
+    return newest
+
+
+def newest_touches(
+    files: Iterable[LiveFile], metadata: TableMetadata, updated: Mapping[str, Touch]
+) -> Mapping[str, Touch]:
+    """Return the newest write into each partition: an update, or the one that added its newest file.
+
+    A file of a rewrite tells only by its sequence number up to when the rows in it were written: it keeps that of the
+    snapshot from which it was rewritten. So the partition counts as touched by the last write until then.
+    """
+    writers = _Writers(metadata)
+    newest = dict(updated)
+    seen: set[tuple[str, int, int]] = set()
+    for file in files:
+        told = (file.partition, file.snapshot, file.sequence)
+        if told in seen:
+            continue
+        seen.add(told)
+        touch = writers.touch(file)
+        known = newest.get(file.partition)
+        if touch is not None and (known is None or known.at < touch.at):
+            newest[file.partition] = touch
+    return newest
+
+
+class _Writers:
+    """Who wrote what main has, as far as its snapshots are not expired."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        writes = [one for one in metadata.ancestors(metadata.current) if stands_for(one) is Deed.WRITE]
+        self._writes = {one.id: _touch(one, updates=is_update(one)) for one in writes}
+        self._oldest_first = [(one.sequence, one.id) for one in reversed(writes)]
+
+    def touch(self, file: LiveFile) -> Touch | None:
+        """Return the write that a file's rows are from, at the latest; None where it is expired."""
+        return self._writes.get(file.snapshot) or self._up_to(file.sequence)
+
+    def _up_to(self, sequence: int) -> Touch | None:
+        """Return the last write that was committed when the sequence number was given."""
+        at = bisect_right(self._oldest_first, sequence, key=lambda write: write[0])
+        return self._writes[self._oldest_first[at - 1][1]] if at else None
+
+
+def _touch(snapshot: Snapshot, *, updates: bool) -> Touch:
+    return Touch(at=snapshot.at, instant=time_of(snapshot.at, snapshot.id), updates=updates)
