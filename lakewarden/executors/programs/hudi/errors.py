@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Any
-
-import structlog
-from py4j.protocol import Py4JError, Py4JJavaError
 
 from lakewarden.executors.contract import Step
+from lakewarden.executors.programs import java_errors
 from lakewarden.planners.formats.hudi.heartbeats import WINDOW
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
-
-log = structlog.get_logger(__name__)
-
-_LONGEST_MESSAGE = 400
 
 _LOCK_HELD = ("Unable to acquire lock", "Unable to acquire the lock", "FAILED_TO_ACQUIRE")
 _LOCK_DELAY = timedelta(seconds=30)
@@ -49,31 +42,20 @@ class LockHeldError(TemporaryError):
     """The table's lock was not to be had in the time our client waits for it."""
 
 
-@contextlib.contextmanager
-def translated(step: Step) -> Iterator[None]:
+def translated(step: Step) -> AbstractContextManager[None]:
     """Run Java calls of one step; whatever they raise leaves as a TemporaryError, PermanentError or UnknownError."""
-    try:
-        yield
-    except Py4JJavaError as error:
-        raise meaning(_causes(error.java_exception), step) from error
-    except (Py4JError, OSError) as error:  # the JVM is gone, or the way to it
-        raise UnknownError(f"the JVM cannot be reached: {error}") from error
+    return java_errors.translated(step, meaning)
 
 
-@contextlib.contextmanager
-def on_the_way_out(what: str) -> Iterator[None]:
+def on_the_way_out(what: str) -> AbstractContextManager[None]:
     """Run Java calls that free or release something: their failure is logged, and hides no ending of a run."""
-    try:
-        with translated(Step.EXECUTE):
-            yield
-    except LakewardenError as error:
-        log.warning("a way out of a run failed", what=what, reason=str(error))
+    return java_errors.on_the_way_out(what, meaning)
 
 
-def meaning(causes: list[str], step: Step) -> LakewardenError:
+def meaning(causes: Sequence[str], step: Step) -> LakewardenError:
     """Return the error that a chain of Java exceptions, outermost first, stands for."""
     everything = "\n".join(causes)
-    message = _for_people(causes)
+    message = java_errors.for_people(causes)
     if any(text in everything for text in _LOCK_HELD):  # raised before an instant is completed
         return LockHeldError(f"the table's lock was not released in time: {message}", delay=_LOCK_DELAY)
     if _NO_SPACE[0] in everything and step is not Step.COMMIT:
@@ -91,24 +73,3 @@ def meaning(causes: list[str], step: Step) -> LakewardenError:
         if text in everything:
             return TemporaryError(message, delay=delay)
     return UnknownError(message) if step is Step.COMMIT else TemporaryError(message)
-
-
-def _causes(exception: Any) -> list[str]:
-    """Return the exception and its causes as `class: message`."""
-    causes: list[str] = []
-    while exception is not None and len(causes) < 12:  # a chain may bite its tail
-        causes.append(str(exception.toString()))
-        exception = exception.getCause()
-    return causes
-
-
-def _for_people(causes: list[str]) -> str:
-    """Return the outermost and the innermost exception, each in one line, without packages and stacks."""
-    lines = [cause.strip().splitlines()[0] for cause in (causes[0], causes[-1]) if cause.strip()]
-    short = list(dict.fromkeys(line.rsplit(".", 1)[-1] if ":" not in line else _short(line) for line in lines))
-    return " <- ".join(short)[:_LONGEST_MESSAGE]
-
-
-def _short(line: str) -> str:
-    name, message = line.split(":", 1)
-    return f"{name.rsplit('.', 1)[-1]}:{message}"
