@@ -84,7 +84,7 @@ def settle(ending: Outcome | Gone, shown: Shown | None, run: Run) -> Settlement:
     if doubt is not None:
         return Settlement(state=RunState.UNKNOWN, outcome=doubt)
     if run.off_timeline:
-        return _by_the_workers_word(ending)
+        return _off_the_timeline(ending, None if shown is None else shown.fate)
     if shown is not None and shown.fate is Fate.ARCHIVED:
         return _archived(ending)
     return _unfinished(ending, None if shown is None else shown.fate)
@@ -108,6 +108,9 @@ def _may_be_at_it(ending: Outcome | Gone, shown: Shown | None) -> str | None:
             return None
         case _:
             assert_never(ending)
+
+
+_NOT_SHOWN = "the timeline does not show that it completed: it is asked for again when due"
 
 
 def _completed(ending: Outcome | Gone, run: Run) -> Settlement:
@@ -135,21 +138,21 @@ def _archived(ending: Outcome | Gone) -> Settlement:
     )
 
 
-def _by_the_workers_word(ending: Outcome | Gone) -> Settlement:
+def _off_the_timeline(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
+    """Settle a run of whose plan there is no instant, and of which no commit is seen that bears its name."""
     match ending:
         case Succeeded():
             # The format cannot count from an instant of it, so it waits for something to be written.
             return Settlement(
                 state=RunState.SUCCEEDED, outcome="completed", figures=ending.figures, aftermath=Aftermath.IDLE
             )
+        case Gone() | Failed(kind=FailureKind.UNKNOWN) if fate is None:
+            return Settlement(state=RunState.UNKNOWN, outcome=ending.reason)  # it may have committed under its name
         case Gone():
-            return _lost(ending, "the timeline cannot tell how it ended: it will be asked for again when due")
+            return _lost(ending, _NOT_SHOWN)
         case Failed(kind=FailureKind.UNKNOWN):
-            return Settlement(
-                state=RunState.FAILED,
-                outcome=f"{ending.reason}; the timeline cannot tell how it ended: it will be asked for again when due",
-                aftermath=Aftermath.STRIKE,
-            )
+            outcome = f"{ending.reason}; {_NOT_SHOWN}"
+            return Settlement(state=RunState.FAILED, outcome=outcome, aftermath=Aftermath.STRIKE)
         case NothingToDo() | Yielded() | Failed():
             return _unfinished(ending, Fate.ABSENT)
         case _:

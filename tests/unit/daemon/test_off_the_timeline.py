@@ -49,7 +49,7 @@ def test_a_lost_archive_has_failed_and_is_asked_for_again(tmp_path: Path, step: 
 
     lost, _ = road.runs(Service.ARCHIVE)
     assert lost.outcome is not None
-    assert lost.outcome.startswith("the fake worker was killed; the timeline cannot tell how it ended")
+    assert lost.outcome.startswith("the fake worker was killed; the timeline does not show that it completed")
 
 
 def test_an_archive_that_a_killed_daemon_left_is_settled_without_the_timelines_word(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ class Case(NamedTuple):
     @property
     def completed(self) -> bool:
         """Whether the timeline shows the run's instant as completed."""
-        return self.shown is not None and self.shown.fate is Fate.COMPLETED and not self.run.off_timeline
+        return self.shown is not None and self.shown.fate is Fate.COMPLETED
 
     @property
     def may_be_alive(self) -> bool:
@@ -66,8 +66,10 @@ class Case(NamedTuple):
         """Whether only the timeline can say how it ended."""
         match self.ending:
             case Gone():
-                return self.run.step is not None and not self.run.off_timeline
-            case Succeeded() | Failed(kind=FailureKind.UNKNOWN):
+                return self.run.step is not None
+            case Failed(kind=FailureKind.UNKNOWN):
+                return True
+            case Succeeded():
                 return not self.run.off_timeline
             case _:
                 return False

@@ -51,7 +51,9 @@ MATRIX: list[tuple[str, Run, Outcome | Gone, Shown | None, RunState, Aftermath]]
     ("lost, and the client has not", FINISHED, UNCLEAR, BEATING, RunState.UNKNOWN, Aftermath.NONE),
     ("archived while nobody looked", FINISHED, DEAD, ARCHIVED, RunState.CANCELLED, Aftermath.NONE),
     ("archived while somebody may be at it", FINISHED, MISSING, ARCHIVED, RunState.UNKNOWN, Aftermath.NONE),
-    ("killed off the timeline", OFF_TIMELINE, DEAD, None, RunState.FAILED, Aftermath.STRIKE),
+    ("killed off the timeline", OFF_TIMELINE, DEAD, ABSENT, RunState.FAILED, Aftermath.STRIKE),
+    ("killed off the timeline, the table is away", OFF_TIMELINE, DEAD, None, RunState.UNKNOWN, Aftermath.NONE),
+    ("killed off the timeline after it committed", OFF_TIMELINE, DEAD, COMPLETED, RunState.SUCCEEDED, Aftermath.NONE),
     ("may still be at it off the timeline", OFF_TIMELINE, MISSING, ABSENT, RunState.UNKNOWN, Aftermath.NONE),
 ]
 
@@ -131,9 +133,9 @@ def test_a_run_that_another_completed_names_the_instant() -> None:
     assert "instant 00000020 was completed by another executor" in outcome
 
 
-@pytest.mark.parametrize("shown", SIGHTS)
+@pytest.mark.parametrize("shown", [sight for sight in SIGHTS if sight != COMPLETED])
 def test_of_a_plan_without_an_instant_the_workers_word_is_enough(shown: Shown | None) -> None:
-    """Also where the timeline cannot be read: it would not tell. Then the service waits for something new."""
+    """Also where the timeline cannot be read: it may not tell. Then the service waits for something new."""
     settlement = settle(Succeeded(figures={"instants_archived": 3}), shown, OFF_TIMELINE)
 
     assert (settlement.state, settlement.aftermath) == (RunState.SUCCEEDED, Aftermath.IDLE)
@@ -143,10 +145,24 @@ def test_of_a_plan_without_an_instant_the_workers_word_is_enough(shown: Shown | 
 @pytest.mark.parametrize("ending", [DEAD, UNCLEAR])
 def test_a_lost_run_without_an_instant_has_failed_and_is_asked_for_again(ending: Gone | Failed) -> None:
     """It is never looked for on the timeline, so it neither waits for it nor is put in quarantine for its absence."""
-    settlement = settle(ending, None, OFF_TIMELINE)
+    settlement = settle(ending, ABSENT, OFF_TIMELINE)
 
     assert (settlement.state, settlement.aftermath) == (RunState.FAILED, Aftermath.STRIKE)
-    assert settlement.outcome.endswith("the timeline cannot tell how it ended: it will be asked for again when due")
+    assert settlement.outcome.endswith("the timeline does not show that it completed: it is asked for again when due")
+
+
+@pytest.mark.parametrize("ending", [DEAD, UNCLEAR, Succeeded()])
+def test_a_commit_that_bears_the_runs_name_is_its_success(ending: Gone | Failed | Succeeded) -> None:
+    """Where a format shows no plans, what a run has committed is found by its author, whatever its worker can say."""
+    settlement = settle(ending, COMPLETED, OFF_TIMELINE)
+
+    assert (settlement.state, settlement.aftermath) == (RunState.SUCCEEDED, Aftermath.NONE)
+
+
+@pytest.mark.parametrize("ending", [DEAD, UNCLEAR])
+def test_a_lost_run_without_an_instant_waits_for_the_timeline(ending: Gone | Failed) -> None:
+    """It may have committed under its name: that is not guessed."""
+    assert settle(ending, None, OFF_TIMELINE).state is RunState.UNKNOWN
 
 
 def test_a_run_that_may_not_have_told_its_plan_is_looked_for_on_the_timeline() -> None:
