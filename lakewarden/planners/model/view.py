@@ -33,12 +33,14 @@ def location_of(identity: str) -> str:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Touch:
     """The newest completed write into a partition: when it was completed, and whether it changed rows that were
-    there already (an update or a delete) or only added some.
+    there already (an update or a delete) or only added some. `before` is when the one before it was completed, where
+    that is known and the format asks.
     """
 
     at: datetime
     instant: str
     updates: bool
+    before: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,8 +135,9 @@ class TableView:
     `kind` and `version` are the format's own words for people (`MERGE_ON_READ`, `9`); `faults` are
     parts of the metadata that could not be read, one sentence each: a view with faults is never kept.
     `warnings` are what a person should know of the table's settings although nothing is held back by it. `at_rest` says
-    why a service without a backlog has nothing to do now, and until when, where the format can tell; `notes` are what
-    a person should know of what a service is going to do, or to keep.
+    why a service without a backlog has nothing to do now, and until when, where the format can tell; `waits` why its
+    commit had better wait, although no write in flight would fail by it, and until when; `notes` are what a person
+    should know of what a service is going to do, or to keep.
     """
 
     identity: TableIdentity
@@ -150,4 +153,5 @@ class TableView:
     warnings: tuple[str, ...] = ()
     metadata: MetadataBacklog | None = None
     at_rest: Mapping[Service, NotDue] = field(default_factory=dict)
+    waits: Mapping[Service, NotDue] = field(default_factory=dict)
     notes: Mapping[Service, tuple[str, ...]] = field(default_factory=dict)
