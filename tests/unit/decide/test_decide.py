@@ -79,6 +79,13 @@ def test_what_a_table_has_no_backlog_for_is_never_due() -> None:
     assert decided(backlogs={}, asked=True) == expected
 
 
+def test_a_format_says_why_a_service_has_nothing_to_do_now() -> None:
+    """The reason is its own, and so is the moment at which time alone may change it."""
+    resting = NotDue(reason="its partitions were changed a moment ago", again_at=NOW + MINUTE)
+
+    assert decided(backlogs={}, at_rest={Service.COMPACTION: resting}) == resting
+
+
 def test_plans_that_writers_make_are_not_made_by_us() -> None:
     """With schedule: writer we only execute."""
     policy = replace(POLICY, schedule=Scheduling.WRITER)

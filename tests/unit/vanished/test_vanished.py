@@ -52,6 +52,13 @@ def test_what_an_archive_took_has_not_vanished() -> None:
     assert not has_vanished(timeline(done(50), done(60)), "040", Service.COMPACTION)
 
 
+def test_nothing_is_told_where_instants_leave_in_any_order() -> None:
+    """An Iceberg snapshot that expired may be newer than one that a tag keeps."""
+    unordered = Timeline(instants=(done(10), done(60)), oldest_leave_first=False)
+
+    assert not has_vanished(unordered, "040", Service.COMPACTION)
+
+
 def test_a_savepoint_that_an_archive_left_behind_proves_nothing() -> None:
     """It stays while all around it is archived."""
     left = timeline(done(10), done(10, Deed.SAVEPOINT), done(50), done(60))

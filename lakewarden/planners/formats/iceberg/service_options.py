@@ -34,7 +34,7 @@ class RewriteOptions(Settings):
     """The most that is rewritten in one piece (`max-file-group-size-bytes`)."""
 
     max_files: int = Field(default=10_000, ge=1)
-    """The most files that one run rewrites. What is left is due again at once."""
+    """The most files that one run rewrites; what is left waits for the next one."""
 
     max_bytes: Size = Field(default="100GiB", validate_default=True)
     """The most bytes that one run rewrites; a single group may be larger."""
