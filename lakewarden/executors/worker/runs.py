@@ -27,7 +27,7 @@ from lakewarden.executors.worker.session import Session
 from lakewarden.executors.worker.steps import carry_out
 from lakewarden.planners.ports import Storage
 
-_CANCEL_AGAIN_SECONDS = 0.5
+_CANCEL_AGAIN_SECONDS = 0.25
 
 
 class Run:

@@ -68,19 +68,28 @@ class Session:
 
     @contextlib.contextmanager
     def for_run(self, run: RunId) -> Iterator[SparkSession]:
-        """Lend a new session to the calling thread, whose Spark jobs bear the run's name meanwhile."""
+        """Lend a new session to the calling thread, whose Spark jobs bear the run's name meanwhile.
+
+        It is the one that Java code finds as the thread's active session. The name is a tag besides the group: whoever
+        starts a job may put it into a group of its own, while the tags of a thread stay with all that it starts.
+        """
         context = self._root.sparkContext
         spark = self._root.newSession()
+        active = self._jvm.org.apache.spark.sql.SparkSession
         context.setJobGroup(run, f"lakewarden run {run}", interruptOnCancel=True)
+        context.addJobTag(run)
+        active.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - pyspark's own door to py4j
         try:
             yield spark
         finally:
+            active.clearActiveSession()
+            context.removeJobTag(run)
             for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
                 context.setLocalProperty(key, None)  # type: ignore[arg-type] # None clears it
 
     def cancel_jobs(self, run: RunId) -> None:
         """Cancel the Spark jobs that are active for `run` now."""
-        self._root.sparkContext.cancelJobGroup(run)
+        self._root.sparkContext.cancelJobsWithTag(run)
 
     def stop(self) -> None:
         """End the session in good order."""

@@ -23,7 +23,7 @@ _MADE_WAY = ("HoodieWriteConflictException", timedelta(seconds=30))  # of us and
 _BEFORE_COMMIT = (
     ("HoodieLockException", timedelta(seconds=30)),
     ("No Compaction request available", timedelta(seconds=10)),  # somebody else completed it: look again
-    ("cancelled part of cancelled job group", timedelta(seconds=10)),
+    ("cancelled part of cancelled job", timedelta(seconds=10)),
 )
 _FOR_A_PERSON = (
     "TableNotFoundException",

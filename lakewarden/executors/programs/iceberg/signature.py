@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from lakewarden.executors.contract import Assignment
-
-RUN_KEY = "lakewarden.run-id"
-"""The run."""
-SERVICE_KEY = "lakewarden.service"
-"""Its service."""
-PART_KEY = "lakewarden.part"
-"""Present where the run was not finished with this commit."""
-MORE = "more"
+from lakewarden.planners.formats.iceberg.timeline import MORE, PART, RUN_ID, SERVICE
 
 
 def signature(assignment: Assignment, *, more: bool = False) -> dict[str, str]:
-    """Return what a commit of a run says of it; `more`: it does not finish the run."""
-    signed = {RUN_KEY: assignment.run, SERVICE_KEY: assignment.service.value}
-    return signed | {PART_KEY: MORE} if more else signed
+    """Return what a commit of a run says of it; `more`: it does not finish what the run is for."""
+    signed = {RUN_ID: str(assignment.run), SERVICE: assignment.service.value}
+    return signed | {PART: MORE} if more else signed
