@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from lakewarden.planners.formats.fake import FAKE
 from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.iceberg import ICEBERG
 from lakewarden.planners.ports import TableFormat
 
-FORMATS: Mapping[str, TableFormat] = {one.name: one for one in (HUDI, FAKE)}
+FORMATS: Mapping[str, TableFormat] = {one.name: one for one in (HUDI, ICEBERG, FAKE)}

@@ -1,1 +1,5 @@
 """Apache Iceberg, read without a JVM (docs/iceberg.md)."""
+
+from lakewarden.planners.formats.iceberg.format import ICEBERG, IcebergFormat
+
+__all__ = ["ICEBERG", "IcebergFormat"]

@@ -1,4 +1,4 @@
-"""What a table's writers are doing, as far as their commits tell: nobody sees an Iceberg write before it is committed."""
+"""What a table's writers are doing, as far as commits tell: nobody sees an Iceberg write before it is committed."""
 
 from __future__ import annotations
 

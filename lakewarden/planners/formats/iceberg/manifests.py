@@ -16,7 +16,6 @@ import fastavro
 from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, PartitionField
 from lakewarden.planners.formats.iceberg.partitions import partition_path
 
-
 _FILE_PATH = 2_147_483_546
 """The field id of a position delete file's column `file_path` (spec: reserved field ids)."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from lakewarden.planners.formats.iceberg.digests import LiveFile
@@ -42,12 +43,16 @@ def recent_updates(
 
 
 def newest_updates(touched: Iterable[tuple[Snapshot, frozenset[str]]]) -> dict[str, Touch]:
-    """Return the newest of the updates by partition; they come the newest first, each with what it touched."""
+    """Return the newest of the updates by partition, with when the one before it was; they come the newest first, each
+    with what it touched.
+    """
     newest: dict[str, Touch] = {}
     for snapshot, partitions in touched:
         touch = _touch(snapshot, updates=True)
         for partition in partitions:
-            newest.setdefault(partition, touch)
+            known = newest.setdefault(partition, touch)
+            if known is not touch and known.before is None:
+                newest[partition] = replace(known, before=snapshot.at)
     return newest
 
 

@@ -1,0 +1,111 @@
+"""Apache Iceberg as a TableFormat: the metadata of format versions 1 to 3 becomes a TableView, without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from lakewarden.planners.formats.iceberg.catalogs import Catalog
+from lakewarden.planners.formats.iceberg.contradictions import contradictions
+from lakewarden.planners.formats.iceberg.files import VanishedError
+from lakewarden.planners.formats.iceberg.observing import observed
+from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.service_options import (
+    ArchiveOptions,
+    CleanOptions,
+    ClusteringOptions,
+    CompactionOptions,
+    OrphansOptions,
+)
+from lakewarden.planners.formats.iceberg.standin import Pointers, awaited, writer_options
+from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import Contradiction, Observation, Storage, WriterEngine, WriterOption
+from lakewarden.planners.settings import Settings
+
+
+class IcebergFormat:
+    """Asks the catalog for a token; for an observation reads the metadata file, the manifest list and, where a policy
+    of the table asks for its files, those manifests that were not read before.
+    """
+
+    def __init__(self) -> None:
+        self._pointers = Pointers()
+
+    @property
+    def name(self) -> str:
+        """Return `iceberg`."""
+        return "iceberg"
+
+    @property
+    def table_options(self) -> type[Settings]:
+        """Return the type of an Iceberg table's options."""
+        return IcebergTableOptions
+
+    @property
+    def catalog_settings(self) -> Any:
+        """Return the type of the catalogs that its tables may be found in."""
+        return Catalog
+
+    @property
+    def services(self) -> Mapping[Service, type[Settings]]:
+        """Return what Iceberg's own actions can do for a table, with the types of the options."""
+        return {
+            Service.COMPACTION: CompactionOptions,
+            Service.CLUSTERING: ClusteringOptions,
+            Service.CLEAN: CleanOptions,
+            Service.ORPHANS: OrphansOptions,
+            Service.ARCHIVE: ArchiveOptions,
+        }
+
+    def contradictions(self, table: Table) -> Sequence[Contradiction]:
+        """Return where a policy would delete what a writer may still need, or asks for what cannot be."""
+        return tuple(contradictions(table))
+
+    def writer_options(
+        self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None
+    ) -> Sequence[WriterOption]:
+        """Return what lets a writer's commits and ours go beside each other, and where it may report them."""
+        return writer_options(table, engine=engine, hook_url=hook_url, worst_hold=worst_hold)
+
+    def claim_location(self, table: Table) -> str | None:
+        """Return None: a commit is one exchange of the table's pointer, of which the second of two executors loses, and
+        what a run deletes it proves to be needed by nobody, whoever else is at it.
+        """
+        return None
+
+    def token(self, table: Table, storage: Storage) -> str:
+        """Return what the catalog says of the table's current metadata file."""
+        return self._pointers.of(table, storage).token
+
+    def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
+        """Return the table's view.
+
+        An equal token vouches for it until time alone changes what is due; not at all if it has faults. Where a file
+        went away while it was read, because a commit or an expiry was faster, the table is looked at once more.
+        """
+        pointer = self._pointers.of(table, storage)
+        try:
+            observation = observed(table, storage, previous, pointer=pointer, now=now)
+            if not observation.view.faults:
+                return observation
+        except VanishedError:
+            moved = self._pointers.of(table, storage)
+            return observed(table, storage, previous, pointer=moved, now=now)
+        moved = self._pointers.of(table, storage)
+        return observation if moved == pointer else observed(table, storage, previous, pointer=moved, now=now)
+
+    def endangered(self, view: TableView, service: Service, *, step: str, instant: str | None) -> tuple[Instant, ...]:
+        """Return none: nobody sees a write before it is committed. What keeps off them is told by `awaited`, by the
+        partitions that are left alone, and by the commit itself.
+        """
+        return ()
+
+    def awaited(self, view: TableView, service: Service, *, step: str, instant: str | None) -> str | None:
+        """Return what `service` had better wait for before it takes `step`: the distance from our last commit."""
+        return awaited(view, service, step=step, instant=instant)
+
+
+ICEBERG = IcebergFormat()

@@ -1,0 +1,79 @@
+"""What one observation hands to the next: what was read of files that never change, as long as the table has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakewarden.planners.formats.iceberg.digests import Digest
+from lakewarden.planners.formats.iceberg.files import VanishedError, files_of, manifests_of
+from lakewarden.planners.formats.iceberg.manifests import Manifest
+from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, Snapshot, TableMetadata
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.ports import Storage
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Memo:
+    """Digests of the current snapshot's manifests by their paths, and the partitions that recent updates touched by
+    their snapshots.
+    """
+
+    digests: Mapping[str, Digest] = field(default_factory=dict)
+    touched: Mapping[int, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """One pass over a table's manifests: what it had to know is kept, and what could not be read is a fault."""
+
+    storage: Storage
+    metadata: TableMetadata
+    remembered: Memo
+    digests: dict[str, Digest] = field(default_factory=dict)
+    touched: dict[int, frozenset[str]] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+
+    def manifests(self, snapshot: Snapshot | None) -> tuple[Manifest, ...]:
+        """Return a snapshot's manifests; none, and a fault, where its list cannot be read."""
+        if snapshot is None:
+            return ()
+        try:
+            return manifests_of(snapshot, self.storage)
+        except (CorruptMetadataError, VanishedError, PermanentError) as error:
+            self.faults.append(str(error))
+            return ()
+
+    def digest(self, manifest: Manifest) -> Digest | None:
+        """Return a manifest of the current snapshot, from memory if it was read before; None, and a fault, where it
+        cannot be read.
+        """
+        digest = self.digests.get(manifest.path) or self._digest(manifest)
+        if digest is not None:
+            self.digests[manifest.path] = digest
+        return digest
+
+    def partitions_of(self, update: Snapshot) -> frozenset[str]:
+        """Return the partitions that a commit added files to or removed them from, from memory if they are known."""
+        known = self.remembered.touched.get(update.id)
+        if known is None:
+            its_own = [one for one in self.manifests(update) if one.added_by == update.id]
+            digests = [self.digests.get(one.path) or self._digest(one) for one in its_own]
+            parts = (digest.touched_by(update.id) | digest.removed_from for digest in digests if digest is not None)
+            known = frozenset().union(*parts)
+        self.touched[update.id] = known
+        return known
+
+    def memo(self) -> Memo:
+        """Return what the next reading may remember. What updates touched is not, where something was not readable."""
+        return Memo(digests=self.digests, touched={} if self.faults else self.touched)
+
+    def _digest(self, manifest: Manifest) -> Digest | None:
+        known = self.remembered.digests.get(manifest.path)
+        if known is not None:
+            return known
+        try:
+            return Digest(files_of([manifest], self.metadata, self.storage), spec=manifest.spec)
+        except (VanishedError, PermanentError) as error:
+            self.faults.append(str(error))
+            return None
