@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import assert_never
 
-from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from lakewarden.executors.demo import orders
@@ -26,34 +24,18 @@ from lakewarden.executors.demo.hudi_batches import BatchCommitter, StreamingComm
 from lakewarden.executors.demo.hudi_options import TableType, Workload, table_options
 from lakewarden.executors.demo.patience import Patience
 from lakewarden.executors.demo.record import Row
+from lakewarden.executors.demo.small_spark import small_spark
 from lakewarden.executors.demo.writing import Committer, write_on
-from lakewarden.executors.worker import bundles, java
+from lakewarden.executors.worker import bundles
 
 
 def start_spark() -> SparkSession:
-    """Start a small local Spark whose JVM stamps instants in UTC."""
-    jars = bundles.jars(("hudi",))
-    os.environ["JAVA_HOME"] = str(java.java_home())
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    """Start a small local Spark for one Hudi table."""
     conf = {
-        "spark.master": "local[1]",
-        "spark.app.name": "demo-writer",
-        "spark.driver.memory": "1g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars),
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.sql.session.timeZone": "UTC",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.default.parallelism": "2",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
     }
-    context = SparkContext(conf=SparkConf().setAll(list(conf.items())))
-    context.setLogLevel("WARN")
-    return SparkSession(context)
+    return small_spark(bundles.jars(("hudi",)), conf)
 
 
 def _stream(workload: Workload, seed: int) -> Iterator[tuple[Row, ...]]:
