@@ -14,6 +14,10 @@ class IcebergTableOptions(Settings):
     """A writer may stop for so long and go on where it was. No snapshot that is younger is expired: a Flink job that is
     restored looks for its last commit in the table's history, and commits it again where it is gone."""
 
+    flink_restores: Duration = Field(default="7d", validate_default=True)
+    """A Flink job that was stopped is restored within this time. Until then all snapshots stay that lead from the head
+    of its branch to its newest one, which is where it looks for its last commit; the newest itself stays longer."""
+
     quiet_intervals: int = Field(default=3, ge=0)
     """A partition that a MERGE, UPDATE or DELETE has touched is left alone for so many of its usual intervals between
     such commits, at least for `quiet_for`. Zero leaves only `quiet_for`."""
