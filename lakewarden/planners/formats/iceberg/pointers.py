@@ -1,0 +1,155 @@
+"""Where a table's newest metadata file is: one question to whoever knows the table, asked without a JVM."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, assert_never
+
+from lakewarden.planners.formats.iceberg.catalogs import Catalog, HadoopCatalog, HiveCatalog, JdbcCatalog, RestCatalog
+from lakewarden.planners.formats.iceberg.gate import Gate, RefusedError
+from lakewarden.planners.formats.iceberg.hadoop import HadoopTables
+from lakewarden.planners.model.errors import LakewardenError, PermanentError
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.locations import canonical_location, named_in_catalog
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pointer:
+    """What a table is at one moment: its metadata file, as its catalog spells it, and a text that changes with it."""
+
+    token: str
+    metadata_file: str
+
+
+class OpenCatalog(Protocol):
+    """A catalog that was opened. For any thread."""
+
+    def metadata_file(self, identifier: str) -> str:
+        """Return where the newest metadata file of `namespace.table` is.
+
+        Raises TemporaryError where the catalog gives no answer, RefusedError, and PermanentError where it knows no
+        such table.
+        """
+        ...
+
+    def tables(self) -> Sequence[str]:
+        """Return the identifiers of all its tables, in order. Raises what `metadata_file` raises."""
+        ...
+
+
+class Pointers:
+    """Asks catalogs, each of which is opened once and kept, and file systems. For any thread.
+
+    The tables of a catalog that does not answer are refused without being asked for, so that those who read the tables
+    of others do not wait for it.
+    """
+
+    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._hadoop = HadoopTables()
+        self._known: dict[tuple[str, str], _Known] = {}
+        self._opening = threading.Lock()
+
+    def of(self, table: Table, storage: Storage) -> Pointer:
+        """Return the table's pointer: with one request, or two for a Hadoop table.
+
+        Raises PermanentError where there is no such table or the settings are wrong, TemporaryError where its catalog
+        or its store does not answer.
+        """
+        if table.catalog is None:
+            file = self._hadoop.metadata_file(table.location, storage)
+        else:
+            name, identifier = named_in_catalog(table.location)
+            file = self._asked(name, table.catalog, storage, lambda catalog: catalog.metadata_file(identifier))
+        return Pointer(token=file, metadata_file=file)
+
+    def tables(self, name: str, settings: Catalog, storage: Storage) -> Sequence[str]:
+        """Return the identifiers of all tables of a catalog. Raises what `of` raises."""
+        return self._asked(name, settings, storage, lambda catalog: catalog.tables())
+
+    def _asked(self, name: str, settings: Catalog, storage: Storage, ask: Callable[[OpenCatalog], _T]) -> _T:
+        if isinstance(settings, HadoopCatalog):  # a folder: its store has its own time-outs, and its own connections
+            return ask(_HadoopWarehouse(name, settings, storage, self._hadoop))
+        key = (name, settings.model_dump_json())
+        with self._opening:
+            known = self._known.setdefault(key, _Known(name, settings, Gate(f"the catalog {name}", self._monotonic)))
+        return known.asked(ask)
+
+
+class _Known:
+    """One catalog, opened by whoever asks it first; and anew when it turned us away, as it does when tokens expire."""
+
+    def __init__(self, name: str, settings: Catalog, gate: Gate) -> None:
+        self._name = name
+        self._settings = settings
+        self._gate = gate
+        self._opened: OpenCatalog | None = None
+
+    def asked(self, ask: Callable[[OpenCatalog], _T]) -> _T:
+        with self._gate.passed():
+            if self._opened is not None:
+                try:
+                    return ask(self._opened)
+                except RefusedError:
+                    self._opened = None
+            self._opened = opened = _opened(self._name, self._settings)
+            try:
+                return ask(opened)
+            except RefusedError:
+                self._opened = None  # the secret may have been replaced by the next time
+                raise
+
+
+class _HadoopWarehouse:
+    """A Hadoop catalog: folders of namespaces in a folder."""
+
+    def __init__(self, name: str, settings: HadoopCatalog, storage: Storage, tables: HadoopTables) -> None:
+        self._name = name
+        self._warehouse = canonical_location(settings.warehouse)
+        self._storage = storage
+        self._tables = tables
+
+    def metadata_file(self, identifier: str) -> str:
+        folder = f"{self._warehouse}/{identifier.replace('.', '/')}"
+        return self._tables.metadata_file(folder, self._storage)
+
+    def tables(self) -> Sequence[str]:
+        try:
+            return sorted(self._tables.below(self._warehouse, self._storage))
+        except FileNotFoundError:
+            raise PermanentError(f"the catalog {self._name} has no folder {self._warehouse}") from None
+
+
+def _opened(name: str, settings: Catalog) -> OpenCatalog:
+    """Open a catalog. What it needs is imported here: most daemons have catalogs of one kind only."""
+    match settings:
+        case JdbcCatalog():
+            from lakewarden.planners.formats.iceberg.jdbc import JdbcRows  # noqa: PLC0415
+
+            return JdbcRows(name, settings)
+        case RestCatalog():
+            _require_pyiceberg(name)
+            from lakewarden.planners.formats.iceberg.rest import RestServer  # noqa: PLC0415
+
+            return RestServer(name, settings)
+        case HiveCatalog():
+            _require_pyiceberg(name)
+            from lakewarden.planners.formats.iceberg.hive import Metastore  # noqa: PLC0415
+
+            return Metastore(name, settings)
+        case HadoopCatalog():
+            raise LakewardenError("a Hadoop catalog is not opened: it is a folder")
+        case _:
+            assert_never(settings)
+
+
+def _require_pyiceberg(name: str) -> None:
+    if importlib.util.find_spec("pyiceberg") is None:
+        raise PermanentError(f"the catalog {name} needs pyiceberg: pip install 'lakewarden[iceberg]'")
