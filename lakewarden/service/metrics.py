@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
+from itertools import product
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Info, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -19,7 +20,8 @@ from lakewarden.service.events import Listener
 from lakewarden.service.http.port import ControlPlane, ReplicaStatus, TableStatus
 from lakewarden.service.store.port import Run, RunState
 
-HOOK_RESULTS = ("accepted", "unknown_table", "malformed", "too_large")
+HOOK_SENDERS = ("hudi", "iceberg", "polaris", "cloudevents")
+HOOK_RESULTS = ("accepted", "unknown_table", "ignored", "malformed", "too_large")
 _SECONDS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400)
 _WAITS = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 600)
 
@@ -77,8 +79,8 @@ class Metrics(Listener):
         self._adoptions = self._counter("lakewarden_adopted_runs", "Runs of dead replicas that were taken over.")
         for service in services:
             self._foresee(service)
-        for result in HOOK_RESULTS:
-            self._hooks.labels("hudi", result)
+        for sender, result in product(HOOK_SENDERS, HOOK_RESULTS):
+            self._hooks.labels(sender, result)
 
     def _foresee(self, service: Service) -> None:
         self._run_seconds.labels(service)

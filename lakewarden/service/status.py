@@ -17,6 +17,7 @@ from lakewarden.service.barriers import BarrierAsked, Held
 from lakewarden.service.book import Book
 from lakewarden.service.claims import Claims
 from lakewarden.service.daemon import Daemon
+from lakewarden.service.hooks.hints import Hint, Registered
 from lakewarden.service.http.port import Attendant, Health, ReplicaStatus, TableStatus
 from lakewarden.service.inbox import Approved, BarrierLifted, Inbox, PauseAsked, RunAsked, RunGiven
 from lakewarden.service.membership import Membership
@@ -37,7 +38,6 @@ class Status:
         self,
         *,
         tables: Mapping[TableId, Table],
-        locations: Mapping[str, TableId],
         daemon: Daemon,
         tenure: Tenure,
         membership: Membership,
@@ -56,9 +56,8 @@ class Status:
         inbox: Inbox,
         clock: Clock,
     ) -> None:
-        """`locations` maps each table's canonical location to its id."""
         self._tables = tables
-        self._locations = locations
+        self._registered = Registered(tables.values())
         self._daemon = daemon
         self._tenure = tenure
         self._membership = membership
@@ -113,12 +112,12 @@ class Status:
         """Return the slots of every pool."""
         return {name: pool.room() for name, pool in self._pools.items()}
 
-    def mark_dirty(self, location: str) -> TableId | None:
-        """Have the table at a canonical location looked at soon, by whoever attends it."""
-        table = self._locations.get(location)
-        if table is not None:
+    def mark_dirty(self, hint: Hint) -> Sequence[TableId]:
+        """Have the tables that a hint is about looked at soon, by whoever attends them."""
+        meant = self._registered.meant_by(hint)
+        for table in meant:
             self._inbox.mark_dirty(table)
-        return table
+        return meant
 
     def request_run(self, table: TableId, service: Service, *, by: str) -> Future[RunGiven | Blocked | NotDue]:
         """Ask for a run of a service that the table has a policy for."""

@@ -258,7 +258,6 @@ def compose(
     )
     status = Status(
         tables=registered,
-        locations={table.location: table.id for table in tables},
         daemon=daemon,
         tenure=tenure,
         membership=membership,

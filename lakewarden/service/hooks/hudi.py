@@ -6,26 +6,17 @@ megabytes. Only `basePath` is read: a hook is a hint, and its content is not tru
 
 from __future__ import annotations
 
-import json
-
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.storage import canonical_location
+from lakewarden.service.hooks.hints import At, Hint, MalformedHookError, json_object
 
 
-class MalformedHookError(Exception):
-    """The body is not what a stock writer sends."""
-
-
-def location_of(body: bytes) -> str:
-    """Return the canonical location of the table that the callback is about. Raises MalformedHookError."""
-    try:
-        message = json.loads(body)
-    except (ValueError, RecursionError) as wrong:
-        raise MalformedHookError("the body is not JSON") from wrong
-    base_path = message.get("basePath") if isinstance(message, dict) else None
+def hints_of(body: bytes) -> tuple[Hint, ...]:
+    """Return the table that the callback is about. Raises MalformedHookError."""
+    base_path = json_object(body).get("basePath")
     if not isinstance(base_path, str):
         raise MalformedHookError("the body has no basePath, as Hudi's commit callback has")
     try:
-        return canonical_location(base_path)
+        return (At(location=canonical_location(base_path)),)
     except PermanentError as wrong:
         raise MalformedHookError(str(wrong)) from wrong

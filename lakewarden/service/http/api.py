@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Annotated, TypeVar
 
@@ -20,16 +19,15 @@ from lakewarden.planners.model.decision import Blocked, NotDue
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.hooks import hudi
 from lakewarden.service.http.deletions import add_deletions
 from lakewarden.service.http.explain import add_explain
 from lakewarden.service.http.forwarding import forwarding
-from lakewarden.service.http.limits import BodyLimit, TooLargeError
+from lakewarden.service.http.hooks import HookHeard, add_hooks
+from lakewarden.service.http.limits import BodyLimit
 from lakewarden.service.http.port import ControlPlane, TableStatus
 from lakewarden.service.http.schemas import (
     ErrorAnswer,
     ErrorBody,
-    HookBody,
     PendingBody,
     ReplicaBody,
     RunBody,
@@ -47,13 +45,10 @@ log = structlog.get_logger(__name__)
 BODY_LIMIT_BYTES = 8 * 2**20
 """A commit callback has some hundred bytes for each file that was written."""
 
-_PARSE_ASIDE_BYTES = 64 * 2**10
 _ANSWER_SECONDS = 30.0
 
-_CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+_CODES = {400: "malformed", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 _Answer = TypeVar("_Answer")
-HookHeard = Callable[[str, str], None]
-"""Told the sender and the result of every hook."""
 
 
 class PauseRequest(BaseModel):
@@ -79,7 +74,7 @@ def build_api(
     app.add_middleware(BodyLimit, limit=BODY_LIMIT_BYTES)
     app.router.route_class = forwarding(plane)
     _add_error_handlers(app)
-    _add_hooks(app, plane, hook_heard)
+    add_hooks(app, plane, hook_heard)
     _add_tables(app, plane)
     add_explain(app, plane, clock)
     add_writer_options(app, plane, url=url)
@@ -121,27 +116,6 @@ def _add_error_handlers(app: FastAPI) -> None:
     async def bug(request: Request, error: Exception) -> JSONResponse:
         log.error("api_trouble", path=request.url.path, exc_info=error)
         return answer(500, "internal", "an unexpected error: the daemon's log has it")
-
-
-def _add_hooks(app: FastAPI, plane: ControlPlane, heard: HookHeard) -> None:
-    @app.post("/v1/hooks/hudi", status_code=202)
-    async def hudi_commit(request: Request) -> HookBody:
-        """Take Hudi's HTTP commit callback: mark the table dirty and answer."""
-        try:
-            body = await request.body()
-            # A large body is parsed beside the loop, so that it holds up no other sender.
-            aside = len(body) > _PARSE_ASIDE_BYTES
-            location = await asyncio.to_thread(hudi.location_of, body) if aside else hudi.location_of(body)
-        except TooLargeError:
-            heard("hudi", "too_large")
-            raise
-        except hudi.MalformedHookError as wrong:
-            heard("hudi", "malformed")
-            raise _ApiError(400, "malformed", str(wrong)) from wrong
-        table = plane.mark_dirty(location)
-        result = "unknown_table" if table is None else "accepted"
-        heard("hudi", result)
-        return HookBody(result=result, table=table)
 
 
 def _add_tables(app: FastAPI, plane: ControlPlane) -> None:

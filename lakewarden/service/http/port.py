@@ -15,6 +15,7 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.barriers import Held
 from lakewarden.service.blame import Blamed
+from lakewarden.service.hooks.hints import Hint
 from lakewarden.service.inbox import RunGiven
 from lakewarden.service.store.port import DecisionRow, ReplicaId, Run, RunState
 
@@ -117,8 +118,8 @@ class ControlPlane(Protocol):
         """Return the slots of every pool, by the name of its `spark` profile."""
         ...
 
-    def mark_dirty(self, location: str) -> TableId | None:
-        """Have the table at a canonical location looked at soon; return it, or None if none is registered there."""
+    def mark_dirty(self, hint: Hint) -> Sequence[TableId]:
+        """Have the registered tables that a hint is about looked at soon, and return them."""
         ...
 
     def request_run(self, table: TableId, service: Service, *, by: str) -> Future[RunGiven | Blocked | NotDue]:

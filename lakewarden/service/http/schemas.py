@@ -150,6 +150,15 @@ class HookBody(BaseModel):
     table: str | None
 
 
+class HintBody(BaseModel):
+    """What became of an event that may be about several tables: `accepted`, `unknown_table`, or `ignored` where it is
+    about no change of a table.
+    """
+
+    result: str
+    tables: list[str]
+
+
 def run_body(run: Run, *, now: datetime, waits_for: str | None = None) -> RunBody:
     """Return a run as JSON."""
     ended = run.ended_at or now

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.service.hooks.hudi import MalformedHookError, location_of
+from lakewarden.service.hooks.hints import At, MalformedHookError
+from lakewarden.service.hooks.hudi import hints_of
 
 CALLBACKS = Path(__file__).parents[2] / "fixtures" / "hudi" / "callbacks"
 
@@ -26,33 +27,33 @@ CALLBACKS = Path(__file__).parents[2] / "fixtures" / "hudi" / "callbacks"
 )
 def test_a_table_is_known_by_its_one_spelling(base_path: str, location: str) -> None:
     """Writers spell addresses as their file system does; tables are registered under one spelling."""
-    assert location_of(json.dumps({"basePath": base_path}).encode()) == location
+    assert hints_of(json.dumps({"basePath": base_path}).encode()) == (At(location=location),)
 
 
 @pytest.mark.parametrize("release", ["0.15.0", "1.1.1", "1.2.0"])
 def test_what_real_writers_have_sent_names_their_table(release: str) -> None:
     """Bodies as they came from a writer of each release; only the folder's name was changed."""
-    assert location_of((CALLBACKS / f"{release}.json").read_bytes()) == "/data/lake/orders"
+    assert hints_of((CALLBACKS / f"{release}.json").read_bytes()) == (At(location="/data/lake/orders"),)
 
 
 def test_fields_of_later_versions_are_passed_over() -> None:
     """Only the address is read, so a new field of a newer writer changes nothing."""
     message = {"basePath": "/lake/trips", "commitTime": None, "callbackVersion": {"major": 9}}
 
-    assert location_of(json.dumps(message).encode()) == "/lake/trips"
+    assert hints_of(json.dumps(message).encode()) == (At(location="/lake/trips"),)
 
 
 @given(st.binary(max_size=200) | st.recursive(st.none() | st.text() | st.integers(), st.lists).map(json.dumps))
 def test_whatever_is_no_callback_is_malformed(body: bytes | str) -> None:
     """Nothing a stranger posts is more than a malformed hook."""
     with pytest.raises(MalformedHookError):
-        location_of(body.encode() if isinstance(body, str) else body)
+        hints_of(body.encode() if isinstance(body, str) else body)
 
 
 @given(st.text())
 def test_any_address_is_a_location_or_malformed(base_path: str) -> None:
     """An address that is none does not come through as an error of ours."""
     try:
-        assert location_of(json.dumps({"basePath": base_path}).encode())
+        assert hints_of(json.dumps({"basePath": base_path}).encode())
     except MalformedHookError as refused:
         assert str(refused)  # noqa: PT017 - either ending is right

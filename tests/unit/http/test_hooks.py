@@ -69,20 +69,98 @@ def test_a_hook_of_megabytes_is_taken(house: House) -> None:
     assert answer.json() == {"result": "accepted", "table": "trips"}
 
 
+def _notification(folder: str) -> dict[str, object]:
+    """Return what Polaris is told after a commit."""
+    payload = {
+        "table-name": "trips",
+        "timestamp": 1,
+        "table-uuid": "u",
+        "metadata-location": f"{folder}/metadata/v4.json",
+    }
+    return {"notification-type": "UPDATE", "payload": payload}
+
+
+def test_a_notification_has_its_table_looked_at(house: House) -> None:
+    """As Hudi's callback has; the answer is Polaris' own."""
+    house.lake.write()
+
+    answer = house.api.post(
+        "/v1/hooks/iceberg/api/catalog/v1/lake/namespaces/a%1Fb/tables/trips/notifications?catalog=lake",
+        json=_notification(house.lake.folder.as_uri()),
+    )
+
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert house.moments.decision().reason == "4 of 1000 commits since the last one"
+    assert house.metric("lakewarden_hooks_total", sender="polaris", result="accepted") == 1
+
+
+REPORT = "/v1/hooks/iceberg/v1/lake/namespaces/sales%1Feu/tables/orders/metrics"
+
+
+@pytest.mark.parametrize(("kind", "result"), [("commit-report", "unknown_table"), ("scan-report", "ignored")])
+def test_reports_trouble_no_writer(house: House, kind: str, result: str) -> None:
+    """A catalog is told of every commit and every scan of all its tables: each is answered as the catalog would."""
+    answer = house.api.post(REPORT, json={"report-type": kind})
+
+    assert answer.status_code == 204
+    assert house.metric("lakewarden_hooks_total", sender="iceberg", result=result) == 1
+
+
+def test_an_event_is_answered_with_what_became_of_it(house: House) -> None:
+    """For whoever sets a bridge up."""
+    event = {
+        "specversion": "1.0",
+        "id": "1",
+        "source": "x",
+        "type": "updateTable",
+        "namespace": "sales",
+        "name": "orders",
+    }
+
+    answer = house.api.post(
+        "/v1/hooks/cloudevents", content=json.dumps(event), headers={"content-type": "application/cloudevents+json"}
+    )
+
+    assert (answer.status_code, answer.json()) == (202, {"result": "unknown_table", "tables": []})
+    assert house.metric("lakewarden_hooks_total", sender="cloudevents", result="unknown_table") == 1
+
+
+@pytest.mark.parametrize(("path", "sender"), [(REPORT, "iceberg"), ("/v1/hooks/cloudevents", "cloudevents")])
+def test_what_no_catalog_sends_is_refused_and_counted(house: House, path: str, sender: str) -> None:
+    """Whoever set the mirror up learns what is wrong with it."""
+    answer = house.api.post(path, json=[])
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "malformed")
+    assert house.metric("lakewarden_hooks_total", sender=sender, result="malformed") == 1
+
+
+def test_another_path_of_a_catalog_is_told_how_hooks_look(house: House) -> None:
+    """A mirror of too much is seen at once."""
+    answer = house.api.post("/v1/hooks/iceberg/v1/namespaces/sales/tables", json={})
+
+    assert answer.status_code == 404
+    assert "namespaces/NAMESPACE/tables/TABLE/metrics" in answer.json()["error"]["message"]
+
+
 def _endless() -> Iterator[bytes]:
     for _ in range(BODY_LIMIT_BYTES // 2**20 + 1):
         yield b" " * 2**20
 
 
+@pytest.mark.parametrize(
+    ("path", "sender"), [(HOOK, "hudi"), (REPORT, "iceberg"), ("/v1/hooks/cloudevents", "cloudevents")]
+)
 @pytest.mark.parametrize("announced", [True, False])
-def test_a_body_is_bounded_whether_its_length_is_announced_or_not(house: House, *, announced: bool) -> None:
+def test_a_body_is_bounded_whether_its_length_is_announced_or_not(
+    house: House, path: str, sender: str, *, announced: bool
+) -> None:
     """No sender can fill the daemon's memory."""
     content = b" " * (BODY_LIMIT_BYTES + 1) if announced else _endless()
 
-    answer = house.api.post(HOOK, content=content)
+    answer = house.api.post(path, content=content)
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
-    assert house.metric("lakewarden_hooks_total", sender="hudi", result="too_large") == 1
+    assert house.metric("lakewarden_hooks_total", sender=sender, result="too_large") == 1
 
 
 def test_every_other_body_is_bounded_too(house: House) -> None:

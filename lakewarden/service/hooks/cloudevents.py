@@ -1,0 +1,88 @@
+"""CloudEvents 1.0 over HTTP, in binary and structured mode: a bridge from Kafka or NATS forwards what catalogs emit.
+
+Lakekeeper emits CloudEvents: the type is what was done (`updateTable`), the table stands in the extensions `namespace`
+and `name`, the data is the request (`events/publisher.rs`). Polaris emits JSON with an `event_type`
+(`AFTER_UPDATE_TABLE`) and the table in `table_identifier`, or in `namespace` and `table_name`
+(`EventToJsonMapper`), which a bridge wraps as data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from lakewarden.service.hooks.hints import Hint, MalformedHookError, Named, json_object
+from lakewarden.service.hooks.iceberg import identifier_of
+
+_STRUCTURED = "application/cloudevents+json"
+_BATCH = "application/cloudevents-batch"
+_REQUIRED = ("specversion", "id", "source", "type")
+_CHANGES = frozenset(
+    {
+        *("updateTable", "createTable", "dropTable", "renameTable", "registerTable"),  # Lakekeeper
+        *("AFTER_UPDATE_TABLE", "AFTER_CREATE_TABLE", "AFTER_DROP_TABLE", "AFTER_RENAME_TABLE"),  # Polaris
+        *("AFTER_REGISTER_TABLE", "AFTER_COMMIT_TRANSACTION"),
+    }
+)
+
+
+def hints_of(headers: Mapping[str, str], catalog: str | None, body: bytes) -> tuple[Hint, ...]:
+    """Return the tables that an event says have changed; none for an event about something else.
+
+    `headers` have lower-case names. Raises MalformedHookError.
+    """
+    attributes, data = _event(headers, body)
+    for name in _REQUIRED:
+        if not isinstance(attributes.get(name), str):
+            raise MalformedHookError(f"the event has no {name}, as every CloudEvent has")
+    event_type = data.get("event_type")
+    kind = event_type if isinstance(event_type, str) else attributes["type"].rpartition(".")[2]
+    if kind not in _CHANGES:
+        return ()
+    names = dict.fromkeys((*_named_by(attributes), *_named_by(data)))
+    return tuple(Named(identifier=name, catalog=catalog) for name in names)
+
+
+def _event(headers: Mapping[str, str], body: bytes) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return an event's attributes and its data; the latter empty where it is no JSON object."""
+    content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type.startswith(_BATCH):
+        raise MalformedHookError("a batch of events is not taken: let the bridge send one event per request")
+    if content_type == _STRUCTURED:
+        event = json_object(body)
+        return event, _object(event.get("data"))
+    if "ce-type" not in headers:
+        raise MalformedHookError(f"the request is no CloudEvent: it has neither headers ce-... nor type {_STRUCTURED}")
+    attributes = {name.removeprefix("ce-"): unquote(value) for name, value in headers.items() if name.startswith("ce-")}
+    try:
+        return attributes, _object(json.loads(body or b"null"))
+    except (ValueError, RecursionError) as wrong:
+        raise MalformedHookError("the event's data is not JSON") from wrong
+
+
+def _named_by(said: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the identifiers of the tables that attributes, or data, name in any of the forms that are known."""
+    name = said.get("table_name", said.get("name"))
+    if isinstance(name, str):
+        yield from _identifier(said.get("namespace"), name)
+    for key in ("table_identifier", "identifier", "source", "destination"):
+        match said.get(key):
+            case [*levels, str(table)]:
+                yield from _identifier(levels, table)
+            case {"namespace": namespace, "name": str(table)}:
+                yield from _identifier(namespace, table)
+    changes = said.get("table-changes")
+    for change in changes if isinstance(changes, list) else ():
+        yield from _named_by(_object(change))
+
+
+def _identifier(namespace: object, table: str) -> Iterable[str]:
+    if isinstance(namespace, list) and namespace and all(isinstance(level, str) for level in namespace):
+        namespace = ".".join(namespace)
+    return (identifier_of(namespace, table),) if isinstance(namespace, str) else ()
+
+
+def _object(said: object) -> Mapping[str, Any]:
+    return said if isinstance(said, dict) else {}
