@@ -1,0 +1,288 @@
+"""What has piled up for each service, or why there is nothing for it to do now (docs/iceberg.md). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TypeVar
+
+from lakewarden.planners.formats.iceberg.cold import left_alone, never_quiet, on_the_clock, quiet_time
+from lakewarden.planners.formats.iceberg.digests import LiveFile
+from lakewarden.planners.formats.iceberg.expiry import expirable
+from lakewarden.planners.formats.iceberg.groups import (
+    Choice,
+    ContradictoryThresholdsError,
+    Group,
+    choose,
+    file_groups,
+    thresholds,
+)
+from lakewarden.planners.formats.iceberg.manifests import Content, Manifest
+from lakewarden.planners.formats.iceberg.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.service_options import (
+    ArchiveOptions,
+    CleanOptions,
+    ClusteringOptions,
+    CompactionOptions,
+)
+from lakewarden.planners.formats.iceberg.timeline import stands_for
+from lakewarden.planners.model.decision import NotDue
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import Deed, Instant, Service
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.view import Backlog, WriterActivity
+from lakewarden.planners.settings import Settings, format_duration
+
+_Options = TypeVar("_Options", bound=Settings)
+
+_MANIFEST_TARGET = ("commit.manifest.target-size-bytes", 8 * 2**20)
+_DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
+_VERSIONS = "write.metadata.previous-versions-max"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Need:
+    """What one service has to do: a backlog, or why it rests. `notes` are for people, `changes_at` is when time alone
+    changes the need (None: never).
+    """
+
+    backlog: Backlog | None = None
+    rest: NotDue | None = None
+    notes: tuple[str, ...] = ()
+    changes_at: datetime | None = None
+
+    def resting(self, why: NotDue) -> Need:
+        """Return the need of a service that is kept off although there is something to do."""
+        return replace(self, backlog=None, rest=why)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sight:
+    """All that a need is told from: the table's settings, and its current snapshot as it was read at `now`."""
+
+    table: Table
+    options: IcebergTableOptions
+    metadata: TableMetadata
+    files: Sequence[LiveFile]
+    manifests: Sequence[Manifest]
+    activity: WriterActivity
+    timeline: Timeline
+    now: datetime
+
+    def settings(self, service: Service, kind: type[_Options]) -> _Options:
+        """Return the options of a service; those by default where the table has no policy for it."""
+        policy = self.table.policies.get(service)
+        options = None if policy is None else policy.options
+        return options if isinstance(options, kind) else kind()
+
+
+def needs(sight: Sight) -> Mapping[Service, Need]:
+    """Return the need of every service that has a meaning for the table."""
+    if sight.metadata.current_snapshot is None:
+        nothing = Need(rest=NotDue(reason="nothing was ever committed to the table"))
+        return dict.fromkeys(_NEEDS, nothing)
+    return {service: need(sight) for service, need in _NEEDS.items()}
+
+
+def _compaction(sight: Sight) -> Need:
+    options = sight.settings(Service.COMPACTION, CompactionOptions)
+    try:
+        rules = thresholds(options, sight.metadata.properties)
+    except ContradictoryThresholdsError:
+        return Need()  # told as a hindrance
+    groups = file_groups(sight.files, sight.metadata, rules)
+    if not groups:
+        return Need(rest=NotDue(reason=_all_well(sight.files)))
+    hot = left_alone(sight.activity, sight.options, sight.now)
+    choice = choose(groups, hot, max_files=options.max_files, max_bytes=options.max_bytes)
+    return _rewrite(sight, Service.COMPACTION, choice, hot, _changed(sight))
+
+
+def _clustering(sight: Sight) -> Need:
+    """Return what clustering has to do: partitions with files that no clustering of ours has written, and to which
+    nothing was written for a while.
+    """
+    if Service.CLUSTERING not in sight.table.policies:
+        return Need()
+    options = sight.settings(Service.CLUSTERING, ClusteringOptions)
+    try:
+        rules = thresholds(options, sight.metadata.properties, everything=True)
+    except ContradictoryThresholdsError:
+        return Need()  # told as a hindrance
+    fresh = unclustered(sight.files, sight.metadata)
+    groups = [one for one in file_groups(sight.files, sight.metadata, rules) if not fresh.isdisjoint(one.keys)]
+    if not groups:
+        return Need(rest=NotDue(reason="every file whose commit is still known was written by a clustering"))
+    avoided = untouchable(sight.activity, sight.options, options, sight.now)
+    choice = choose(groups, avoided, max_files=options.max_files, max_bytes=options.max_bytes)
+    why = f"were written to within {format_duration(options.untouched_for)}, or by MERGE, UPDATE or DELETE lately"
+    return _rewrite(sight, Service.CLUSTERING, choice, avoided, why)
+
+
+def unclustered(files: Iterable[LiveFile], metadata: TableMetadata) -> frozenset[int]:
+    """Return the keys of the data files that no clustering of ours has written. A file whose commit is no longer known
+    counts as clustered.
+    """
+    fresh = {one.id for one in metadata.snapshots if stands_for(one) is not Service.CLUSTERING}
+    return frozenset(one.key for one in files if one.content is Content.DATA and one.snapshot in fresh)
+
+
+def untouchable(
+    activity: WriterActivity, options: IcebergTableOptions, clustering: ClusteringOptions, now: datetime
+) -> Mapping[str, datetime]:
+    """Return the partitions that no clustering may take now, each with the moment from which it may: those that are
+    left alone by every rewrite, and those to which anything was written of late.
+    """
+    touches = (activity.touches or {}).items()
+    until = {partition: touch.at + clustering.untouched_for for partition, touch in touches}
+    warm = {partition: end for partition, end in until.items() if now < end}
+    hot = left_alone(activity, options, now)
+    return {one: max(at for at in (warm.get(one), hot.get(one)) if at is not None) for one in warm.keys() | hot.keys()}
+
+
+def _rewrite(sight: Sight, service: Service, choice: Choice, avoided: Mapping[str, datetime], why: str) -> Need:
+    """Return what a rewrite has to do of what was chosen for it, and when time alone lets it do more."""
+    next_at = min((_free_at(group, avoided) for group in choice.left_alone), default=None)
+    kept_off = _left_alone(choice, why)
+    if not choice.takes:
+        return Need(rest=NotDue(reason=kept_off, again_at=next_at), changes_at=next_at)
+    groups = (*choice.takes, *choice.left)
+    backlog = replace(
+        _since(sight.timeline, service, left=_was_left(groups, service, sight.metadata)),
+        files=sum(group.files for group in groups),
+        bytes=sum(group.bytes for group in groups),
+        file_groups=len(groups),
+        small_files=sum(group.files for group in groups if group.files > 1),
+    )
+    notes = [kept_off] if choice.left_alone else []
+    return Need(backlog=backlog, notes=tuple(notes), changes_at=next_at)
+
+
+def _free_at(group: Group, avoided: Mapping[str, datetime]) -> datetime:
+    """Return when the last of a group's partitions may be taken."""
+    return max(avoided[partition] for partition in group.partitions if partition in avoided)
+
+
+def _left_alone(choice: Choice, why: str) -> str:
+    partitions = {one for group in (*choice.takes, *choice.left, *choice.left_alone) for one in group.partitions}
+    alone = {one for group in choice.left_alone for one in group.partitions}
+    if partitions == {""}:
+        return f"the table's files {why}, and are left alone"
+    return f"{len(alone)} of {len(partitions)} partitions that a rewrite would take {why}, and are left alone"
+
+
+def _changed(sight: Sight) -> str:
+    """Return what was done to the partitions that are left alone, and whether there is any hope for them."""
+    last = max((touch.at for touch in (sight.activity.updated or {}).values()), default=sight.now)
+    said = f"were changed by MERGE, UPDATE or DELETE, last at {on_the_clock(last, sight.now)}"
+    if not never_quiet(sight.activity, sight.options):
+        return said
+    quiet = format_duration(quiet_time(sight.activity, sight.options))
+    return f"{said} (so regularly that it is never quiet for {quiet}: see quiet_intervals and quiet_for)"
+
+
+def _was_left(groups: Iterable[Group], service: Service, metadata: TableMetadata) -> bool:
+    """Whether one of the groups was there already when the service last completed, which then took other ones."""
+    main = metadata.ancestors(metadata.current)
+    last = next((one.sequence for one in main if stands_for(one) is service), 0)
+    return any(group.newest < last for group in groups)
+
+
+def _all_well(files: Sequence[LiveFile]) -> str:
+    data = sum(1 for one in files if one.content is Content.DATA)
+    deletes = len(files) - data
+    return f"Iceberg's planner would rewrite nothing of {data} data files and {deletes} delete files"
+
+
+def _clean(sight: Sight) -> Need:
+    try:
+        expiry = expirable(sight.metadata, sight.settings(Service.CLEAN, CleanOptions), sight.options, sight.now)
+    except PermanentError:
+        return Need()  # told as a hindrance
+    if not expiry.ids:
+        reason = f"none of {len(sight.metadata.snapshots)} snapshots may expire yet"
+        rest = NotDue(reason=reason, again_at=expiry.next_at)
+        return Need(rest=rest, notes=expiry.kept, changes_at=expiry.next_at)
+    backlog = _since(sight.timeline, Service.CLEAN)
+    return Need(
+        backlog=backlog, notes=(_expiring(len(expiry.ids), expiry.left), *expiry.kept), changes_at=expiry.next_at
+    )
+
+
+def _expiring(snapshots: int, left: int) -> str:
+    then = f", and {left} more in later runs" if left else ""
+    return f"{'1 snapshot' if snapshots == 1 else f'{snapshots} snapshots'} may expire now{then}"
+
+
+def _orphans(sight: Sight) -> Need:
+    return Need(backlog=_since(sight.timeline, Service.ORPHANS))
+
+
+def _archive(sight: Sight) -> Need:
+    options, properties = sight.settings(Service.ARCHIVE, ArchiveOptions), sight.metadata.properties
+    small = small_manifests(sight.manifests, sight.metadata)
+    notes = []
+    if len(small) >= options.small_manifests:
+        notes.append(f"{len(small)} small manifests of {len(sight.manifests)} are written anew")
+    if options.metadata_versions is not None and not bounds_versions(properties, options.metadata_versions):
+        notes.append(f"{_VERSIONS} is set to {options.metadata_versions}, and {_DELETE_AFTER_COMMIT} to true")
+    if not notes:
+        reason = f"{len(small)} of {options.small_manifests} small manifests that are worth a rewrite"
+        return Need(rest=NotDue(reason=reason))
+    return Need(backlog=_since(sight.timeline, Service.ARCHIVE), notes=tuple(notes))
+
+
+def small_manifests(manifests: Iterable[Manifest], metadata: TableMetadata) -> Sequence[Manifest]:
+    """Return the manifests of the current partition spec with less than half of the size that writers aim at: the
+    rewrite of manifests takes no others along. Of data and of deletes, which are not mixed, those that are more.
+    """
+    key, default = _MANIFEST_TARGET
+    text = metadata.properties.get(key, "")
+    target = int(text) if text.isdigit() else default
+    small = [one for one in manifests if one.spec == metadata.default_spec and one.length < target / 2]
+    of_deletes = [one for one in small if one.of_deletes]
+    of_data = [one for one in small if not one.of_deletes]
+    return max(of_data, of_deletes, key=len)
+
+
+def bounds_versions(properties: Mapping[str, str], versions: int) -> bool:
+    """Whether every commit already deletes the metadata files that are older than so many versions."""
+    return properties.get(_DELETE_AFTER_COMMIT, "").lower() == "true" and properties.get(_VERSIONS) == str(versions)
+
+
+def _since(timeline: Timeline, service: Service, *, left: bool = False) -> Backlog:
+    """Count the writes since the service last completed as a whole; all that are known, where it has `left` work then.
+
+    A pending plan asks for what was written until then.
+    """
+    plans = [i for i in timeline.instants if i.stands_for is service and not i.partial]
+    done = [] if left else [i for i in plans if not i.pending]
+    writes = [i for i in timeline.instants if i.stands_for is Deed.WRITE]
+    asked = plans[-1:] if not left else []
+    first = writes[0].requested_at if writes else None
+    return Backlog(
+        commits=_after(writes, done),
+        commits_since_request=_after(writes, asked),
+        since=_ended(done[-1]) if done else first,
+        since_request=asked[-1].requested_at if asked else first,
+    )
+
+
+def _after(writes: Iterable[Instant], services: Sequence[Instant]) -> int:
+    return sum(1 for write in writes if not services or write.time > services[-1].time)
+
+
+def _ended(instant: Instant) -> datetime:
+    return instant.completed_at or instant.requested_at
+
+
+_NEEDS: Mapping[Service, Callable[[Sight], Need]] = {
+    Service.COMPACTION: _compaction,
+    Service.CLUSTERING: _clustering,
+    Service.CLEAN: _clean,
+    Service.ORPHANS: _orphans,
+    Service.ARCHIVE: _archive,
+}
