@@ -66,8 +66,8 @@ class TableMetadata:
     """One version of a table.
 
     `file` is where it was read from, `location` the table's folder as its writers spell it. `snapshots` are in the
-    order of the file. `metadata_log` are the earlier metadata files that this one names, `statistics` the Puffin and
-    partition statistics files.
+    order of the file. `metadata_log` are the earlier metadata files that this one names, `statistics_of` the Puffin and
+    partition statistics files of each snapshot that has some.
     """
 
     file: str
@@ -83,7 +83,7 @@ class TableMetadata:
     default_spec: int
     sort_order: int
     metadata_log: tuple[str, ...] = ()
-    statistics: tuple[str, ...] = ()
+    statistics_of: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     by_id: Mapping[int, Snapshot] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -127,11 +127,7 @@ def _metadata(raw: Mapping[str, Any], file: str) -> TableMetadata:
         default_spec=int(raw.get("default-spec-id", 0)),
         sort_order=int(raw.get("default-sort-order-id", 0)),
         metadata_log=tuple(str(entry["metadata-file"]) for entry in raw.get("metadata-log") or ()),
-        statistics=tuple(
-            str(entry["statistics-path"])
-            for key in ("statistics", "partition-statistics")
-            for entry in raw.get(key) or ()
-        ),
+        statistics_of=_statistics(raw),
         by_id={one.id: one for one in snapshots},
     )
 
@@ -177,6 +173,14 @@ def _fields(raw: Sequence[Mapping[str, Any]]) -> tuple[PartitionField, ...]:
         PartitionField(field_id=int(one.get("field-id", 1000 + at)), name=one["name"], transform=one["transform"])
         for at, one in enumerate(raw)
     )
+
+
+def _statistics(raw: Mapping[str, Any]) -> Mapping[int, tuple[str, ...]]:
+    found: dict[int, tuple[str, ...]] = {}
+    for entry in (*(raw.get("statistics") or ()), *(raw.get("partition-statistics") or ())):
+        snapshot = int(entry["snapshot-id"])
+        found[snapshot] = (*found.get(snapshot, ()), str(entry["statistics-path"]))
+    return found
 
 
 def _moment(milliseconds: Any) -> datetime:
