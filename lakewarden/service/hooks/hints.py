@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from lakewarden.planners.model.table import Table, TableId
-
-_BY_CATALOG = "catalog://"
+from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
 
 
 class MalformedHookError(Exception):
@@ -45,8 +44,8 @@ class Registered:
         self._named: defaultdict[str, dict[str, TableId]] = defaultdict(dict)
         for table in tables:
             self._at[table.location] = table.id
-            if table.location.startswith(_BY_CATALOG):
-                catalog, _, identifier = table.location.removeprefix(_BY_CATALOG).partition("/")
+            if is_in_catalog(table.location):
+                catalog, identifier = named_in_catalog(table.location)
                 self._named[identifier][catalog] = table.id
 
     def meant_by(self, hint: Hint) -> tuple[TableId, ...]:
