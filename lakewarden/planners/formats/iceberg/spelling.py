@@ -31,6 +31,10 @@ class Spelling:
             return self._local(rest.removeprefix("//localhost") if rest.startswith("//localhost/") else rest)
         return f"{scheme}://{re.sub(r'/{2,}', '/', rest.lstrip('/'))}"
 
+    def folder(self, path: str) -> str:
+        """Return a folder's one spelling: what is below it is spelled with this in front."""
+        return self(f"{path.rstrip('/')}/").rstrip("/")
+
     def _local(self, path: str) -> str:
         folder, _, name = path.rpartition("/")
         if folder not in self._folders:
