@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
+from lakewarden.planners.formats.iceberg.clustered import is_worth_clustering, unordered_since, untouchable
 from lakewarden.planners.formats.iceberg.cold import left_alone, never_quiet, on_the_clock, quiet_time
 from lakewarden.planners.formats.iceberg.digests import LiveFile
 from lakewarden.planners.formats.iceberg.expiry import expirable
@@ -102,8 +103,8 @@ def _compaction(sight: Sight) -> Need:
 
 
 def _clustering(sight: Sight) -> Need:
-    """Return what clustering has to do: partitions with files that no clustering of ours has written, and to which
-    nothing was written for a while.
+    """Return what clustering has to do: groups with files that are not in order, of partitions to which nothing was
+    written for a while.
     """
     if Service.CLUSTERING not in sight.table.policies:
         return Need()
@@ -112,35 +113,18 @@ def _clustering(sight: Sight) -> Need:
         rules = thresholds(options, sight.metadata.properties, everything=True)
     except ContradictoryThresholdsError:
         return Need()  # told as a hindrance
-    fresh = unclustered(sight.files, sight.metadata)
-    groups = [one for one in file_groups(sight.files, sight.metadata, rules) if not fresh.isdisjoint(one.keys)]
+    unordered, by_key = unordered_since(sight.metadata), {one.key: one for one in sight.files}
+    groups = [
+        group
+        for group in file_groups(sight.files, sight.metadata, rules)
+        if is_worth_clustering((by_key[key] for key in group.keys), unordered, rules)
+    ]
     if not groups:
-        return Need(rest=NotDue(reason="every file whose commit is still known was written by a clustering"))
+        return Need(rest=NotDue(reason="in no partition is there enough that a clustering has not put in order yet"))
     avoided = untouchable(sight.activity, sight.options, options, sight.now)
     choice = choose(groups, avoided, max_files=options.max_files, max_bytes=options.max_bytes)
     why = f"were written to within {format_duration(options.untouched_for)}, or by MERGE, UPDATE or DELETE lately"
     return _rewrite(sight, Service.CLUSTERING, choice, avoided, why)
-
-
-def unclustered(files: Iterable[LiveFile], metadata: TableMetadata) -> frozenset[int]:
-    """Return the keys of the data files that no clustering of ours has written. A file whose commit is no longer known
-    counts as clustered.
-    """
-    fresh = {one.id for one in metadata.snapshots if stands_for(one) is not Service.CLUSTERING}
-    return frozenset(one.key for one in files if one.content is Content.DATA and one.snapshot in fresh)
-
-
-def untouchable(
-    activity: WriterActivity, options: IcebergTableOptions, clustering: ClusteringOptions, now: datetime
-) -> Mapping[str, datetime]:
-    """Return the partitions that no clustering may take now, each with the moment from which it may: those that are
-    left alone by every rewrite, and those to which anything was written of late.
-    """
-    touches = (activity.touches or {}).items()
-    until = {partition: touch.at + clustering.untouched_for for partition, touch in touches}
-    warm = {partition: end for partition, end in until.items() if now < end}
-    hot = left_alone(activity, options, now)
-    return {one: max(at for at in (warm.get(one), hot.get(one)) if at is not None) for one in warm.keys() | hot.keys()}
 
 
 def _rewrite(sight: Sight, service: Service, choice: Choice, avoided: Mapping[str, datetime], why: str) -> Need:
@@ -151,7 +135,7 @@ def _rewrite(sight: Sight, service: Service, choice: Choice, avoided: Mapping[st
         return Need(rest=NotDue(reason=kept_off, again_at=next_at), changes_at=next_at)
     groups = (*choice.takes, *choice.left)
     backlog = replace(
-        _since(sight.timeline, service, left=_was_left(groups, service, sight.metadata)),
+        _since(sight.timeline, service, left=_was_left(groups, service, sight)),
         files=sum(group.files for group in groups),
         bytes=sum(group.bytes for group in groups),
         file_groups=len(groups),
@@ -184,11 +168,12 @@ def _changed(sight: Sight) -> str:
     return f"{said} (so regularly that it is never quiet for {quiet}: see quiet_intervals and quiet_for)"
 
 
-def _was_left(groups: Iterable[Group], service: Service, metadata: TableMetadata) -> bool:
+def _was_left(groups: Iterable[Group], service: Service, sight: Sight) -> bool:
     """Whether one of the groups was there already when the service last completed, which then took other ones."""
-    main = metadata.ancestors(metadata.current)
+    main = sight.metadata.ancestors(sight.metadata.current)
     last = next((one.sequence for one in main if stands_for(one) is service), 0)
-    return any(group.newest < last for group in groups)
+    later = {one.key for one in sight.files if one.sequence >= last}
+    return any(later.isdisjoint(group.keys) for group in groups)
 
 
 def _all_well(files: Sequence[LiveFile]) -> str:

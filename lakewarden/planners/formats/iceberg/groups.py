@@ -50,9 +50,9 @@ class Thresholds:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
     """Files that are rewritten together. `partitions` are those of the files: several where they are of old partition
-    specs, which are grouped as if the table had none. `oldest` and `newest` are the least and the greatest sequence
-    number, `pieces` counts what a reader opens: the files, and for each the delete files that apply to it. `keys` stand
-    for the files (`LiveFile.key`).
+    specs, which are grouped as if the table had none. `oldest` is the least sequence number, `pieces` counts what a
+    reader opens: the files, and for each the delete files that apply to it. `keys` stand for the files
+    (`LiveFile.key`).
     """
 
     partitions: frozenset[str]
@@ -60,7 +60,6 @@ class Group:
     bytes: int
     pieces: int
     oldest: int
-    newest: int
     keys: tuple[int, ...] = ()
 
 
@@ -243,7 +242,6 @@ def _group(packed: Sequence[_Candidate]) -> Group:
         bytes=sum(one.file.size for one in packed),
         pieces=sum(1 + one.deletes for one in packed),
         oldest=min(one.file.sequence for one in packed),
-        newest=max(one.file.sequence for one in packed),
         keys=tuple(one.file.key for one in packed),
     )
 
