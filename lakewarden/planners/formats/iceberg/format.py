@@ -8,9 +8,11 @@ from typing import Any
 
 from lakewarden.planners.formats.iceberg.catalogs import Catalog
 from lakewarden.planners.formats.iceberg.contradictions import contradictions
+from lakewarden.planners.formats.iceberg.distance import awaited
 from lakewarden.planners.formats.iceberg.files import VanishedError
-from lakewarden.planners.formats.iceberg.observing import observed
+from lakewarden.planners.formats.iceberg.observing import observed, plans_token
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.pointers import Pointer, Pointers
 from lakewarden.planners.formats.iceberg.service_options import (
     ArchiveOptions,
     CleanOptions,
@@ -18,7 +20,7 @@ from lakewarden.planners.formats.iceberg.service_options import (
     CompactionOptions,
     OrphansOptions,
 )
-from lakewarden.planners.formats.iceberg.standin import Pointers, awaited, writer_options
+from lakewarden.planners.formats.iceberg.writer_options import writer_options
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
@@ -68,7 +70,7 @@ class IcebergFormat:
         self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None
     ) -> Sequence[WriterOption]:
         """Return what lets a writer's commits and ours go beside each other, and where it may report them."""
-        return writer_options(table, engine=engine, hook_url=hook_url, worst_hold=worst_hold)
+        return writer_options(table, engine=engine, hook_url=hook_url)
 
     def claim_location(self, table: Table) -> str | None:
         """Return None: a commit is one exchange of the table's pointer, of which the second of two executors loses, and
@@ -77,8 +79,8 @@ class IcebergFormat:
         return None
 
     def token(self, table: Table, storage: Storage) -> str:
-        """Return what the catalog says of the table's current metadata file."""
-        return self._pointers.of(table, storage).token
+        """Return what the catalog says of the table's current metadata file, and what our plans beside it say."""
+        return self._asked(table, storage)[1]
 
     def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
         """Return the table's view.
@@ -86,16 +88,20 @@ class IcebergFormat:
         An equal token vouches for it until time alone changes what is due; not at all if it has faults. Where a file
         went away while it was read, because a commit or an expiry was faster, the table is looked at once more.
         """
-        pointer = self._pointers.of(table, storage)
+        pointer, token = self._asked(table, storage)
         try:
-            observation = observed(table, storage, previous, pointer=pointer, now=now)
-            if not observation.view.faults:
-                return observation
+            observation = observed(table, storage, previous, pointer=pointer, token=token, now=now)
         except VanishedError:
-            moved = self._pointers.of(table, storage)
-            return observed(table, storage, previous, pointer=moved, now=now)
-        moved = self._pointers.of(table, storage)
-        return observation if moved == pointer else observed(table, storage, previous, pointer=moved, now=now)
+            observation = None
+        if observation is None or observation.view.faults:
+            moved, token = self._asked(table, storage)
+            if observation is None or moved != pointer:
+                return observed(table, storage, previous, pointer=moved, token=token, now=now)
+        return observation
+
+    def _asked(self, table: Table, storage: Storage) -> tuple[Pointer, str]:
+        pointer = self._pointers.of(table, storage)
+        return pointer, pointer.token + plans_token(table, pointer.metadata_file, storage)
 
     def endangered(self, view: TableView, service: Service, *, step: str, instant: str | None) -> tuple[Instant, ...]:
         """Return none: nobody sees a write before it is committed. What keeps off them is told by `awaited`, by the
@@ -105,7 +111,7 @@ class IcebergFormat:
 
     def awaited(self, view: TableView, service: Service, *, step: str, instant: str | None) -> str | None:
         """Return what `service` had better wait for before it takes `step`: the distance from our last commit."""
-        return awaited(view, service, step=step, instant=instant)
+        return awaited(view, service, step=step)
 
 
 ICEBERG = IcebergFormat()

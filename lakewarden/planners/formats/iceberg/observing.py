@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import posixpath
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from hashlib import blake2b
 
 from lakewarden.planners.formats.iceberg.activity import usual_interval, writer_activity
+from lakewarden.planners.formats.iceberg.cold import with_rhythm
 from lakewarden.planners.formats.iceberg.digests import LiveFile
 from lakewarden.planners.formats.iceberg.files import read_table
 from lakewarden.planners.formats.iceberg.identity import table_identity
 from lakewarden.planners.formats.iceberg.manifests import Manifest
 from lakewarden.planners.formats.iceberg.memo import Memo, Reading
+from lakewarden.planners.formats.iceberg.needs import needs_of
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.standin import Pointer, needs_of
+from lakewarden.planners.formats.iceberg.plans_beside import DELETING, PlanBeside, file_of, instants, plan_beside
+from lakewarden.planners.formats.iceberg.pointers import Pointer
 from lakewarden.planners.formats.iceberg.timeline import stands_for, timeline_of
 from lakewarden.planners.formats.iceberg.touches import is_update, newest_touches, newest_updates, recent_updates
+from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Deed, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView, WriterActivity
 from lakewarden.planners.ports import Observation, Storage
+from lakewarden.planners.storage.locations import canonical_location
 
 _REWRITES = frozenset({Service.COMPACTION, Service.CLUSTERING})
 
 
 def observed(
-    table: Table, storage: Storage, previous: Observation | None, *, pointer: Pointer, now: datetime
+    table: Table, storage: Storage, previous: Observation | None, *, pointer: Pointer, token: str, now: datetime
 ) -> Observation:
-    """Return the table as the metadata file says that `pointer` names.
+    """Return the table as the metadata file says that `pointer` names, under the token that was read with it.
 
     Raises PermanentError where that file is none, VanishedError where it is not there, TemporaryError where it cannot
     be read. Manifests that cannot be read, or are not there, are faults of the view.
@@ -39,8 +45,8 @@ def observed(
     manifests = reading.manifests(metadata.current_snapshot)
     files = _files(reading, manifests) if counts_files(table) else ()
     activity = _activity(table, reading, files)
-    timeline = timeline_of(metadata)
-    needs = needs_of(table, metadata, files, manifests, activity, timeline, now=now)
+    timeline = timeline_of(metadata, instants(_plans(reading)))
+    needs = needs_of(table, metadata, files, manifests, activity, timeline=timeline, now=now)
     view = TableView(
         identity=table_identity(table.location, metadata),
         name=_name(table.location),
@@ -54,10 +60,18 @@ def observed(
         faults=tuple(reading.faults),
         warnings=needs.warnings,
         at_rest=needs.at_rest,
+        waits=needs.waits,
         notes=needs.notes,
     )
-    keep_until = now if view.faults else needs.changes_at
-    return Observation(token=pointer.token, view=view, memo=reading.memo(), keep_until=keep_until)
+    return Observation(token=token, view=view, memo=reading.memo(), keep_until=_keep_until(view, needs.changes_at))
+
+
+def _keep_until(view: TableView, changes_at: datetime | None) -> datetime | None:
+    """Return how long an equal token vouches for the view: not at all where something could not be read, or where a
+    plan of ours is being carried out, of which not every token tells.
+    """
+    under_way = any(instant.pending for instant in view.timeline.instants)
+    return view.observed_at if view.faults or under_way else changes_at
 
 
 def counts_files(table: Table) -> bool:
@@ -79,11 +93,38 @@ def _activity(table: Table, reading: Reading, files: Sequence[LiveFile]) -> Writ
         return writer_activity(writes, touches=None, updated=None, update_interval=None)
     updates = [one for one in writes if is_update(one)]
     interval = usual_interval(one.at for one in updates)
-    updated = newest_updates(
-        (one, reading.partitions_of(one)) for one in recent_updates(updates, _options(table), interval)
-    )
+    recent = recent_updates(updates, _options(table), interval)
+    updated = with_rhythm(newest_updates((one, reading.partitions_of(one)) for one in recent), files, updates)
     touches = newest_touches(files, metadata, updated)
     return writer_activity(writes, touches=touches, updated=updated, update_interval=interval)
+
+
+def _plans(reading: Reading) -> Iterator[PlanBeside | None]:
+    """Yield our plans beside the table. One that cannot be read is a fault."""
+    metadata = reading.metadata
+    for service in DELETING:
+        try:
+            yield plan_beside(service, canonical_location(metadata.location), reading.storage, uuid=metadata.uuid)
+        except PermanentError as error:
+            reading.faults.append(str(error))
+
+
+def plans_token(table: Table, metadata_file: str, storage: Storage) -> str:
+    """Return a text that changes with our plans beside the table: a request for each service of its policies that makes
+    such plans, none where it has no such policy.
+
+    A table keeps its metadata files in a folder of its own, unless `write.metadata.path` names another.
+    """
+    services = [service for service in DELETING if service in table.policies]
+    folder = posixpath.dirname(posixpath.dirname(canonical_location(metadata_file))) if services else ""
+    return "".join(f"/{_digest(file_of(service, folder), storage)}" for service in services)
+
+
+def _digest(file: str, storage: Storage) -> str:
+    try:
+        return blake2b(storage.read(file), digest_size=8).hexdigest()
+    except FileNotFoundError:
+        return ""
 
 
 def _options(table: Table) -> IcebergTableOptions:

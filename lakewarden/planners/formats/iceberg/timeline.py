@@ -46,9 +46,9 @@ def stands_for(snapshot: Snapshot) -> Service | Deed:
     """
     if snapshot.operation != "replace":
         return Deed.WRITE
-    ours = snapshot.summary.get(SERVICE)
-    if ours in _SERVICES and RUN_ID in snapshot.summary:
-        return Service(ours)
+    ours = _SERVICES.get(snapshot.summary.get(SERVICE, ""))
+    if ours is not None and RUN_ID in snapshot.summary:
+        return ours
     return Service.COMPACTION if any(map(snapshot.count, _OF_FILES)) else Service.ARCHIVE
 
 

@@ -1,0 +1,125 @@
+"""What is read of a metadata file, and what is said of one that is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table import StaticTable
+
+from lakewarden.planners.formats.iceberg.files import manifests_of, read_table
+from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, TableMetadata
+from lakewarden.planners.storage import LocalStorage
+from tests.support.iceberg_table import IcebergTable
+
+STORAGE = LocalStorage()
+
+
+def read(table: IcebergTable) -> TableMetadata:
+    return read_table(str(table.metadata_file), STORAGE)
+
+
+def rewritten(table: IcebergTable, **changes: Any) -> TableMetadata:
+    """Change keys of the newest metadata file (None takes one away), and read it."""
+    raw = {**json.loads(table.metadata_file.read_bytes()), **changes}
+    content = {key: value for key, value in raw.items() if value is not None}
+    table.metadata_file.write_text(json.dumps(content))
+    return read(table)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("compressed", [False, True])
+def test_every_version_is_read_as_pyiceberg_reads_it(tmp_path: Path, version: int, compressed: bool) -> None:
+    """Snapshots with their parents and counts, the current one, the specs: compressed or not."""
+    table = IcebergTable(tmp_path / "trips", version=version, compressed=compressed)
+    table.append()
+    table.append(table.file(1), table.file(2))
+
+    ours, theirs = read(table), StaticTable.from_metadata(str(table.metadata_file)).metadata
+
+    assert [(s.id, s.parent, round(s.at.timestamp() * 1000)) for s in ours.snapshots] == [
+        (s.snapshot_id, s.parent_snapshot_id, s.timestamp_ms) for s in theirs.snapshots
+    ]
+    assert (ours.current, ours.uuid, ours.location) == (
+        theirs.current_snapshot_id, str(theirs.table_uuid), theirs.location,
+    )  # fmt: skip
+    assert [s.count("added-data-files") for s in ours.snapshots] == [1, 2]
+    assert [f.name for f in ours.specs[0]] == [f.name for f in theirs.partition_specs[0].fields]
+
+
+def test_a_table_without_a_snapshot_has_none(tmp_path: Path) -> None:
+    """However its writer says so."""
+    table = IcebergTable(tmp_path / "trips")
+    assert read(table).current_snapshot is None
+    assert rewritten(table, **{"current-snapshot-id": None}).current_snapshot is None
+
+
+def test_main_is_the_current_snapshot_though_nobody_names_it(tmp_path: Path) -> None:
+    """Version 1 has no refs."""
+    table = IcebergTable(tmp_path / "trips", version=1)
+    head = table.append()
+    (main,) = read(table).refs
+    assert (main.name, main.is_branch, main.snapshot) == ("main", True, head)
+
+
+def test_a_spec_of_version_1_may_stand_alone(tmp_path: Path) -> None:
+    """The oldest tables have one spec and no list of specs."""
+    table = IcebergTable(tmp_path / "trips", version=1)
+    assert [f.name for f in rewritten(table, **{"partition-specs": None}).specs[0]] == ["p"]
+
+
+def test_ancestors_end_where_a_snapshot_has_expired(tmp_path: Path) -> None:
+    """What it was made from is not told any more."""
+    table = IcebergTable(tmp_path / "trips")
+    first, second, third = (table.append() for _ in range(3))
+    table.expire(second)
+    metadata = read(table)
+    assert [one.id for one in metadata.ancestors(third)] == [third]
+    assert [one.id for one in metadata.ancestors(first)] == [first]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"format-version": 2}',
+        b"\x1f\x8b\x08broken",
+        b'{"format-version": "two"}',
+        b"\xff\xfe",
+    ],
+)
+def test_a_metadata_file_that_is_none_is_named(tmp_path: Path, content: bytes) -> None:
+    """Whatever is wrong with it, it is one error, for this table alone."""
+    file = tmp_path / "v1.metadata.json"
+    file.write_bytes(content)
+    with pytest.raises(CorruptMetadataError, match=r"v1\.metadata\.json"):
+        read_table(str(file), STORAGE)
+
+
+def test_a_snapshot_without_a_manifest_list_says_how_to_get_one(tmp_path: Path) -> None:
+    """The oldest writers named manifests in the metadata."""
+    table = IcebergTable(tmp_path / "trips", version=1)
+    table.append()
+    line = dict(table.snapshots[table.current or 0].line)
+    line["manifests"] = [line.pop("manifest-list")]
+    metadata = rewritten(table, snapshots=[line])
+    assert metadata.current_snapshot is not None
+    with pytest.raises(CorruptMetadataError, match="commit to the table once"):
+        manifests_of(metadata.current_snapshot, STORAGE)
+
+
+@pytest.mark.parametrize("spelling", ["file:{}", "file://{}", "{}"])
+def test_files_are_found_however_writers_spell_their_places(tmp_path: Path, spelling: str) -> None:
+    """Hadoop writes `file:/x`, others `file:///x` or the path alone."""
+    table = IcebergTable(tmp_path / "trips")
+    table.append()
+    line = dict(table.snapshots[table.current or 0].line)
+    line["manifest-list"] = spelling.format(line["manifest-list"])
+    metadata = rewritten(table, snapshots=[line])
+    assert metadata.current_snapshot is not None
+    assert len(manifests_of(metadata.current_snapshot, STORAGE)) == 1
