@@ -13,6 +13,9 @@ from lakewarden.executors.programs.hudi.compaction import Compaction
 from lakewarden.executors.programs.hudi.log_compaction import LogCompaction
 from lakewarden.executors.programs.hudi.rollback import Rollback
 from lakewarden.executors.programs.hudi.ttl import Ttl
+from lakewarden.executors.programs.iceberg.archive import Archive as IcebergArchive
+from lakewarden.executors.programs.iceberg.clustering import Clustering as IcebergClustering
+from lakewarden.executors.programs.iceberg.compaction import Compaction as IcebergCompaction
 from lakewarden.planners.model.instant import Service
 
 PROGRAMS: Mapping[tuple[str, Service], Callable[[], Program]] = {
@@ -27,4 +30,7 @@ PROGRAMS: Mapping[tuple[str, Service], Callable[[], Program]] = {
     ("hudi", Service.LOG_COMPACTION): LogCompaction,
     ("hudi", Service.ROLLBACK): Rollback,
     ("hudi", Service.TTL): Ttl,
+    ("iceberg", Service.ARCHIVE): IcebergArchive,
+    ("iceberg", Service.CLUSTERING): IcebergClustering,
+    ("iceberg", Service.COMPACTION): IcebergCompaction,
 }

@@ -28,6 +28,8 @@ _NEVER_COMMITTED = (
     "NoSuchNamespaceException",
     "NoSuchViewException",
 )
+_REFUSED = ("IllegalArgumentException", "ValidationException")
+"""What Iceberg raises for options and columns that cannot be, while it plans."""
 _FOR_A_PERSON = (
     "java.lang.NoSuchMethodError",
     "java.lang.ClassNotFoundException",
@@ -39,13 +41,16 @@ _FOR_A_PERSON = (
     "No suitable driver found",
 )
 _BEFORE_COMMIT = (
-    ("ServiceUnavailableException", timedelta(seconds=30)),
     ("ServiceFailureException", timedelta(seconds=30)),
     ("UncheckedSQLException", timedelta(seconds=30)),
-    ("cancelled part of cancelled job", timedelta(seconds=10)),
 )
+_CANCELLED = "cancelled part of cancelled job"
 _NO_SPACE = ("No space left on device", timedelta(minutes=5))
 _MISSING_FILE = ("NotFoundException", "FileNotFoundException")
+
+
+class JobsCancelledError(TemporaryError):
+    """The run's Spark jobs were cancelled."""
 
 
 def translated(step: Step) -> AbstractContextManager[None]:
@@ -64,23 +69,28 @@ def meaning(causes: Sequence[str], step: Step) -> LakewardenError:
     message = java_errors.for_people(causes)
     if _named(classes, _UNKNOWN):
         return UnknownError(f"whether it was committed is not known: {message}")
-    if _named(classes, _A_WRITER_WAS_HERE[0]):
+    if _named(classes, _A_WRITER_WAS_HERE[0]) and step is Step.COMMIT:
         return YieldError(f"a writer changed what was rewritten: {message}", delay=_A_WRITER_WAS_HERE[1])
     if _named(classes, _POINTER_MOVED[0]):
         return TemporaryError(f"the table moved on during every attempt to commit: {message}", delay=_POINTER_MOVED[1])
     if any(_named(classes, name) for name in _NEVER_COMMITTED):
         return PermanentError(message)
-    return UnknownError(message) if step is Step.COMMIT else _before_commit(causes, classes, message)
+    if _named(classes, "ServiceUnavailableException"):
+        return TemporaryError(message, delay=timedelta(seconds=30))
+    return UnknownError(message) if step is Step.COMMIT else _before_commit(causes, classes, message, step)
 
 
-def _before_commit(causes: Sequence[str], classes: Sequence[str], message: str) -> LakewardenError:
+def _before_commit(causes: Sequence[str], classes: Sequence[str], message: str, step: Step) -> LakewardenError:
     """Return what an exception means of which it is certain that nothing was committed."""
     everything = "\n".join(causes)
+    if _CANCELLED in everything:
+        return JobsCancelledError(message)
     if _NO_SPACE[0] in everything:
         return TemporaryError(f"a disk is full, free some space (the worker's scratch?): {message}", delay=_NO_SPACE[1])
     if any(_named(classes, name) for name in _MISSING_FILE):
         return PermanentError(f"a file that the table names is missing: {message}")
-    if any(text in everything for text in _FOR_A_PERSON):
+    refused = step is Step.PLAN and any(_named(classes, name) for name in _REFUSED)
+    if refused or any(text in everything for text in _FOR_A_PERSON):
         return PermanentError(message)
     for text, delay in _BEFORE_COMMIT:
         if text in everything:

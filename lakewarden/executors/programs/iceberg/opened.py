@@ -18,9 +18,9 @@ from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.spark_catalogs import spark_conf
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.locations import named_in_catalog
 
 _CATALOG: TypeAdapter[Catalog] = TypeAdapter(Catalog)
-_CATALOG_SCHEME = "catalog://"
 _CATALOG_KEY = "spark.sql.catalog."
 
 
@@ -40,15 +40,18 @@ class OpenTable:
         """Return py4j's view of the JVM."""
         return self.spark.sparkContext._jvm  # noqa: SLF001 - pyspark's own door to py4j
 
+    def refreshed(self) -> str:
+        """Ask the catalog for the table as it is now, and return its metadata file; `java` is at that version."""
+        with translated(Step.PLAN):
+            self.java.refresh()
+            return str(self.java.operations().current().metadataFileLocation())
+
     def metadata(self) -> TableMetadata:
         """Return the table as it is now: the catalog is asked, and our own reader reads what it names.
 
-        `java` is at the same version afterwards. Raises TemporaryError or PermanentError; nothing is changed by it.
+        `java` is at the same version. Raises TemporaryError or PermanentError; nothing is changed by it.
         """
-        with translated(Step.PLAN):
-            self.java.refresh()
-            file = str(self.java.operations().current().metadataFileLocation())
-        return read_table(file, self.storage)
+        return read_table(self.refreshed(), self.storage)
 
     def java_map(self, entries: dict[str, str]) -> Any:
         """Return a `java.util.Map` of texts."""
@@ -74,7 +77,7 @@ def _from_catalog(session: Any, assignment: Assignment) -> Any:
     """Load `catalog://<name>/<namespace>.<table>`. A database's catalog may have another name in Spark: its rows are
     keyed by it.
     """
-    name, _, identifier = assignment.location.removeprefix(_CATALOG_SCHEME).partition("/")
+    name, identifier = named_in_catalog(assignment.location)
     conf = spark_conf(name, _CATALOG.validate_python(dict(assignment.catalog or {})))
     for key, value in conf.items():
         session.conf.set(key, value)

@@ -1,0 +1,96 @@
+"""Archive: manifests are written anew by partition (`rewrite_manifests`); the log of metadata files is bounded.
+
+It deletes no data file, and joins its commit with the writing of the manifests: they are few and small.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.programs.iceberg.errors import translated
+from lakewarden.executors.programs.iceberg.file_groups import each
+from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
+from lakewarden.executors.programs.iceberg.signature import signature
+from lakewarden.planners.formats.iceberg.backlog import bounds_versions, small_manifests
+from lakewarden.planners.formats.iceberg.files import manifests_of
+from lakewarden.planners.formats.iceberg.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.service_options import ArchiveOptions
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.ports import Storage
+
+
+class Archive:
+    """The archive program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the table for one run. An abort leaves it as it is."""
+        options = ArchiveOptions.model_validate(dict(assignment.service_options))
+        with open_table(session, assignment, storage, clock=self._clock) as table:
+            yield ArchiveSteps(table, options)
+
+
+class ArchiveSteps:
+    """The three steps, of which the second does nothing."""
+
+    def __init__(self, table: OpenTable, options: ArchiveOptions) -> None:
+        self._table = table
+        self._options = options
+        self._rewrites = False
+        self._sets_versions = False
+
+    def plan(self) -> Plan | NothingToDo:
+        """Find what there is to do; nothing is written."""
+        metadata = self._table.metadata()
+        small = self._small_manifests(metadata)
+        versions = self._options.metadata_versions
+        self._rewrites = small >= self._options.small_manifests
+        self._sets_versions = versions is not None and not bounds_versions(metadata.properties, versions)
+        if not self._rewrites and not self._sets_versions:
+            return NothingToDo(reason=f"{small} of {self._options.small_manifests} small manifests")
+        return Plan(instant=None)
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: Iceberg writes and commits manifests in one call."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Set the properties, then rewrite the manifests: the commit that names the run is the last one."""
+        figures = {"manifests_rewritten": 0, "manifests_added": 0}
+        with translated(Step.COMMIT):
+            if self._sets_versions:
+                self._bound_versions()
+            if self._rewrites:
+                rewritten = self._rewrite()
+                figures["manifests_rewritten"] = _count(rewritten.rewrittenManifests())
+                figures["manifests_added"] = _count(rewritten.addedManifests())
+        return {**figures, "metadata_versions": self._options.metadata_versions or 0}
+
+    def _small_manifests(self, metadata: TableMetadata) -> int:
+        if metadata.current_snapshot is None:
+            return 0
+        return len(small_manifests(manifests_of(metadata.current_snapshot, self._table.storage), metadata))
+
+    def _bound_versions(self) -> None:
+        update = self._table.java.updateProperties()
+        update.set("write.metadata.delete-after-commit.enabled", "true")
+        update.set("write.metadata.previous-versions-max", str(self._options.metadata_versions))
+        update.commit()
+
+    def _rewrite(self) -> Any:
+        self._table.java.refresh()
+        session = self._table.spark._jsparkSession  # noqa: SLF001 - pyspark's own door to py4j
+        action = self._table.jvm.org.apache.iceberg.spark.actions.SparkActions.get(session)
+        rewrite = action.rewriteManifests(self._table.java)
+        for key, value in signature(self._table.assignment).items():
+            rewrite.snapshotProperty(key, value)
+        return rewrite.execute()
+
+
+def _count(java_iterable: Any) -> int:
+    return sum(1 for _ in each(java_iterable))

@@ -1,0 +1,59 @@
+"""Clustering: the files of a partition are written anew in an order (`rewrite_data_files`, strategy `sort`)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, Steps
+from lakewarden.executors.programs.iceberg.file_groups import FileGroup
+from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
+from lakewarden.executors.programs.iceberg.rewriting import RewriteSteps, undertaken
+from lakewarden.executors.programs.iceberg.runners import ordering
+from lakewarden.planners.formats.iceberg.clustered import is_worth_clustering, unordered_since, untouchable
+from lakewarden.planners.formats.iceberg.groups import Thresholds
+from lakewarden.planners.formats.iceberg.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.service_options import ClusteringOptions
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import Storage
+
+
+class Clustering:
+    """The clustering program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the table for one run. An abort deletes what the run itself has written, and never tried to commit."""
+        options = ClusteringOptions.model_validate(dict(assignment.service_options))
+        with (
+            open_table(session, assignment, storage, clock=self._clock) as table,
+            undertaken(ClusteringSteps(table, options)) as steps,
+        ):
+            yield steps
+
+
+class ClusteringSteps(RewriteSteps):
+    """The three steps, for the groups that hold a file which no clustering has written."""
+
+    everything = True
+
+    def __init__(self, table: OpenTable, options: ClusteringOptions) -> None:
+        super().__init__(table, options, ordering(options))
+        self._clustering = options
+
+    def avoided(self, view: TableView) -> Mapping[str, datetime]:
+        """Return the partitions to which something was written of late."""
+        return untouchable(view.writers, self._table.options, self._clustering, view.observed_at)
+
+    def worthwhile(
+        self, groups: Sequence[FileGroup], rules: Thresholds, metadata: TableMetadata
+    ) -> Sequence[FileGroup]:
+        """Return the groups with enough files that are not in order yet."""
+        unordered = unordered_since(metadata)
+        return [group for group in groups if is_worth_clustering(group.files, unordered, rules)]

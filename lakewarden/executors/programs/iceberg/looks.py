@@ -1,0 +1,42 @@
+"""The table as the daemon sees it, read by the same reader: what its writers are doing beside us."""
+
+from __future__ import annotations
+
+from lakewarden.executors.programs.iceberg.opened import OpenTable
+from lakewarden.planners.formats.iceberg.observing import observed
+from lakewarden.planners.formats.iceberg.pointers import Pointer
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.table import Policy, Table
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import Observation
+from lakewarden.planners.settings import Settings
+from lakewarden.planners.triggers import NumCommits
+
+
+class Looks:
+    """The looks of one run at its table: each reads only what is new since the one before it."""
+
+    def __init__(self, table: OpenTable, options: Settings) -> None:
+        assigned = table.assignment
+        self._opened = table
+        self._table = Table(
+            id=assigned.table,
+            format=assigned.format,
+            location=assigned.location,
+            options=table.options,
+            policies={assigned.service: Policy(trigger=NumCommits(at_least=1), options=options)},
+        )
+        self._last: Observation | None = None
+
+    def look(self) -> TableView:
+        """Return the table as it is now; `java` is at the same version. Raises TemporaryError if it cannot be read
+        whole.
+        """
+        pointer = Pointer(token="", metadata_file=self._opened.refreshed())
+        now = self._opened.clock.now()
+        self._last = observed(
+            self._table, self._opened.storage, self._last, pointer=pointer, token=pointer.token, now=now
+        )
+        if self._last.view.faults:
+            raise TemporaryError(self._last.view.faults[0])
+        return self._last.view
