@@ -34,7 +34,7 @@ from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Deed, Instant, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
-from lakewarden.planners.model.view import Backlog, WriterActivity
+from lakewarden.planners.model.view import Backlog, Hindrance, WriterActivity
 from lakewarden.planners.settings import Settings, format_duration
 
 _Options = TypeVar("_Options", bound=Settings)
@@ -46,12 +46,13 @@ _VERSIONS = "write.metadata.previous-versions-max"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
-    """What one service has to do: a backlog, or why it rests. `notes` are for people, `changes_at` is when time alone
-    changes the need (None: never).
+    """What one service has to do: a backlog, why it rests, or what it is hindered by. `notes` are for people,
+    `changes_at` is when time alone changes the need (None: never).
     """
 
     backlog: Backlog | None = None
     rest: NotDue | None = None
+    hindrance: Hindrance | None = None
     notes: tuple[str, ...] = ()
     changes_at: datetime | None = None
 
@@ -92,8 +93,8 @@ def _compaction(sight: Sight) -> Need:
     options = sight.settings(Service.COMPACTION, CompactionOptions)
     try:
         rules = thresholds(options, sight.metadata.properties)
-    except ContradictoryThresholdsError:
-        return Need()  # told as a hindrance
+    except ContradictoryThresholdsError as wrong:
+        return Need(hindrance=_refused(Service.COMPACTION, wrong))
     groups = file_groups(sight.files, sight.metadata, rules)
     if not groups:
         return Need(rest=NotDue(reason=_all_well(sight.files)))
@@ -111,8 +112,8 @@ def _clustering(sight: Sight) -> Need:
     options = sight.settings(Service.CLUSTERING, ClusteringOptions)
     try:
         rules = thresholds(options, sight.metadata.properties, everything=True)
-    except ContradictoryThresholdsError:
-        return Need()  # told as a hindrance
+    except ContradictoryThresholdsError as wrong:
+        return Need(hindrance=_refused(Service.CLUSTERING, wrong))
     unordered, by_key = unordered_since(sight.metadata), {one.key: one for one in sight.files}
     groups = [
         group
@@ -125,6 +126,11 @@ def _clustering(sight: Sight) -> Need:
     choice = choose(groups, avoided, max_files=options.max_files, max_bytes=options.max_bytes)
     why = f"were written to within {format_duration(options.untouched_for)}, or by MERGE, UPDATE or DELETE lately"
     return _rewrite(sight, Service.CLUSTERING, choice, avoided, why)
+
+
+def _refused(service: Service, wrong: ContradictoryThresholdsError) -> Hindrance:
+    remedy = f"set target_file_size, min_file_size and max_file_size in the options of its {service} policy anew"
+    return Hindrance(services=frozenset({service}), reason=str(wrong), remedy=remedy)
 
 
 def _rewrite(sight: Sight, service: Service, choice: Choice, avoided: Mapping[str, datetime], why: str) -> Need:
@@ -185,8 +191,10 @@ def _all_well(files: Sequence[LiveFile]) -> str:
 def _clean(sight: Sight) -> Need:
     try:
         expiry = expirable(sight.metadata, sight.settings(Service.CLEAN, CleanOptions), sight.options, sight.now)
-    except PermanentError:
-        return Need()  # told as a hindrance
+    except PermanentError as wrong:
+        remedy = "or set max_snapshot_age and min_snapshots_to_keep in the options of its clean policy"
+        hindrance = Hindrance(services=frozenset({Service.CLEAN}), reason=str(wrong), remedy=remedy)
+        return Need(hindrance=hindrance)
     if not expiry.ids:
         reason = f"none of {len(sight.metadata.snapshots)} snapshots may expire yet"
         rest = NotDue(reason=reason, again_at=expiry.next_at)

@@ -1,7 +1,7 @@
 """Which file groups a clustering has something to do in, and which partitions it may take (docs/iceberg.md). Pure.
 
-Nothing in Iceberg's metadata tells whether a file is in an order. So it goes by who wrote it: what no clustering of ours
-has written, as far as the commit that added it is still known, is not in order.
+Nothing in Iceberg's metadata tells whether a file is in an order. So it goes by who wrote it: what no clustering of
+ours has written, as far as the commit that added it is still known, is not in order.
 """
 
 from __future__ import annotations

@@ -2,56 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from lakewarden.planners.formats.iceberg.groups import ContradictoryThresholdsError, thresholds
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.service_options import RewriteOptions
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import Hindrance
 
 NEWEST_VERSION = 3
-"""The newest format version that Iceberg 1.11.0 reads and writes."""
+"""The newest format version whose metadata Lakewarden reads. (Iceberg 1.11.0 has the beginnings of a fourth.)"""
 
+_UNKNOWN_TO_SPARK = frozenset({"time", "timestamp_ns", "timestamptz_ns", "variant", "geometry", "geography"})
+"""Types of columns that Iceberg 1.11.0 refuses to hand to Spark 3.5 (`TypeToSparkType`). Row lineage, default values,
+deletion vectors and the type `unknown` go through a rewrite unharmed."""
+
+_REWRITES = frozenset({Service.COMPACTION, Service.CLUSTERING})
 _DELETING = frozenset({Service.CLEAN, Service.ORPHANS})
 
+_ELSEWHERE = ("write.data.path", "write.object-storage.path", "write.folder-storage.path", "write.metadata.path")
 
-def hindrances(table: Table, metadata: TableMetadata) -> Iterator[Hindrance]:
+
+def is_encrypted(metadata: TableMetadata) -> bool:
+    """Whether the table's manifests are encrypted, so that nobody without its keys can read them."""
+    return "encryption.key-id" in metadata.properties
+
+
+def hindrances(metadata: TableMetadata) -> Iterator[Hindrance]:
     """Yield what holds services back, the gravest first."""
-    properties = metadata.properties
     if metadata.format_version > NEWEST_VERSION:
         yield Hindrance(
             reason=f"format version {metadata.format_version} is unknown to Lakewarden",
             remedy=f"it knows versions 1 to {NEWEST_VERSION}: upgrade Lakewarden",
         )
-    if properties.get("gc.enabled", "true").lower() != "true":
+    if is_encrypted(metadata):
+        yield Hindrance(
+            reason="the table is encrypted (encryption.key-id): Lakewarden has no keys to read its manifests with",
+            remedy="remove it from the configuration, and let an engine that has the keys maintain it",
+        )
+    foreign = sorted(metadata.types & _UNKNOWN_TO_SPARK)
+    if foreign:
+        yield Hindrance(
+            services=_REWRITES,
+            reason=f"the table has columns of type {', '.join(foreign)}, which Iceberg cannot hand to Spark 3.5",
+            remedy="remove its compaction and clustering policies: its other services are not concerned",
+        )
+    yield from _of_deletions(metadata)
+
+
+def _of_deletions(metadata: TableMetadata) -> Iterator[Hindrance]:
+    """Yield what forbids that anything is deleted."""
+    if metadata.properties.get("gc.enabled", "true").lower() != "true":
         yield Hindrance(
             services=_DELETING,
-            reason="the table says gc.enabled=false: its files may belong to another table too, and none is deleted",
-            remedy="remove the policies clean and orphans; or set gc.enabled=true if no other table has its files",
+            reason="the table says gc.enabled=false: another table may need its files, and Iceberg deletes none",
+            remedy="remove its clean and orphans policies, or set gc.enabled=true if no other table has its files",
         )
-    yield from _thresholds(table, properties)
+    inline = [one.id for one in metadata.snapshots if one.manifest_list is None]
+    if inline:
+        yield Hindrance(
+            services=_DELETING,
+            reason=f"snapshot {inline[0]} has no manifest list, as the first releases of Iceberg wrote it: which "
+            "files it needs is not known",
+            remedy="expire it by hand (CALL system.expire_snapshots with snapshot_ids)",
+        )
+    if _is_a_root(metadata.location):
+        yield Hindrance(
+            services=frozenset({Service.ORPHANS}),
+            reason=f"the table's location {metadata.location} is no folder of its own: what lies there may belong to "
+            "others",
+            remedy="remove its orphans policy",
+        )
 
 
-def _thresholds(table: Table, properties: Mapping[str, str]) -> Iterator[Hindrance]:
-    """Yield the rewrites whose sizes Iceberg's planner would refuse."""
-    for service, policy in table.policies.items():
-        if not isinstance(policy.options, RewriteOptions):
-            continue
-        try:
-            thresholds(policy.options, properties)
-        except ContradictoryThresholdsError as wrong:
-            yield Hindrance(
-                services=frozenset({service}),
-                reason=str(wrong),
-                remedy=f"set target_file_size, min_file_size and max_file_size of its {service} policy so that they "
-                "come in this order: min, target, max",
-            )
+def _is_a_root(location: str) -> bool:
+    """Whether a location is a whole bucket or file system."""
+    scheme, _, rest = location.rpartition("://")
+    return not (rest.partition("/")[2] if scheme else rest.removeprefix("file:")).strip("/")
 
 
 def warnings(metadata: TableMetadata) -> tuple[str, ...]:
     """Return what a person should know of the table although nothing is held back by it."""
-    if any(one.manifest_list is None for one in metadata.snapshots):
-        return ("some snapshots name their manifests in the metadata file, as the first release of Iceberg wrote it",)
-    return ()
+    home = metadata.location + "/"
+    elsewhere = [key for key in _ELSEWHERE if not metadata.properties.get(key, home).startswith(home)]
+    return tuple(
+        f"{key} is {metadata.properties[key]}, outside the table's folder: orphans looks for none there"
+        for key in elsewhere
+    )

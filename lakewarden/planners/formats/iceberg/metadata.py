@@ -67,7 +67,8 @@ class TableMetadata:
 
     `file` is where it was read from, `location` the table's folder as its writers spell it. `snapshots` are in the
     order of the file. `metadata_log` are the earlier metadata files that this one names, `statistics_of` the Puffin and
-    partition statistics files of each snapshot that has some.
+    partition statistics files of each snapshot that has some. `types` are those of the current schema's columns and of
+    what they are made of, without parameters: `{"long", "decimal", "list"}`.
     """
 
     file: str
@@ -84,6 +85,7 @@ class TableMetadata:
     sort_order: int
     metadata_log: tuple[str, ...] = ()
     statistics_of: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    types: frozenset[str] = frozenset()
     by_id: Mapping[int, Snapshot] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -128,6 +130,7 @@ def _metadata(raw: Mapping[str, Any], file: str) -> TableMetadata:
         sort_order=int(raw.get("default-sort-order-id", 0)),
         metadata_log=tuple(str(entry["metadata-file"]) for entry in raw.get("metadata-log") or ()),
         statistics_of=_statistics(raw),
+        types=frozenset(_types(_schema(raw))),
         by_id={one.id: one for one in snapshots},
     )
 
@@ -160,6 +163,23 @@ def _refs(raw: Mapping[str, Any] | None, current: int | None) -> Iterator[Ref]:
             max_snapshot_age=_span(ref.get("max-snapshot-age-ms")),
             max_ref_age=_span(ref.get("max-ref-age-ms")),
         )
+
+
+def _schema(raw: Mapping[str, Any]) -> Any:
+    """Return the current schema; version 1 may have no other."""
+    schemas = {one.get("schema-id"): one for one in raw.get("schemas") or ()}
+    return schemas.get(raw.get("current-schema-id"), raw.get("schema") or {})
+
+
+def _types(of: Any) -> Iterator[str]:
+    """Yield the names of a type and of those that it is made of."""
+    if isinstance(of, str):
+        yield of.partition("(")[0].partition("[")[0].strip()
+        return
+    yield of.get("type", "struct")
+    nested = (field["type"] for field in of.get("fields") or ())
+    for inner in (*nested, *(of[part] for part in ("element", "key", "value") if part in of)):
+        yield from _types(inner)
 
 
 def _specs(raw: Mapping[str, Any]) -> Mapping[int, tuple[PartitionField, ...]]:

@@ -68,7 +68,10 @@ def needs_of(
         at_rest={service: need.rest for service, need in found.items() if need.rest is not None},
         waits=kept,
         notes={service: need.notes for service, need in found.items() if need.notes},
-        hindrances=tuple(hindrances(table, metadata)),
+        hindrances=(
+            *hindrances(metadata),
+            *(need.hindrance for need in found.values() if need.hindrance is not None),
+        ),
         warnings=warnings(metadata),
         changes_at=_first(
             [need.changes_at for need in found.values()]

@@ -12,6 +12,7 @@ from lakewarden.planners.formats.iceberg.activity import usual_interval, writer_
 from lakewarden.planners.formats.iceberg.cold import with_rhythm
 from lakewarden.planners.formats.iceberg.digests import LiveFile
 from lakewarden.planners.formats.iceberg.files import read_table
+from lakewarden.planners.formats.iceberg.hindrances import is_encrypted
 from lakewarden.planners.formats.iceberg.identity import table_identity
 from lakewarden.planners.formats.iceberg.manifests import Manifest
 from lakewarden.planners.formats.iceberg.memo import Memo, Reading
@@ -42,7 +43,7 @@ def observed(
     metadata = read_table(pointer.metadata_file, storage)
     remembered = Memo() if previous is None or previous.memo is None else previous.memo
     reading = Reading(storage=storage, metadata=metadata, remembered=remembered)
-    manifests = reading.manifests(metadata.current_snapshot)
+    manifests = () if is_encrypted(metadata) else reading.manifests(metadata.current_snapshot)
     files = _files(reading, manifests) if counts_files(table) else ()
     activity = _activity(table, reading, files)
     timeline = timeline_of(metadata, instants(_plans(reading)))
