@@ -20,8 +20,10 @@ def named(path: Path) -> str:
     return text
 
 
-def problems_of(error: ValidationError, model: type[BaseModel], *, raw: Any, at: Path = ()) -> list[str]:
-    """Return one sentence for each thing that pydantic found in `raw`, in the words of the file."""
+def problems_of(error: ValidationError, model: Any, *, raw: Any, at: Path = ()) -> list[str]:
+    """Return one sentence for each thing that pydantic found in `raw`, in the words of the file. `model` is the type
+    that it was held against: a model, or a union of models.
+    """
     return [
         f"{named(at + _as_written(found['loc'], raw))}: {_sentence(dict(found), model)}" for found in error.errors()
     ]
@@ -57,7 +59,7 @@ def _as_written(path: Path, raw: Any) -> Path:
     return tuple(kept)
 
 
-def _sentence(found: dict[str, Any], model: type[BaseModel]) -> str:
+def _sentence(found: dict[str, Any], model: Any) -> str:
     match found["type"]:
         case "extra_forbidden":
             return f"there is no such key{_suggestion(found['loc'], model)}"
@@ -67,6 +69,11 @@ def _sentence(found: dict[str, Any], model: type[BaseModel]) -> str:
             return f"it is one of {choices}, not {found['input']!r}" + (f"; did you mean {near[0]}?" if near else "")
         case "missing":
             return "is missing"
+        case "union_tag_not_found":
+            return f"needs a key {_unquoted(found['ctx']['discriminator'])}"
+        case "union_tag_invalid":
+            what, known = _unquoted(found["ctx"]["discriminator"]), found["ctx"]["expected_tags"]
+            return f"{found['ctx']['tag']!r} is no {what}: it is one of {known}"
         case "value_error":
             return str(found["ctx"]["error"])
         case "string_pattern_mismatch":
@@ -77,7 +84,11 @@ def _sentence(found: dict[str, Any], model: type[BaseModel]) -> str:
             return said if isinstance(found["input"], Mapping) else f"{said}, not {found['input']!r}"
 
 
-def _suggestion(path: Sequence[str | int], model: type[BaseModel]) -> str:
+def _unquoted(text: str) -> str:
+    return text.strip("'")
+
+
+def _suggestion(path: Sequence[str | int], model: Any) -> str:
     known = sorted(_keys(model, path[:-1]))
     near = difflib.get_close_matches(str(path[-1]), known, n=1)
     if near:
@@ -85,9 +96,9 @@ def _suggestion(path: Sequence[str | int], model: type[BaseModel]) -> str:
     return f"; it may be {', '.join(known)}" if known else ""
 
 
-def _keys(model: type[BaseModel], path: Sequence[str | int]) -> set[str]:
+def _keys(model: Any, path: Sequence[str | int]) -> set[str]:
     """Return the keys that may stand where `path` leads; unions are tried branch by branch."""
-    here: list[type[BaseModel]] = [model]
+    here = list(_models(model))
     for part in path:
         fields = [one.model_fields[part] for one in here if isinstance(part, str) and part in one.model_fields]
         if fields:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.instant import Service
@@ -19,6 +20,8 @@ from lakewarden.service.config.window import WindowSettings
 from lakewarden.service.store.settings import DatabaseSettings
 
 _SHORTEST_LEASE = timedelta(seconds=10)
+TABLE_ID = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$"
+CatalogName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$")]
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what users may write, not what we listen on
 
 
@@ -156,17 +159,22 @@ class ServiceSettings(Settings):
     """The service's options in the format's own terms."""
 
 
-class TableSettings(Settings):
-    """One table."""
+class CatalogEntry(Settings):
+    """One catalog: its format, and beside it the catalog's settings in the format's own terms."""
 
-    id: str = Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$")
-    """The table's name in the API, in metrics and in logs."""
+    model_config = ConfigDict(extra="allow")
 
     format: str
-    """`hudi`."""
+    """Whose tables it knows: `iceberg`."""
 
-    path: str
-    """Where the table is: an absolute path, or an address with a scheme."""
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Return what is in the format's own terms."""
+        return self.model_extra or {}
+
+
+class CareSettings(Settings):
+    """How a table is looked after."""
 
     mode: Mode | None = None
     """Trust, given in steps; see defaults."""
@@ -193,6 +201,39 @@ class TableSettings(Settings):
         if isinstance(value, dict):
             return {service: {} if policy is None else policy for service, policy in value.items()}
         return value
+
+
+class TableSettings(CareSettings):
+    """One table."""
+
+    id: str = Field(pattern=TABLE_ID)
+    """The table's name in the API, in metrics and in logs."""
+
+    format: str
+    """What the table is: the word of a format, as `hudi` or `iceberg`."""
+
+    path: str
+    """Where the table is: an absolute path, an address with a scheme, or, for formats that have catalogs,
+    `catalog://<name>/<namespace>.<table>` with a name of `catalogs`."""
+
+
+class DiscoverySettings(CareSettings):
+    """The tables of a catalog that are registered without being listed: their ids are `<catalog>.<namespace>.<table>`.
+
+    A table that is listed under `tables` too is only what it is there.
+    """
+
+    catalog: str
+    """A name of `catalogs`."""
+
+    tables: str = "*"
+    """Which of its tables, by a pattern with `*` and `?` for `<namespace>.<table>`."""
+
+    exclude: tuple[str, ...] = ()
+    """Patterns of tables that are left out."""
+
+    every: Duration = Field(default="10m", validate_default=True)
+    """How often the catalog is asked for its tables. New ones are attended from then on, and dropped ones no longer."""
 
 
 class Configuration(Settings):
@@ -222,8 +263,21 @@ class Configuration(Settings):
     defaults: Defaults = Defaults()
     """What holds for every table that does not say otherwise."""
 
+    catalogs: dict[CatalogName, CatalogEntry] = Field(default_factory=dict)
+    """The catalogs in which tables are found, by name."""
+
     tables: tuple[TableSettings, ...] = ()
     """The tables."""
+
+    discover: tuple[DiscoverySettings, ...] = ()
+    """Which tables of a catalog are registered by themselves. Where several entries fit a table, the first counts."""
+
+    @field_validator("catalogs")
+    @classmethod
+    def _not_sparks_own(cls, value: dict[str, CatalogEntry]) -> dict[str, CatalogEntry]:
+        if "spark_catalog" in value:
+            raise ValueError("spark_catalog is Spark's own: give the catalog another name")
+        return value
 
     @field_validator("storage")
     @classmethod

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config.loading import load
 from lakewarden.service.config.settings import Configuration
 
@@ -27,9 +27,11 @@ def _groups(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _groups(argument)
 
 
-GROUPS = [Configuration, HUDI.table_options, *HUDI.services.values()]
+SHOWN = (FORMATS["hudi"], FORMATS["iceberg"])
+TYPES = [Configuration]
+TYPES += [made for one in SHOWN for made in (one.table_options, one.catalog_settings, *one.services.values())]
 FIELDS = sorted(
-    {(group, name) for root in GROUPS for group in _groups(root) for name in group.model_fields},
+    {(group, name) for root in TYPES for group in _groups(root) for name in group.model_fields},
     key=lambda field: (field[0].__name__, field[1]),
 )
 
@@ -38,7 +40,9 @@ def test_the_example_loads() -> None:
     """Whoever copies the example starts from a configuration without a problem."""
     config = load(EXAMPLE)
 
-    assert [table.id for table in config.tables] == ["sales.orders", "trial.events", "archive.returns"]
+    assert [table.id for table in config.tables] == ["sales.orders", "trial.events", "archive.returns", "sales.returns"]
+    assert config.tables[-1].catalog == config.catalogs["lake"].settings
+    assert [source.table("sales.parcels").id for source in config.sources] == ["lake.sales.parcels"]
 
 
 @pytest.mark.parametrize(("group", "name"), FIELDS, ids=lambda part: getattr(part, "__name__", part))
@@ -51,8 +55,8 @@ def test_every_setting_stands_in_the_example(group: type[BaseModel], name: str) 
 
 @pytest.mark.parametrize(("group", "name"), FIELDS, ids=lambda part: getattr(part, "__name__", part))
 def test_every_setting_says_what_it_means(group: type[BaseModel], name: str) -> None:
-    """Meaning, default and consequence stand where a setting is declared; `provider` is told by its class."""
-    described = group.model_fields[name].description or (group.__doc__ if name == "provider" else "")
+    """Meaning, default and consequence stand where a setting is declared; `provider` and `type` by their class."""
+    described = group.model_fields[name].description or (group.__doc__ if name in ("provider", "type") else "")
 
     assert described
 
