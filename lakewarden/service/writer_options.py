@@ -34,8 +34,8 @@ class WriterOptionBody(BaseModel):
 class WriterOptionsBody(BaseModel):
     """The options of one engine, those with the same reason beside each other.
 
-    `worst_lock_hold_seconds` is null where no run of ours was measured yet: then the waits are the least that is
-    safe. `left_to_writer` are the services that the table has no policy for.
+    `worst_lock_hold_seconds` is null where no run of ours was measured yet: then waits for a lock are the least that is
+    safe. `ours` are the services that the table has a policy for, `left_to_writer` the others.
     """
 
     table: str
@@ -43,6 +43,7 @@ class WriterOptionsBody(BaseModel):
     engine: WriterEngine
     worst_lock_hold_seconds: float | None
     options: list[WriterOptionBody]
+    ours: list[str]
     left_to_writer: list[str]
 
 
@@ -60,6 +61,7 @@ def options_of(table: Table, *, engine: WriterEngine, url: str, held: timedelta 
         engine=engine,
         worst_lock_hold_seconds=None if held is None else held.total_seconds(),
         options=[WriterOptionBody(key=one.key, value=one.value, why=one.why) for one in options],
+        ours=list(table.policies),
         left_to_writer=[service for service in table_format.services if service not in table.policies],
     )
 
@@ -78,7 +80,9 @@ def print_writer_options(
     api = known.settings.api.url
     held, source = _measured(table, engine, url or api)
     body = options_of(found, engine=engine, url=api, held=held)
-    print(body.model_dump_json(indent=2) if as_json else written_out(body, source), file=out)
+    held_longer = options_of(found, engine=engine, url=api, held=(held or timedelta(0)) + timedelta(days=1))
+    waits = body.options != held_longer.options  # of a format with locks
+    print(body.model_dump_json(indent=2) if as_json else written_out(body, source if waits else None), file=out)
     return 0
 
 
@@ -93,21 +97,25 @@ def _measured(table: str, engine: WriterEngine, url: str) -> tuple[timedelta | N
     return timedelta(seconds=answer.worst_lock_hold_seconds), f"the waits for the lock are by what {url} has measured"
 
 
-def written_out(body: WriterOptionsBody, source: str) -> str:
+def written_out(body: WriterOptionsBody, source: str | None) -> str:
     """Return the options ready to paste: properties, or, for Flink, what goes into a table's WITH clause.
 
+    `source` says where the waits for a lock come from, where there are any.
     A line that begins with `#` (`--` for Flink) is a comment; every other one that is not empty is an option.
     """
     comment = "--" if body.engine is WriterEngine.FLINK else "#"
     return "\n".join(f"{comment} {line}" if is_comment else line for is_comment, line in _lines(body, source))
 
 
-def _lines(body: WriterOptionsBody, source: str) -> Iterator[tuple[bool, str]]:
+def _lines(body: WriterOptionsBody, source: str | None) -> Iterator[tuple[bool, str]]:
     """Yield every line, and whether it is a comment."""
     yield True, f"What a {body.engine} writer of {body.table} sets beside Lakewarden."
-    yield True, f"{source}."
+    if source is not None:
+        yield True, f"{source}."
     if body.mode is not Mode.ACT:
         yield True, f"CAREFUL: its mode is {body.mode}, so nobody runs the services that are switched off here."
+    if body.ours:
+        yield True, f"Lakewarden's, so that no job of yours runs them: {', '.join(body.ours)}."
     if body.left_to_writer:
         yield True, f"Left to the writer, for want of a policy: {', '.join(body.left_to_writer)}."
     settings = [one for one in body.options if not one.is_flag]
