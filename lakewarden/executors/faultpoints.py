@@ -3,6 +3,8 @@
     K0 claimed ─ K1 planned ─ K2 stored ─ K3 executing ─ K4 executed
     ─ K5 permitted ─ K6 committed ─ K7 settled ─ K8 notified
 
+Where a commit is made of several acts, there are points between them, which only some programs pass.
+
 They are named in the product's own code, so that a kill hits exactly the moment that a rule is about.
 Without the environment variable LAKEWARDEN_FAULTS, which only tests set, passing one costs a comparison. The variable
 holds the faults as JSON, or names a file of such JSON: that is read anew at every point, so that faults can be told to
@@ -55,6 +57,10 @@ class Point(StrEnum):
     """K7: the timeline was read, and the ending is not in the store."""
     NOTIFIED = "notified"
     """K8: the ending is in the store, and nobody was told."""
+    EXPIRED = "expired"
+    """(w), between K5 and K6: the table has given snapshots up, and none of their files is deleted."""
+    DELETING = "deleting"
+    """(w), between K5 and K6: some of the files that were listed are deleted; passed once for each batch."""
 
 
 class Act(StrEnum):

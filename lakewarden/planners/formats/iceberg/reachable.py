@@ -68,6 +68,10 @@ class Suspects:
         order = list(Kind)
         return tuple(sorted(self._files.values(), key=lambda file: (order.index(file.kind), file.path)))
 
+    def among(self, files: Iterable[NamedFile]) -> Suspects:
+        """Return those of `files` that are suspects here."""
+        return Suspects([file for file in files if file.path in self], self._spelling)
+
     def spare(self, path: str) -> None:
         """Let go of a file that is needed."""
         spelled = self._spelling(path)

@@ -1,0 +1,220 @@
+"""What clean and orphans share: the plan beside the table, written through the table's own FileIO, and the deletion."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JJavaError
+
+from lakewarden.executors.contract import Step
+from lakewarden.executors.faultpoints import FAULTS, Point
+from lakewarden.executors.programs.iceberg.errors import translated
+from lakewarden.executors.programs.iceberg.opened import OpenTable
+from lakewarden.planners.formats.iceberg.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.orphan_files import Probe
+from lakewarden.planners.formats.iceberg.plans_beside import (
+    DELETING,
+    DeletionPlan,
+    PlanBeside,
+    content_of,
+    file_of,
+    instant_of,
+    list_of,
+    plan_beside,
+)
+from lakewarden.planners.formats.iceberg.reachable import Kind, NamedFile, Suspects
+from lakewarden.planners.formats.iceberg.spelling import Spelling
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.instant import RunId, State
+
+log = structlog.get_logger(__name__)
+
+_BATCH = 1000
+_PIECE = 2**20
+_LARGEST_LIST = 2**31
+_END = "end"
+
+
+def require_permission(metadata: TableMetadata) -> None:
+    """Raise PermanentError where the table's property `gc.enabled` forbids to delete its files."""
+    if metadata.properties.get("gc.enabled", "true").lower() != "true":
+        raise PermanentError("the table's property gc.enabled is false: others may need its files, none is deleted")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Journal:
+    """The plan of one service beside one table: `location` is its folder as its writers spell it."""
+
+    table: OpenTable
+    location: str
+    uuid: str
+
+    @staticmethod
+    def of(table: OpenTable, metadata: TableMetadata) -> Journal:
+        """Return the journal of the table that `metadata` shows."""
+        return Journal(table=table, location=metadata.location, uuid=metadata.uuid)
+
+    def read(self) -> PlanBeside:
+        """Return what lies beside the table. Raises CorruptMetadataError and TemporaryError."""
+        service = self.table.assignment.service
+        found = plan_beside(service, Spelling().folder(self.location), self.table.storage, uuid=self.uuid)
+        return found or PlanBeside(service=service, table=self.uuid)
+
+    def write(self, beside: PlanBeside) -> Probe:
+        """Write it, first beside, then in its place; return how the listing will show it."""
+        content = content_of(beside)
+        self._write(file_of(beside.service, self.location, beside=True), content)
+        self._write(file_of(beside.service, self.location), content)
+        return Probe(path=file_of(beside.service, "").lstrip("/"), size=len(content))
+
+    def plan(self, beside: PlanBeside, files: Sequence[NamedFile], *, snapshots: Sequence[int] = ()) -> DeletionPlan:
+        """Write the list and then the plan that names it; return the plan. One that is pending keeps its name."""
+        now, run = self.table.clock.now(), self.table.assignment.run
+        was = beside.pending
+        plan = DeletionPlan(
+            instant=instant_of(beside.service, run, now) if was is None else was.instant,
+            run=run if was is None else was.run,
+            requested_at=now if was is None else was.requested_at,
+            state=State.REQUESTED,
+            snapshots=tuple(snapshots),
+            files=len(files),
+            data_files=sum(file.kind is Kind.CONTENT for file in files),
+        )
+        lines = [*([file.kind.value, file.path] for file in files), [_END, len(files)]]
+        self._write(list_of(beside.service, self.location, plan.run), "\n".join(map(json.dumps, lines)).encode())
+        self.write(replace(beside, pending=plan))
+        return plan
+
+    def listed(self, plan: DeletionPlan) -> tuple[NamedFile, ...] | None:
+        """Return the files of a plan's list; None where it was taken away, or is not whole."""
+        service = self.table.assignment.service
+        try:
+            content = self.table.storage.read(
+                list_of(service, Spelling().folder(self.location), plan.run), limit=_LARGEST_LIST
+            )
+            *lines, end = map(json.loads, content.splitlines())
+            files = tuple(NamedFile(Kind(kind), str(path)) for kind, path in lines)
+        except (FileNotFoundError, ValueError, TypeError):
+            return None
+        return files if end == [_END, len(files)] else None
+
+    def begin(self, beside: PlanBeside, plan: DeletionPlan) -> Probe:
+        """Write that the plan is begun: from here on it is finished by whoever comes after us."""
+        return self.write(replace(beside, pending=replace(plan, state=State.INFLIGHT)))
+
+    def complete(self, beside: PlanBeside, plan: DeletionPlan) -> None:
+        """Write that the plan is carried out, and delete its list."""
+        self.write(replace(beside, pending=plan).with_completed(self.table.clock.now()))
+        self._delete_list(plan.run)
+
+    def forget(self, beside: PlanBeside) -> None:
+        """Take the pending plan back: it deletes nothing."""
+        self.write(replace(beside, pending=None))
+        if beside.pending is not None:
+            self._delete_list(beside.pending.run)
+
+    def pending_lists(self) -> tuple[str, ...]:
+        """Return where the lists of all pending plans beside the table lie, those of other services too."""
+        folder = Spelling().folder(self.location)
+        found = (plan_beside(service, folder, self.table.storage, uuid=self.uuid) for service in DELETING)
+        return tuple(
+            list_of(beside.service, self.location, beside.pending.run)
+            for beside in found
+            if beside is not None and beside.pending is not None
+        )
+
+    def _delete_list(self, run: RunId) -> None:
+        _delete(self.table, [list_of(self.table.assignment.service, self.location, run)])
+
+    def _write(self, path: str, content: bytes) -> None:
+        with translated(Step.EXECUTE):
+            out = self.table.java.io().newOutputFile(path).createOrOverwrite()
+            try:
+                for start in range(0, len(content), _PIECE):
+                    out.write(content[start : start + _PIECE])
+            finally:
+                out.close()
+
+
+def delete(table: OpenTable, suspects: Suspects, spare: Callable[[TableMetadata], None]) -> dict[str, int]:
+    """Delete the suspects that nothing needs, and return how many of each kind are gone.
+
+    `spare` takes what the table needs from among them. It is asked with the metadata of now before the first batch, and
+    again before every other that finds the table moved on. Raises TemporaryError where files are left: then the plan
+    stays pending, and its list is gone through again.
+    """
+    seen, tried = "", list[NamedFile]()
+    for batch in _batches(suspects.files()):
+        if _pointer(table) != seen:
+            metadata = table.metadata()
+            require_permission(metadata)
+            spare(metadata)
+            seen = metadata.file
+        doomed = [file for file in batch if file.path in suspects]
+        _delete(table, [file.path for file in doomed])
+        tried += doomed
+        FAULTS.reach(Point.DELETING, run=table.assignment.run, service=table.assignment.service)
+    left = still_there(table, (file.path for file in tried))
+    if left:
+        raise TemporaryError(f"{len(left)} of {len(tried)} files could not be deleted, {left[0]} among them")
+    return {kind.value: sum(file.kind is kind for file in tried) for kind in Kind}
+
+
+def still_there(table: OpenTable, paths: Iterable[str]) -> list[str]:
+    """Return those of the files that a listing of their folders shows. FileIOs swallow failures, or count them only.
+
+    Raises TemporaryError where a folder cannot be listed.
+    """
+    spelling, folders = Spelling(), dict[str, dict[str, str]]()
+    for path in paths:
+        folder, _, name = spelling(path).rpartition("/")
+        folders.setdefault(folder, {})[name] = path
+    left: list[str] = []
+    for folder, names in folders.items():
+        try:
+            left += [names[entry.name] for entry in table.storage.listing(folder) if entry.name in names]
+        except FileNotFoundError:  # the last file took its folder away
+            continue
+    return left
+
+
+def _batches(files: Iterable[NamedFile]) -> Iterator[Sequence[NamedFile]]:
+    """Yield files of one kind at a time, and not too many."""
+    for _, group in itertools.groupby(files, key=lambda file: file.kind):
+        alike = list(group)
+        yield from (alike[start : start + _BATCH] for start in range(0, len(alike), _BATCH))
+
+
+def _pointer(table: OpenTable) -> str:
+    with translated(Step.PLAN):
+        table.java.refresh()
+        return str(table.java.operations().current().metadataFileLocation())
+
+
+def _delete(table: OpenTable, paths: Sequence[str]) -> None:
+    """Ask the table's FileIO to delete files, in bulk where it can. What it could not delete, a listing will show."""
+    if not paths:
+        return
+    gateway, io = table.spark.sparkContext._gateway, table.java.io()  # noqa: SLF001 - pyspark's own door to py4j
+    with translated(Step.EXECUTE):
+        if is_instance_of(gateway, io, "org.apache.iceberg.io.SupportsBulkOperations"):
+            doomed = table.jvm.java.util.ArrayList()
+            for path in paths:
+                doomed.add(path)
+            _tolerantly(lambda: io.deleteFiles(doomed))
+        else:
+            for path in paths:
+                _tolerantly(functools.partial(io.deleteFile, path))
+
+
+def _tolerantly(call: Callable[[], None]) -> None:
+    try:
+        call()
+    except Py4JJavaError as error:
+        log.warning("files were not deleted", reason=str(error.java_exception.toString()))

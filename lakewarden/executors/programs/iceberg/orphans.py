@@ -1,0 +1,98 @@
+"""Orphans: files below the table's folder that nothing knows are deleted. Its execution is joined with its commit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.programs.iceberg.deleting import Journal, delete, require_permission
+from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
+from lakewarden.planners.formats.iceberg.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.orphan_files import Probe, spare_known, unknown_files
+from lakewarden.planners.formats.iceberg.plans_beside import DeletionPlan
+from lakewarden.planners.formats.iceberg.reachable import Suspects
+from lakewarden.planners.formats.iceberg.service_options import OrphansOptions
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.ports import Storage
+
+
+class Orphans:
+    """The orphans program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the table for one run. An abort leaves the plan pending, and deletes nothing."""
+        with open_table(session, assignment, storage, clock=self._clock) as table:
+            yield OrphansSteps(table)
+
+
+class OrphansSteps:
+    """The three steps, of which the second does nothing: each of the others lists the whole folder."""
+
+    def __init__(self, table: OpenTable) -> None:
+        self._table = table
+        self._options = OrphansOptions.model_validate(dict(table.assignment.service_options))
+
+    def plan(self) -> Plan | NothingToDo:
+        """Take up the pending plan; without one, list the folder and write down what nothing knows."""
+        metadata = self._table.metadata()
+        require_permission(metadata)
+        journal = Journal.of(self._table, metadata)
+        beside = journal.read()
+        if beside.pending is not None:
+            if journal.listed(beside.pending) is not None:
+                return self._told(beside.pending, metadata)
+            journal.forget(beside)
+            beside = journal.read()
+        elif self._table.assignment.instant is not None:
+            return NothingToDo(reason=f"{self._table.assignment.instant} is not pending any more")
+        suspects = self._listed(metadata, probe=journal.write(beside))
+        self._spare(suspects, journal, self._table.metadata())
+        if not suspects:
+            return NothingToDo(reason="every file below the table's folder is known, or too young")
+        return self._told(journal.plan(beside, suspects.files()), metadata)
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: a deletion cannot be prepared."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Delete what was listed, is listed again, is still old, and is not known to the metadata of now."""
+        metadata = self._table.metadata()
+        journal = Journal.of(self._table, metadata)
+        beside = journal.read()
+        pending = beside.pending
+        if pending is None or pending.instant != plan.on_timeline:
+            raise TemporaryError(f"{plan.on_timeline} is not pending beside the table any more")
+        files = journal.listed(pending)
+        if files is None:
+            raise TemporaryError(f"the list of {plan.on_timeline} is not there any more")
+        require_permission(metadata)
+        suspects = self._listed(metadata, probe=journal.begin(beside, pending)).among(files)
+        gone = delete(self._table, suspects, lambda current: self._spare(suspects, journal, current))
+        journal.complete(beside, pending)
+        return {"files_deleted": sum(gone.values())}
+
+    def _listed(self, metadata: TableMetadata, *, probe: Probe) -> Suspects:
+        now = self._table.clock.now()
+        return unknown_files(metadata, self._options, self._table.storage, probe=probe, now=now)
+
+    def _spare(self, suspects: Suspects, journal: Journal, metadata: TableMetadata) -> None:
+        """Let go of what the table knows, by metadata that was read after the listing."""
+        if (metadata.uuid, metadata.location) != (journal.uuid, journal.location):
+            raise PermanentError("the table was made again or moved while its folder was listed")
+        spare_known(suspects, metadata, self._options, self._table.storage, lists=journal.pending_lists())
+
+    def _told(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
+        newest = metadata.current_snapshot
+        in_table = None if newest is None else newest.count("total-data-files") + newest.count("total-delete-files")
+        return Plan(
+            instant=plan.instant,
+            files_to_delete=plan.files,
+            files_in_table=in_table if self._table.assignment.counts_files else None,
+        )
