@@ -1,0 +1,77 @@
+"""Gathers what the image is made of, so that building it needs no network: `python -m deploy.image.gather FOLDER`.
+
+Everything is checked against what the project has written down: the wheels against the lock file beside this module,
+the jars against `lines.py`, tini against the sum below. The image's own build checks all of it a second time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from lakewarden.executors.worker import bundles
+from lakewarden.executors.worker.lines import LINE, Bundle
+
+ROOT = Path(__file__).parents[2]
+LOCK = Path(__file__).parent / "requirements.lock"
+
+TINI = "tini=0.19.0-1+b3"
+"""Debian's package of it, for amd64: apt knows where it is, and that it is Debian's."""
+TINI_SHA256 = "7d1947665fa40e55f218fefad773dc6de66458d0b39eaa292cdcadfc7c996632"
+
+
+def gather(folder: Path, pip: list[str]) -> None:
+    """Fill an empty folder: `wheels` and `requirements.txt`, `jars`, `tini`, and `SHA256SUMS` of the latter two."""
+    wheels = folder / "wheels"
+    wheel = [*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels)]
+    subprocess.run([*wheel, "--require-hashes", "--requirement", str(LOCK)], check=True)
+    subprocess.run([*wheel, str(ROOT)], check=True)
+    (folder / "requirements.txt").write_text("\n".join(map(_pinned, sorted(wheels.iterdir()))) + "\n")
+
+    (folder / "jars").mkdir()
+    sums = [(_tini(folder), "tini")]
+    for bundle in _bundles():
+        shutil.copy(bundles.bring(bundle), folder / "jars")
+        sums.append((bundle.sha256, f"jars/{bundle.file_name}"))
+    (folder / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for digest, name in sums))
+
+
+def _bundles() -> Iterator[Bundle]:
+    """Yield every jar of the line that pyproject.toml installs."""
+    yield from LINE.bundles.values()
+    for needed in LINE.stores.values():
+        yield from needed
+
+
+def _pinned(wheel: Path) -> str:
+    """Return a line of a requirements file that only this very wheel satisfies."""
+    name, version = wheel.name.split("-")[:2]
+    return f"{name}=={version} --hash=sha256:{_sha256(wheel)}"
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _tini(folder: Path) -> str:
+    """Put the statically linked tini into the folder, and return its sha256."""
+    if shutil.which("apt-get") is None:
+        sys.exit("tini comes from Debian's packages: there is no apt-get on this machine")
+    subprocess.run(["apt-get", "-qq", "download", TINI], cwd=folder, check=True)
+    [package] = folder.glob("tini_*.deb")
+    if _sha256(package) != TINI_SHA256:
+        sys.exit(f"{package.name} has the sha256 {_sha256(package)}, not {TINI_SHA256}: it is not used")
+    subprocess.run(["dpkg-deb", "--extract", package, folder / "debian"], check=True)
+    (folder / "debian" / "usr" / "bin" / "tini-static").rename(folder / "tini")
+    shutil.rmtree(folder / "debian")
+    package.unlink()
+    return _sha256(folder / "tini")
+
+
+if __name__ == "__main__":
+    gather(Path(sys.argv[1]), sys.argv[2:])

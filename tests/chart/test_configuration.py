@@ -1,0 +1,79 @@
+"""What is written in the values reaches the daemon as it was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lakewarden.planners.storage.settings import S3Store
+from lakewarden.service.config.loading import Config, load
+from lakewarden.service.shutdown import STEP_BACK
+from tests.support.chart import FULL, ROOT, Rendered
+
+pytestmark = pytest.mark.chart
+
+EXAMPLE = ROOT / "config.example.yaml"
+OWNED = {"daemon": ("data_dir", "drain"), "api": ("host", "port"), "management": ("host", "port")}
+
+
+def _loaded(rendered: Rendered, folder: Path) -> Config:
+    (folder / "lakewarden.yaml").write_text(rendered.config)
+    return load(folder / "lakewarden.yaml")
+
+
+def test_every_setting_of_the_example_arrives_unchanged(tmp_path: Path) -> None:
+    """Whatever the example shows can be said in the values: tables, stores, catalogs, and every number and text."""
+    values = yaml.safe_load(EXAMPLE.read_text())
+    for group, keys in OWNED.items():
+        for key in keys:
+            del values[group][key]
+    del values["management"]
+
+    found, written = _loaded(Rendered({"config": values}), tmp_path), load(EXAMPLE)
+
+    assert found.tables == written.tables
+    assert found.sources == written.sources
+    assert {"daemon", "api", "management"} == {
+        group for group, value in found.settings if value != getattr(written.settings, group)
+    }
+
+
+def test_the_daemon_obeys_what_the_chart_sets_for_it(tmp_path: Path) -> None:
+    """Data on the volume, servers on the ports of the services, and writers told of the API's service."""
+    rendered = Rendered()
+    settings = _loaded(rendered, tmp_path).settings
+    ports = {port["name"]: port["containerPort"] for port in rendered.container["ports"]}
+
+    assert str(settings.daemon.data_dir) == "/var/lib/lakewarden"
+    assert (settings.api.host, settings.api.port) == ("0.0.0.0", ports["api"])
+    assert (settings.management.host, settings.management.port) == ("0.0.0.0", ports["management"])
+    assert settings.api.url == "http://lakewarden.data.svc:8080"
+
+
+@pytest.mark.parametrize("seconds", [0, 60, 3600])
+def test_the_pod_outlives_the_drain_and_the_stepping_back(seconds: int, tmp_path: Path) -> None:
+    """One value gives both: the kubelet kills no daemon that is still ending in good order."""
+    rendered = Rendered({"drainSeconds": seconds})
+    settings = _loaded(rendered, tmp_path).settings
+
+    assert settings.daemon.drain.total_seconds() == seconds
+    assert rendered.grace >= seconds + 2 * STEP_BACK.total_seconds()
+
+
+def test_secrets_are_where_the_settings_look_for_them(tmp_path: Path) -> None:
+    """A variable by its name, a file below the folder of secrets; neither is in the configuration."""
+    rendered = Rendered(yaml.safe_load(FULL.read_text()), "--api-versions", "monitoring.coreos.com/v1")
+    [store] = _loaded(rendered, tmp_path).settings.storage
+    variables = {one["name"]: one.get("valueFrom") for one in rendered.container["env"]}
+    folders = {one["name"]: one["mountPath"] for one in rendered.container["volumeMounts"]}
+    [secrets] = [one["projected"] for one in rendered.pod["spec"]["volumes"] if one["name"] == "secrets"]
+    files = [f"{folders['secrets']}/{item['path']}" for one in secrets["sources"] for item in one["secret"]["items"]]
+
+    assert isinstance(store, S3Store)
+    assert store.access_key is not None
+    assert store.secret_key is not None
+    assert store.access_key.env is not None
+    assert variables[store.access_key.env] == {"secretKeyRef": {"name": "lake", "key": "access"}}
+    assert [str(store.secret_key.file)] == files

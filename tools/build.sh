@@ -1,0 +1,46 @@
+#!/bin/sh
+# Builds the Go tools of `./dev chart`, once for each state of their go.sum, and prints the folders that they are in,
+# as the PATH wants them. The first time takes ten minutes on two cores: it is mostly Kubernetes' own libraries.
+set -eu
+cd "$(dirname "$0")"
+cache=${LAKEWARDEN_CACHE:-$HOME/.cache/lakewarden}/tools
+
+version() { go list -m -f '{{.Version}}' "$1"; }
+
+# build FOLDER PACKAGE [LDFLAGS]: a binary gets its name only when it is whole.
+build() {
+    name=$(basename "$2")
+    [ ! -x "$1/$name" ] || return 0
+    echo "building $name, once, into $1" >&2
+    mkdir -p "$1"
+    go build -trimpath -ldflags "-s -w ${3:-}" -o "$1/.$name" "$2"
+    mv "$1/.$name" "$1/$name"
+}
+
+# Without them helm takes every cluster for Kubernetes 1.20, and the API server cannot say which one it is.
+helm_flags() {
+    of=helm.sh/helm/v3
+    flags="-X $of/internal/version.version=$(version $of)"
+    for part in pkg/chartutil pkg/lint/rules; do
+        flags="$flags -X $of/$part.k8sVersionMajor=1 -X $of/$part.k8sVersionMinor=$minor"
+    done
+    echo "$flags"
+}
+kube_flags() {
+    of=k8s.io/component-base/version
+    echo "-X $of.gitVersion=$kubernetes -X $of.gitMajor=1 -X $of.gitMinor=$minor -X $of.gitTreeState=clean"
+}
+
+folder() { echo "$cache/$(cat go.mod go.sum | sha256sum | cut -c1-16)"; }
+
+kubernetes=$(cd kube && version k8s.io/kubernetes)
+minor=${kubernetes#v1.}
+minor=${minor%%.*}
+charts=$(folder)
+build "$charts" helm.sh/helm/v3/cmd/helm "$(helm_flags)"
+build "$charts" github.com/helm-unittest/helm-unittest/cmd/helm-unittest
+build "$charts" github.com/yannh/kubeconform/cmd/kubeconform
+cd kube
+servers=$(folder)
+build "$servers" k8s.io/kubernetes/cmd/kube-apiserver "$(kube_flags)"
+echo "$charts:$servers"
