@@ -15,6 +15,7 @@ case "${1:-}" in
     --base) base=$2 ;;
     --debian) base=localhost/lakewarden-base ;;
 esac
+export BUILDAH_ISOLATION="${BUILDAH_ISOLATION:-chroot}" # works within containers, too
 say() { echo "image: $*" >&2; }
 
 work=$(mktemp -d)

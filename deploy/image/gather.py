@@ -30,7 +30,7 @@ def gather(folder: Path, pip: list[str]) -> None:
     wheel = [*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels)]
     subprocess.run([*wheel, "--require-hashes", "--requirement", str(LOCK)], check=True)
     subprocess.run([*wheel, str(ROOT)], check=True)
-    (folder / "requirements.txt").write_text("\n".join(map(_pinned, sorted(wheels.iterdir()))) + "\n")
+    (folder / "requirements.txt").write_text("\n".join(map(pinned, sorted(wheels.iterdir()))) + "\n")
 
     (folder / "jars").mkdir()
     sums = [(_tini(folder), "tini")]
@@ -47,7 +47,7 @@ def _bundles() -> Iterator[Bundle]:
         yield from needed
 
 
-def _pinned(wheel: Path) -> str:
+def pinned(wheel: Path) -> str:
     """Return a line of a requirements file that only this very wheel satisfies."""
     name, version = wheel.name.split("-")[:2]
     return f"{name}=={version} --hash=sha256:{_sha256(wheel)}"
@@ -62,7 +62,10 @@ def _tini(folder: Path) -> str:
     """Put the statically linked tini into the folder, and return its sha256."""
     if shutil.which("apt-get") is None:
         sys.exit("tini comes from Debian's packages: there is no apt-get on this machine")
-    subprocess.run(["apt-get", "-qq", "download", TINI], cwd=folder, check=True)
+    download = ["apt-get", "-qq", "download", TINI]
+    if subprocess.run(download, cwd=folder, check=False).returncode != 0:
+        subprocess.run(["apt-get", "-qq", "update"], check=True)  # a machine that never asked knows no package
+        subprocess.run(download, cwd=folder, check=True)
     [package] = folder.glob("tini_*.deb")
     if _sha256(package) != TINI_SHA256:
         sys.exit(f"{package.name} has the sha256 {_sha256(package)}, not {TINI_SHA256}: it is not used")

