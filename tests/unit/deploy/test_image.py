@@ -33,7 +33,7 @@ def test_every_package_of_the_image_has_hashes_and_no_address() -> None:
 
 
 def test_a_wheel_is_pinned_to_its_content(tmp_path: Path) -> None:
-    """pip takes this very file, and no other one of the same name."""
+    """The line that is written for it fits this very file, and no other one of the same name."""
     wheel = tmp_path / "lakewarden-0.1.0-py3-none-any.whl"
     wheel.write_bytes(b"content")
 
