@@ -62,7 +62,7 @@ def _tini(folder: Path) -> str:
     """Put the statically linked tini into the folder, and return its sha256."""
     if shutil.which("apt-get") is None:
         sys.exit("tini comes from Debian's packages: there is no apt-get on this machine")
-    download = ["apt-get", "-qq", "download", TINI]
+    download = ["apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", TINI]
     if subprocess.run(download, cwd=folder, check=False).returncode != 0:
         subprocess.run(["apt-get", "-qq", "update"], check=True)  # a machine that never asked knows no package
         subprocess.run(download, cwd=folder, check=True)
