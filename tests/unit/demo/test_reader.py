@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors.demo.record import Batch, Ending, Row, rows_after
-from lakewarden.service.demo.reader import complaint, count_wrong_rows, read_queries, was_archived_meanwhile
+from lakewarden.service.demo.hudi_reader import was_archived_meanwhile
+from lakewarden.service.demo.reader import complaint, count_wrong_rows, read_queries
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
