@@ -125,7 +125,7 @@ class Daemon:
             "daemon": {"data_dir": "data", "drain": "5s"},
             "api": {"port": self._api},
             "management": {"port": self._management},
-            "spark": {"default": {"workers": 1, "conf": light_jvm}},
+            "spark": {"default": {"workers": 1, "formats": [table["format"]], "conf": light_jvm}},
             "tables": [{"id": TABLE, "mode": "act", **table, "services": dict(services)}],
         }
 
