@@ -111,6 +111,14 @@ def parse_metadata(content: bytes, *, file: str) -> TableMetadata:
         raise CorruptMetadataError(f"{file} is no metadata file of an Iceberg table: {wrong!r}") from wrong
 
 
+def span(milliseconds: int) -> timedelta:
+    """Return a duration. Those beyond all calendars, as the largest long that stands for "never", are the longest."""
+    return timedelta(milliseconds=milliseconds) if milliseconds < _LONGEST_MILLISECONDS else timedelta.max
+
+
+_LONGEST_MILLISECONDS = timedelta.max // timedelta(milliseconds=1)
+
+
 def _metadata(raw: Mapping[str, Any], file: str) -> TableMetadata:
     snapshots = tuple(map(_snapshot, raw.get("snapshots") or ()))
     current = raw.get("current-snapshot-id")
@@ -208,4 +216,4 @@ def _moment(milliseconds: Any) -> datetime:
 
 
 def _span(milliseconds: Any) -> timedelta | None:
-    return None if milliseconds is None else timedelta(milliseconds=int(milliseconds))
+    return None if milliseconds is None else span(int(milliseconds))
