@@ -81,6 +81,16 @@ class Orders:
         return {"format": "hudi", "location": self.location, "table_options": {"lock": dict(self.lock)}}
 
     @property
+    def configured(self) -> Mapping[str, Any]:
+        """What its entry in a configuration says of the table itself."""
+        return {"format": "hudi", "path": self.location, "options": {"lock": dict(self.lock)}}
+
+    @property
+    def catalogs(self) -> Mapping[str, Any]:
+        """Return none: the table is found by its path."""
+        return {}
+
+    @property
     def address(self) -> str:
         """The table as its writer spells it."""
         return f"file://{self.path}"

@@ -84,6 +84,16 @@ class Trips:
         }
 
     @property
+    def configured(self) -> Mapping[str, Any]:
+        """What its entry in a configuration says of the table itself."""
+        return {"format": "iceberg", "path": self.assigned["location"], "options": QUIET}
+
+    @property
+    def catalogs(self) -> Mapping[str, Any]:
+        """The catalog that knows it."""
+        return {CATALOG: {"format": "iceberg", **self.lake.settings}}
+
+    @property
     def sql(self) -> str:
         """The table as Spark names it."""
         return f"{CATALOG}.db.{self.name}"
@@ -118,6 +128,12 @@ class Trips:
     def data_files(self) -> int:
         """Return how many data files the current snapshot has."""
         return len(self.read().inspect.data_files())
+
+    def data_file_of(self, partition: int) -> Path:
+        """Return where one data file of a partition lies."""
+        files = self.read().inspect.data_files()
+        paths = zip(files["file_path"].to_pylist(), files["partition"].to_pylist(), strict=True)
+        return next(Path(path.removeprefix("file://")) for path, of in paths if of["p"] == partition)
 
     def files_on_disk(self) -> set[str]:
         """Return the names of all data and delete files, whether a snapshot knows them or not."""
