@@ -15,10 +15,8 @@ from lakewarden.executors.programs.hudi.rollback import Rollback
 from lakewarden.executors.programs.hudi.ttl import Ttl
 from lakewarden.executors.programs.iceberg.archive import Archive as IcebergArchive
 from lakewarden.executors.programs.iceberg.clean import Clean as IcebergClean
-from lakewarden.executors.programs.iceberg.clean import Clean as IcebergClean
 from lakewarden.executors.programs.iceberg.clustering import Clustering as IcebergClustering
 from lakewarden.executors.programs.iceberg.compaction import Compaction as IcebergCompaction
-from lakewarden.executors.programs.iceberg.orphans import Orphans as IcebergOrphans
 from lakewarden.executors.programs.iceberg.orphans import Orphans as IcebergOrphans
 from lakewarden.planners.model.instant import Service
 
@@ -36,9 +34,7 @@ PROGRAMS: Mapping[tuple[str, Service], Callable[[], Program]] = {
     ("hudi", Service.TTL): Ttl,
     ("iceberg", Service.ARCHIVE): IcebergArchive,
     ("iceberg", Service.CLEAN): IcebergClean,
-    ("iceberg", Service.CLEAN): IcebergClean,
     ("iceberg", Service.CLUSTERING): IcebergClustering,
     ("iceberg", Service.COMPACTION): IcebergCompaction,
-    ("iceberg", Service.ORPHANS): IcebergOrphans,
     ("iceberg", Service.ORPHANS): IcebergOrphans,
 }
