@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -49,12 +50,16 @@ class History:
         was = self.refs.get(name) or Ref(name=name, is_branch=is_branch, snapshot=snapshot)
         self.refs[name] = replace(was, snapshot=snapshot)
 
-    def metadata(self, *, without: frozenset[int] = frozenset(), **properties: str) -> TableMetadata:
+    def metadata(
+        self, properties: Mapping[str, str] | None = None, *, without: frozenset[int] = frozenset()
+    ) -> TableMetadata:
         """Return the table as it is, or as it is `without` some of its snapshots."""
         left = [one for one in self.snapshots if one.id not in without]
         main = self.refs.get(MAIN)
         refs = tuple(ref for _, ref in sorted(self.refs.items()))
-        return a_metadata(*left, refs=refs, current=None if main is None else main.snapshot, properties=properties)
+        return a_metadata(
+            *left, refs=refs, current=None if main is None else main.snapshot, properties=properties or {}
+        )
 
 
 _JOBS = st.tuples(st.sampled_from(["job-a", "job-b"]), st.sampled_from(["op-1", "op-2", None]))

@@ -158,22 +158,22 @@ def test_the_tables_own_properties_stand_where_the_policy_says_nothing() -> None
         history.at += DAY
     own = {"history.expire.max-snapshot-age-ms": str(3 * 86_400_000), "history.expire.min-snapshots-to-keep": "8"}
     assert expiry(history.metadata()).ids == (1, 2, 3, 4, 5)
-    assert expiry(history.metadata(**own)).ids == (1, 2)
-    assert expiry(history.metadata(**own), min_snapshots_to_keep=1).ids == (1, 2, 3, 4, 5, 6, 7)
-    assert expiry(history.metadata(**own), max_snapshot_age=9 * DAY, min_snapshots_to_keep=1).ids == (1,)
+    assert expiry(history.metadata(own)).ids == (1, 2)
+    assert expiry(history.metadata(own), min_snapshots_to_keep=1).ids == (1, 2, 3, 4, 5, 6, 7)
+    assert expiry(history.metadata(own), max_snapshot_age=9 * DAY, min_snapshots_to_keep=1).ids == (1,)
 
 
 def test_an_age_that_stands_for_never_is_never() -> None:
     """Owners write the largest long there is."""
     history = flink_then(3)
-    metadata = history.metadata(**{"history.expire.max-snapshot-age-ms": str(2**63 - 1)})
+    metadata = history.metadata({"history.expire.max-snapshot-age-ms": str(2**63 - 1)})
     assert expiry(metadata, NOW + 1000 * DAY, table=NO_OUTAGE).ids == ()
 
 
 def test_a_retention_that_cannot_be_read_expires_nothing() -> None:
     """A guess would delete."""
     with pytest.raises(PermanentError, match=r"history\.expire\.max-snapshot-age-ms is 'soon'"):
-        expiry(flink_then(3).metadata(**{"history.expire.max-snapshot-age-ms": "soon"}))
+        expiry(flink_then(3).metadata({"history.expire.max-snapshot-age-ms": "soon"}))
 
 
 def test_a_branch_may_ask_for_less_than_the_table_but_not_for_less_than_an_outage() -> None:
