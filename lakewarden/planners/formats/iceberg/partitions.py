@@ -13,7 +13,8 @@ _EPOCH = date(1970, 1, 1)
 
 
 def partition_path(values: Mapping[str, Any], fields: Sequence[PartitionField]) -> str:
-    """Return a partition as Iceberg names its folder (`PartitionSpec.partitionToPath`): `day=2026-01-01/region=eu`.
+    """Return a partition as Iceberg names its folder (`PartitionSpec.partitionToPath`): `day=2026-01-01/region=eu`;
+    only moments, which Avro always reads in UTC, bear their zone whether the column has one or not.
 
     `values` is the `partition` record of a manifest entry, in the order of its spec's `fields`.
     """
