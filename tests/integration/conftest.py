@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 import pytest
 from hudi import HudiTable
 
+from lakewarden.executors import faultpoints
 from lakewarden.executors.contract import (
     Asked,
     Assignment,
@@ -323,7 +324,16 @@ def spark(s3_store: S3Store) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def warm_driver(tmp_path_factory: pytest.TempPathFactory, s3_store: S3Store) -> Iterator[Driver]:
+def worker_faults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Name the file that tells the shared pool's workers what to suffer: nothing, as long as there is none."""
+    file = tmp_path_factory.mktemp("faults") / "faults.json"
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(faultpoints.VARIABLE, str(file))
+        yield file
+
+
+@pytest.fixture(scope="session")
+def warm_driver(tmp_path_factory: pytest.TempPathFactory, s3_store: S3Store, worker_faults: Path) -> Iterator[Driver]:
     """Start the one pool of the whole session. Tests use `driver`."""
     pool = SharedPool(
         _profile(slots=3, heartbeat="200ms"), directory=tmp_path_factory.mktemp("pool"), storage=[s3_store]
