@@ -52,8 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(run=_demo)
 
     inspect = commands.add_parser("inspect", help="print a table's health, changing nothing")
-    inspect.add_argument("path", help="where the table is")
+    inspect.add_argument("path", help="where the table is, or catalog://<name>/<namespace>.<table>")
     inspect.add_argument("--json", action="store_true", help="for programs")
+    inspect.add_argument("--config", type=Path, help="the configuration that tells of its catalog and its store")
     inspect.set_defaults(run=_inspect)
 
     explain = commands.add_parser("explain", help="say why the services of a table run or do not")
@@ -106,7 +107,7 @@ def _demo(parsed: argparse.Namespace) -> int:
 def _inspect(parsed: argparse.Namespace) -> int:
     from lakewarden.service.inspect import inspect_path  # noqa: PLC0415
 
-    return inspect_path(parsed.path, as_json=parsed.json, out=sys.stdout, err=sys.stderr)
+    return inspect_path(parsed.path, as_json=parsed.json, out=sys.stdout, err=sys.stderr, config=parsed.config)
 
 
 def _explain(parsed: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ from lakewarden.service.hooks.hints import At
 from lakewarden.service.store.port import RunState
 from tests.support.road import COMPACT, Road
 
-EVERY = timedelta(minutes=10)
+EVERY = timedelta(minutes=2)
 ORDERS = TableId("lake.orders")
 
 
