@@ -43,6 +43,7 @@ def files_of(manifests: Iterable[Manifest], metadata: TableMetadata, storage: St
 
 def _content(file: str, storage: Storage) -> bytes:
     try:
-        return storage.read(canonical_location(file), limit=_LARGEST)
+        # A plain path needs no other spelling, and to resolve its links would cost more than many a manifest.
+        return storage.read(file if file.startswith("/") else canonical_location(file), limit=_LARGEST)
     except FileNotFoundError as error:
         raise VanishedError(f"{file}, which the table names, is not there") from error

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote_plus
 
 from lakewarden.planners.formats.iceberg.metadata import PartitionField
 
 _EPOCH = date(1970, 1, 1)
+_quoted = lru_cache(maxsize=10_000)(quote_plus)
 
 
 def partition_path(values: Mapping[str, Any], fields: Sequence[PartitionField]) -> str:
@@ -21,7 +23,7 @@ def partition_path(values: Mapping[str, Any], fields: Sequence[PartitionField]) 
     if not values:
         return ""
     transforms = {one.name: one.transform for one in fields}
-    return "/".join(f"{quote_plus(name)}={_text(value, transforms.get(name, ''))}" for name, value in values.items())
+    return "/".join(f"{_quoted(name)}={_text(value, transforms.get(name, ''))}" for name, value in values.items())
 
 
 def _text(value: Any, transform: str) -> str:
@@ -30,12 +32,12 @@ def _text(value: Any, transform: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime | date):
-        return quote_plus(value.isoformat())
+        return _quoted(value.isoformat())
     if isinstance(value, int):
         return _counted(value, transform)
     if isinstance(value, bytes):
         return value.hex()
-    return quote_plus(str(value))
+    return _quoted(str(value))
 
 
 def _counted(value: int, transform: str) -> str:

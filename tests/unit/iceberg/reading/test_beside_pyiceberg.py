@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -51,7 +51,7 @@ SCHEMA = Schema(
     NestedField(6, "sold", BooleanType(), required=False),
     NestedField(7, "shop", IntegerType(), required=False),
 )
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"id": 1, "name": "a b/c=ü?", "day": date(1969, 12, 31), "sold": True},
     {"id": 2, "name": "", "day": date(2026, 2, 3), "price": Decimal("12.50")},
     {"id": 3, "name": None, "day": None, "sold": False, "shop": -7},
@@ -118,7 +118,7 @@ def test_files_are_those_that_pyiceberg_plans_to_read(lake: Lake, version: int) 
     """After appends, deletes by rewriting, an overwrite, another spec and a rollback; looked at in between or not."""
     written = lake.create((2, "identity"), version=version)
     seen = lake.look()
-    steps = [
+    steps: list[Callable[[], object]] = [
         lambda: written.append(rows(*ROWS)),
         lambda: written.append(rows(*ROWS, {"id": 4, "name": "z"})),
         lambda: written.delete("id == 1"),
