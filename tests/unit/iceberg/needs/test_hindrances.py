@@ -20,8 +20,9 @@ DELETING = frozenset({Service.CLEAN, Service.ORPHANS})
 
 
 def held_back(**news: Any) -> dict[str, frozenset[Service]]:
-    """Return the reasons for which services are held back, with the services."""
-    found = hindrances(a_metadata(**{"snapshots": (SNAPSHOT,), "current": 1, **news}))
+    """Return the reasons for which services are held back, with the services. The table is a catalog's."""
+    file = "/somewhere/metadata/00001-9c12d441-03fe-4693-9a96-a0705ddf69c1.metadata.json"
+    found = hindrances(a_metadata(**{"snapshots": (SNAPSHOT,), "current": 1, "file": file, **news}))
     return {one.reason: frozenset(service for service in EVERY if one.concerns(service)) for one in found}
 
 
@@ -56,6 +57,27 @@ def test_what_cannot_be_served_is_held_back(news: dict[str, Any], services: froz
 def test_a_folder_is_no_root(location: str) -> None:
     """Wherever it is."""
     assert held_back(location=location) == {}
+
+
+@pytest.mark.parametrize("name", ["v3.metadata.json", "v3.gz.metadata.json", "v3.metadata.json.gz"])
+@pytest.mark.parametrize(
+    ("folder", "location", "is_it"),
+    [
+        ("/lake/trips", "file:///lake/trips/", True),
+        ("s3://lake/trips", "s3a://lake/trips", True),
+        ("/lake/copy", "/lake/trips", False),
+        ("s3://other/trips", "s3://lake/trips", False),
+        ("/lake/trips", "", False),
+    ],
+)
+def test_a_table_without_a_catalog_lies_where_it_says(name: str, folder: str, location: str, *, is_it: bool) -> None:
+    """A copied folder names the files of the table that it was copied from: there we neither write nor delete."""
+    found = held_back(file=f"{folder}/metadata/{name}", location=location)
+
+    if is_it:
+        assert found == {}
+    else:
+        assert next(iter(found.items())) == (next(said for said in found if f"the table in {folder} " in said), EVERY)
 
 
 def test_files_outside_the_tables_folder_are_told() -> None:
