@@ -178,6 +178,7 @@ class CleanSteps:
             left, names = updated.snapshots().size(), updated.refs().size()
             if left != base.snapshots().size() - len(snapshots) or names != base.refs().size():
                 raise PermanentError("Iceberg would remove something else than the snapshots that were chosen")
+        FAULTS.reach(Point.EXPIRING, run=self._table.assignment.run, service=self._table.assignment.service)
         with translated(Step.COMMIT):
             try:
                 self._table.java.operations().commit(base, updated)
