@@ -256,10 +256,11 @@ def test_the_identity_survives_all_that_happens_to_the_table(born: Born) -> None
 
 
 def test_a_table_that_was_dropped_and_made_again_is_another(born: Born) -> None:
-    """Leases and pauses of the old table do not pass to the new one."""
+    """Leases and pauses of the old table do not pass to the new one, and what was seen of it is not kept."""
     life = born()
     before = observed(life)
     life.make_again()
+    assert token(life) != before.token
     assert observed(life, before).view.identity != before.view.identity
 
 

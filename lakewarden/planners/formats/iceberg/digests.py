@@ -63,7 +63,7 @@ class Digest:
             )
         self._spec, self._partitions, self._origins = spec, tuple(partitions), tuple(origins)
         self._packed = bytes(packed)
-        self.removed_from = frozenset(removed)
+        self.removed_from = frozenset(removed) or _NOWHERE
 
     def __len__(self) -> int:
         """Return how many files are live."""
@@ -96,6 +96,7 @@ class Digest:
 _FILE = Struct("<IIBqqqq")
 """A live file: partition and origin by their places in the digest, kind, bytes, rows, key, and the key referenced."""
 
+_NOWHERE: frozenset[str] = frozenset()
 _VECTOR = 3
 _CONTENTS = (Content.DATA, Content.POSITION_DELETES, Content.EQUALITY_DELETES, Content.POSITION_DELETES)
 
