@@ -51,5 +51,5 @@ def test_a_table_is_compacted_by_its_folder(driver: Driver, spark: Any, tmp_path
     assert current.summary is not None
     assert current.summary.additional_properties["lakewarden.run-id"] == run
     [file] = [re.sub(r"^file:", "", path) for path in found.inspect.data_files()["file_path"].to_pylist()]
-    rows = duckdb.sql(f"select id, v from read_parquet('{file}') order by id").fetchall()
+    rows = duckdb.execute("select id, v from read_parquet(?) order by id", [file]).fetchall()
     assert rows == [(id_, "x") for id_ in range(30)]

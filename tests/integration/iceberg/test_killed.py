@@ -72,7 +72,7 @@ def deaths(
 
 
 def _check(trips: Trips, runs: list[dict[str, Any]], *, commits: list[int]) -> None:
-    """The runs have made so many commits each, and the table has all its rows, in two files."""
+    """Check that the runs have made so many commits each, and that the table has all its rows, in two files."""
     assert [run["state"] for run in runs] == ["SUCCEEDED" if count else "FAILED" for count in commits]
     assert [len(trips.signed_by(run["id"])) for run in runs] == commits
     assert trips.data_files() == 2
