@@ -71,7 +71,8 @@ def histories(draw: st.DrawFn, *, flink: bool = True) -> History:
     """Draw a history of appends, Flink's commits, staged commits, branches, tags, rollbacks and pauses."""
     history = History()
     for _ in range(draw(st.integers(0, 25))):
-        history.at += draw(st.sampled_from([timedelta(minutes=1), timedelta(hours=5), DAY, 4 * DAY]))
+        pauses = [timedelta(minutes=1), timedelta(hours=5), DAY, 4 * DAY]
+        history.at += draw(st.sampled_from([*pauses, -2 * DAY]))  # another writer's clock may be behind
         does = draw(st.sampled_from(["append", "append", "flink", "flink", "stage", "branch", "tag", "roll back"]))
         known = [one.id for one in history.snapshots]
         if does == "append" or not known:
