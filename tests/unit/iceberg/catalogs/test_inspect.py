@@ -15,12 +15,12 @@ from lakewarden.service.inspect import inspect_path
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """Return a folder with a catalog in which `sales.orders` has three snapshots, and a configuration that names it."""
+    """Return a folder with a catalog in which `sales.orders` has six snapshots, and a configuration that names it."""
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
     catalog.create_namespace("sales")
     rows = pa.table({"id": [1, 2, 3]})
     table = catalog.create_table("sales.orders", rows.schema)
-    for _ in range(3):
+    for _ in range(6):
         table.append(rows)
     settings = f"{{format: iceberg, type: jdbc, uri: 'jdbc:sqlite:{tmp_path}/catalog.db', warehouse: {tmp_path}}}"
     (tmp_path / "lakewarden.yaml").write_text(f"catalogs: {{lake: {settings}}}")
@@ -39,8 +39,8 @@ def test_a_table_of_a_catalog_is_inspected_by_its_name(lake: Path) -> None:
     report = json.loads(said)
 
     assert code == 0
-    assert (report["format"], report["small_files"]) == ("iceberg", 3)
-    assert [instant["action"] for instant in report["instants"]] == ["append"] * 3
+    assert (report["format"], report["small_files"]) == ("iceberg", 6)
+    assert [instant["action"] for instant in report["instants"]] == ["append"] * 6
 
 
 def test_a_name_without_its_configuration_leads_nowhere(lake: Path) -> None:
