@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from lakewarden.executors.demo.record import Batch, read_record
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.registry import FORMATS
 from lakewarden.service.demo.iceberg_reader import open_named
 from lakewarden.service.demo.process import Child
 from lakewarden.service.demo.scene import Scene
@@ -18,7 +17,6 @@ from live.acts import Acts
 from live.iceberg.blame import caused_by_us
 from live.iceberg.litter import Litter
 from live.iceberg.piece import IDENTIFIER, python_catalog
-from live.iceberg.policies import policies
 from live.iceberg.travel import travel
 from live.journey import Journey
 from live.script import EACH_SUCCEEDS, Script
@@ -36,7 +34,7 @@ class IcebergActs(Acts):
     writer_kind = "merge and append"
 
     def __init__(self, script: Script, stage: Stage, show: Show) -> None:
-        super().__init__(script, stage, show, policies(FORMATS["iceberg"].services))
+        super().__init__(script, stage, show, stage.piece.services)
         self._litter = Litter(stage.table, wanted=EACH_SUCCEEDS if Service.ORPHANS in self.policies else 0)
 
     def perform(self) -> None:

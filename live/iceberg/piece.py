@@ -9,12 +9,14 @@ from typing import Any
 
 from lakewarden.executors.worker.bundles import bring
 from lakewarden.executors.worker.lines import Bundle
+from lakewarden.planners.registry import FORMATS
 from lakewarden.service.demo.daemon import TABLE
 from lakewarden.service.demo.iceberg import NAMESPACE, IcebergPiece
 from lakewarden.service.demo.iceberg_reader import open_named, read_snapshot
 from lakewarden.service.demo.reader import Snapshot
 from lakewarden.service.demo.show import Show
 from lakewarden.service.demo.stage import Stage
+from live.iceberg.policies import policies
 
 CATALOG = "lake"
 """Everybody's name of the catalog: its rows are keyed by it."""
@@ -55,7 +57,10 @@ def python_catalog(directory: Path) -> dict[str, str]:
 
 
 class CatalogPiece(IcebergPiece):
-    """The demo's table under a catalog."""
+    """The demo's table under a catalog, with every service."""
+
+    services = policies(FORMATS["iceberg"].services)
+    promised = tuple(services)
 
     def prepare(self, stage: Stage, _show: Show) -> Mapping[str, Any]:
         """Return the table's entry in the configuration: by its catalog."""
@@ -65,6 +70,7 @@ class CatalogPiece(IcebergPiece):
     def settings(self, directory: Path) -> Mapping[str, Any]:
         """Return the catalog, and the driver on the workers' class path."""
         catalog = {
+            "format": self.format,
             "type": "jdbc",
             "uri": f"jdbc:sqlite:{database(directory)}",
             "warehouse": str(directory / "warehouse"),

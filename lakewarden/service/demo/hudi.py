@@ -28,7 +28,7 @@ class HudiPiece:
         "compaction": {"trigger": {"num_commits": 3}},
         "clean": {"trigger": {"num_commits": 3}, "options": {"commits_retained": 4}},
     }
-    promised = ("compaction", "clean")
+    promised: Sequence[str] = ("compaction", "clean")
     counted: Mapping[str, str] = {"log_files": "log files to merge", "file_versions": "file versions"}
     to_merge = "log_files"
     writer = "lakewarden.executors.demo.hudi_writer"

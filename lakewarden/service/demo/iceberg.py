@@ -29,7 +29,7 @@ class IcebergPiece:
         },
         "archive": {"trigger": {"num_commits": 8}, "options": {"small_manifests": 8}},
     }
-    promised = ("compaction", "clean", "archive")
+    promised: Sequence[str] = ("compaction", "clean", "archive")
     counted: Mapping[str, str] = {
         "delete_files": "delete files to merge",
         "data_files": "data files",

@@ -103,8 +103,8 @@ def _tell(console: Console, report: Report, words: Mapping[str, str]) -> None:
     console.print(f"rows      {report.rows_expected} expected, {report.rows_found} found, {report.rows_wrong} wrong")
     console.print(f"writer    {report.writer.commits} commits, {report.writer.failures} failed")
     console.print(f"reader    {report.reader.queries} queries, {report.reader.failures} failed")
-    console.print(f"services  {runs or 'none ran'}")
-    console.print(f"files     {files}")
+    console.print(f"services  {runs or 'none ran'}", soft_wrap=True)
+    console.print(f"files     {files}", soft_wrap=True)
     shortcomings = report.shortcomings()
     for shortcoming in shortcomings:
         console.print(f"[red]{shortcoming}[/red]")
