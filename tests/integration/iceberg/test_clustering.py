@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from lakewarden.executors.contract import Failed, FailureKind, NothingToDo, Succeeded, Yielded
+from lakewarden.executors.contract import Failed, FailureKind, Granted, NothingToDo, Step, Succeeded, Yielded
 from lakewarden.planners.model.instant import Service
 
 if TYPE_CHECKING:
@@ -38,6 +39,19 @@ def test_rows_are_sorted_as_asked_and_then_left_alone(driver: Driver, trips: Tri
     assert trips.found() == trips.expected
     again = driver.carry_out(trips, Service.CLUSTERING, sort_order="id DESC NULLS LAST, v", **AT_ONCE)
     assert isinstance(again, NothingToDo)
+
+
+def test_rows_that_are_added_during_a_clustering_are_in_nobodys_way(driver: Driver, trips: Trips) -> None:
+    """The partition is written to again, but nothing that was sorted has changed: both commits stand."""
+    time.sleep(1.2)  # untouched_for
+    run = driver.submit(trips, Service.CLUSTERING, sort_order="id", untouched_for="1s")
+    driver.climb(run, to=Step.COMMIT)
+    trips.append()
+    driver.pool.answer(run, Step.COMMIT, Granted())
+
+    assert isinstance(driver.finish(run), Succeeded)
+    assert trips.data_files() == 4
+    assert trips.found() == trips.expected
 
 
 def test_rows_are_laid_along_a_curve(driver: Driver, trips: Trips) -> None:
