@@ -149,7 +149,7 @@ def test_everything_is_rewritten_where_that_is_asked() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"min_file_size": FULL}, {"max_file_size": FULL}, {"target_file_size": 2 * FULL, "max_file_size": FULL}]
 )
-def test_sizes_that_the_planner_would_refuse_are_refused(wrong: dict[str, int]) -> None:
+def test_sizes_that_the_planner_would_refuse_are_refused(wrong: dict[str, Any]) -> None:
     """With the three numbers, so that it can be seen which is wrong."""
     with pytest.raises(ContradictoryThresholdsError, match=str(FULL)):
         rules(**wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -100,6 +101,41 @@ def test_what_was_left_by_the_last_compaction_is_due_at_once() -> None:
 
     assert found.backlogs[Service.COMPACTION].commits == 3
     assert found.backlogs[Service.COMPACTION].since == NOW - HOUR
+
+
+def test_a_part_of_a_run_is_no_compaction() -> None:
+    """What a run committed that was then killed, or met a conflict, does not count as the last one."""
+    part = a_commit_of_ours(4, Service.COMPACTION, ago=50 * MINUTE)
+    part = replace(part, summary={**part.summary, "lakewarden.part": "more"})
+    found = needs(a_metadata(*appends(3), part, a_snapshot(5, ago=MINUTE)), files(5, sequence=5))
+    assert found.backlogs[Service.COMPACTION].commits == 4
+
+
+def test_what_one_run_cannot_take_is_in_the_backlog_too() -> None:
+    """Only the run is bounded, not what there is to do."""
+    found = needs(
+        a_metadata(*appends(3)),
+        files(5) + files(5, "p=1"),
+        table=a_table(compaction=CompactionOptions(max_files=5)),
+    )
+    assert found.backlogs[Service.COMPACTION].files == 10
+
+
+def test_a_partition_whose_next_touch_is_near_changes_the_view() -> None:
+    """Nothing but time makes it hot; so does a writer that has not come when it should have."""
+    due_in_ten = updated("p=0", ago=5 * MINUTE, before=15 * MINUTE)
+    found = needs(a_metadata(*appends(3)), files(5), activity=due_in_ten)
+    assert found.backlogs[Service.COMPACTION].files == 5
+    assert found.changes_at == NOW + 9 * MINUTE
+
+    ours = a_commit_of_ours(4, Service.COMPACTION, ago=2 * SECOND)
+    silent = needs(
+        a_metadata(*appends(3), ours),
+        files(5),
+        table=replace(a_table(), options=IcebergTableOptions(distance=timedelta())),
+        activity=updated("p=1", ago=3 * SECOND),
+    )
+    assert silent.changes_at == NOW + 8 * SECOND
 
 
 def test_a_compaction_that_would_do_nothing_is_not_due() -> None:
@@ -206,6 +242,16 @@ def test_a_clustering_waits_until_nothing_was_written_for_a_while() -> None:
     assert found.at_rest[Service.CLUSTERING].again_at == found.changes_at == NOW + 40 * MINUTE
     assert "were written to within 1h" in found.at_rest[Service.CLUSTERING].reason
     assert clustering(files(5, snapshot=8), written, untouched_for=20 * MINUTE).backlogs[Service.CLUSTERING].files == 5
+
+
+def test_a_clustering_waits_for_the_longer_of_the_two() -> None:
+    """For what was written, and for what is left alone for a writer's sake."""
+    written = a_snapshot(8, ago=20 * MINUTE)
+    for interval, wait in ((5 * MINUTE, 40 * MINUTE), (30 * MINUTE, 70 * MINUTE)):
+        touch = Touch(at=written.at, instant="1", updates=True)
+        told = WriterActivity(touches={"p=0": touch}, updated={"p=0": touch}, update_interval=interval)
+        found = clustering(files(5, snapshot=8), written, activity=told)
+        assert found.at_rest[Service.CLUSTERING].again_at == NOW + wait
 
 
 def test_without_a_policy_nothing_is_clustered() -> None:
