@@ -12,6 +12,8 @@ from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, S
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import Storage
 
+_REMEDY = "restore it from a backup, or go back to a snapshot without it (CALL system.rollback_to_snapshot)"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memo:
@@ -41,7 +43,7 @@ class Reading:
         try:
             return manifests_of(snapshot, self.storage)
         except (CorruptMetadataError, VanishedError, PermanentError) as error:
-            self.faults.append(str(error))
+            self.faults.append(f"{error}: {_REMEDY}")
             return ()
 
     def digest(self, manifest: Manifest) -> Digest | None:
@@ -75,5 +77,5 @@ class Reading:
         try:
             return Digest(files_of([manifest], self.metadata, self.storage), spec=manifest.spec)
         except (VanishedError, PermanentError) as error:
-            self.faults.append(str(error))
+            self.faults.append(f"{error}: {_REMEDY}")
             return None

@@ -159,6 +159,19 @@ TROUBLES = {
 }  # fmt: skip
 
 
+ADVICE = (
+    "restore it",
+    "there is no Iceberg table",
+    "register it as",
+    "remove it from the configuration",
+    "does not answer",
+    "has no table",
+    "is not absolute",
+    "see catalog_name",
+)
+"""What tells a person what to do, where the reason does not end in an advice of its own."""
+
+
 def made_road(folder: Path, catalog: JdbcCatalog | None = None) -> tuple[Road, IcebergTable]:
     """Compose a daemon for an Iceberg table with one commit, and a good table beside it."""
     location = "catalog://lake/sales.trips" if catalog is not None else str(folder / "iceberg" / "trips")
@@ -180,9 +193,10 @@ def assert_harms_nobody(road: Road, says: str, mend: Callable[[], None]) -> None
     road.inbox.mark_dirty(BAD)
     road.write(3, GOOD)
     road.until(lambda: road.lakes[GOOD].log_files == 0, within=timedelta(seconds=15))
-    decision, reason, _ = last_decision(road)
+    decision, reason, remedy = last_decision(road)
     assert decision == "Blocked"
     assert says in reason
+    assert remedy or any(advice in reason for advice in ADVICE), f"{reason} does not say what to do"
     assert road.runs(table=BAD) == []
 
     mend()
