@@ -15,10 +15,10 @@ from lakewarden.planners.formats.iceberg.service_options import RewriteOptions
 from lakewarden.planners.model.errors import TemporaryError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class FileGroup:
     """Data files that are rewritten together: an `org.apache.iceberg.actions.RewriteFileGroup`, and what our own
-    reading of the manifests says of it.
+    reading of the manifests says of it. Each is equal to itself alone.
     """
 
     java: Any

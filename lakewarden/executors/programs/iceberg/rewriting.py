@@ -126,7 +126,7 @@ class RewriteSteps(ABC):
         partitions = frozenset[str]().union(*(group.known.partitions for group in self._written))
         for partition in sorted(partitions & avoided.keys()):
             raise YieldError(
-                f"a writer has come to {partition or 'the table'} since the rewrite was planned",
+                f"{partition or 'the table'} is left alone for a writer's sake since the rewrite was planned",
                 delay=avoided[partition] - view.observed_at,
             )
 
