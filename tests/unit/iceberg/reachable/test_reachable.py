@@ -114,6 +114,18 @@ def test_what_the_table_needs_by_now_is_spared(table: IcebergTable) -> None:
     assert picked.path not in suspects
 
 
+def test_a_manifest_that_a_new_snapshot_takes_over_is_spared(table: IcebergTable) -> None:
+    """A branch that is made of an expiring snapshot, and committed to, shares its manifests."""
+    expired = table.append()
+    table.commit("delete", remove=table.live())
+    suspects = only_reachable_from([expired], metadata_of(table), LocalStorage())
+    assert {file.kind for file in suspects.files()} == {Kind.CONTENT, Kind.MANIFEST, Kind.MANIFEST_LIST}
+    table.refs["audit"] = {"snapshot-id": expired, "type": "branch"}
+    table.commit("append", add=[table.file()], branch="audit")
+    suspects.spare_reachable(metadata_of(table), LocalStorage(), without=[expired])
+    assert {file.kind for file in suspects.files()} == {Kind.MANIFEST_LIST}
+
+
 def test_a_manifest_is_read_once_however_often_the_table_is_looked_at(table: IcebergTable) -> None:
     """It never changes; of a table with thousands only the new ones cost anything."""
     expired = table.append()
