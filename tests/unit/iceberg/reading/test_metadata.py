@@ -116,7 +116,12 @@ def test_a_head_that_is_not_there_is_not_taken_for_an_empty_table(tmp_path: Path
     """All of its files would look like orphans."""
     table = IcebergTable(tmp_path / "trips")
     head = table.append()
-    for changes in ({"snapshots": []}, {"snapshots": [], "refs": {}}, {"current-snapshot-id": head + 1, "refs": {}}):
+    broken: list[dict[str, Any]] = [
+        {"snapshots": []},
+        {"snapshots": [], "refs": {}},
+        {"current-snapshot-id": head + 1, "refs": {}},
+    ]
+    for changes in broken:
         with pytest.raises(CorruptMetadataError, match="which is not there"):
             rewritten(table, **changes)
         table.save()
