@@ -113,8 +113,8 @@ class Watch:
         return _in_time(self._begun(table, self._read_now), table) if _is_remote(table) else self._read_now(table)
 
     def _newest(self, table: Table, look: Look) -> Look:
-        """Return the look, or what was read since it was answered: before a permit, or when a run had ended. On an older
-        view a plan that the run has completed still waits to be.
+        """Return the look, or what was read since it was answered: before a permit, or when a run had ended. On the
+        older view a plan that the run has completed would still wait to be.
         """
         kept = self._kept.get(table.id)
         if kept is None or kept.observation is look.observation:
