@@ -58,7 +58,7 @@ def observed(
         writers=activity,
         backlogs=needs.backlogs,
         hindrances=needs.hindrances,
-        faults=tuple(reading.faults),
+        faults=tuple(dict.fromkeys(reading.faults)),
         warnings=needs.warnings,
         at_rest=needs.at_rest,
         waits=needs.waits,

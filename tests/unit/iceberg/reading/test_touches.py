@@ -100,12 +100,13 @@ def test_updates_are_read_back_as_far_as_they_keep_us_off(tended: Tended) -> Non
 
 
 def test_the_newest_update_of_a_partition_counts_and_says_when_the_one_before_was(tended: Tended) -> None:
-    """Each partition has a rhythm of its own."""
+    """Each partition has a rhythm of its own, which it keeps when a rewrite has replaced all its files."""
     for minute in (0, 2, 3):
         tended.merged(minute, 0)
-    touch = (tended.writers().updated or {})["p=0"]
-    assert touch.before is not None
-    assert (tended.minutes(touch.at), tended.minutes(touch.before)) == (3, 2)
+    seen = [(tended.writers().updated or {})["p=0"]]
+    tended.at(3.5).rewrite(summary=OURS)
+    seen.append((tended.writers().updated or {})["p=0"])
+    assert [(tended.minutes(touch.at), tended.minutes(touch.before or tended.start)) for touch in seen] == [(3, 2)] * 2
 
 
 def test_cadences_of_writes_and_of_updates_are_told_apart(tended: Tended) -> None:
