@@ -247,7 +247,7 @@ def test_a_clustering_waits_until_nothing_was_written_for_a_while() -> None:
 def test_a_clustering_waits_for_the_longer_of_the_two() -> None:
     """For what was written, and for what is left alone for a writer's sake."""
     written = a_snapshot(8, ago=20 * MINUTE)
-    for interval, wait in ((5 * MINUTE, 40 * MINUTE), (30 * MINUTE, 70 * MINUTE)):
+    for interval, wait in ((10 * MINUTE, 40 * MINUTE), (30 * MINUTE, 70 * MINUTE)):
         touch = Touch(at=written.at, instant="1", updates=True)
         told = WriterActivity(touches={"p=0": touch}, updated={"p=0": touch}, update_interval=interval)
         found = clustering(files(5, snapshot=8), written, activity=told)
