@@ -80,6 +80,15 @@ def test_an_update_that_only_removes_files_heats_their_partition(tended: Tended)
     assert tended.updated() == {"p=1": 1}
 
 
+def test_an_update_heats_nothing_that_an_earlier_one_did(tended: Tended) -> None:
+    """Manifests tell of files that were removed for as long as the table has them."""
+    dropped = tended.table.file(1)
+    tended.at(0).append(tended.table.file(0), dropped)
+    tended.at(1).commit("delete", remove=[dropped])
+    tended.merged(2, 0)
+    assert tended.updated() == {"p=0": 2, "p=1": 1}
+
+
 def test_an_update_is_remembered_when_a_rewrite_has_replaced_its_files(tended: Tended) -> None:
     """Its writer is still there, and comes again."""
     tended.at(0).append()
