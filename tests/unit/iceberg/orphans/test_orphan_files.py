@@ -76,6 +76,18 @@ def test_what_is_old_and_unknown_is_an_orphan(table: IcebergTable) -> None:
     assert orphans(table) == left
 
 
+def test_versions_that_only_older_versions_name_are_known(table: IcebergTable) -> None:
+    """The log of one metadata file is bounded, and somebody may go back by each of them."""
+    *older, previous, newest = (str(table.metadata / f"v{one}.metadata.json") for one in range(1, 5))
+    named = [{"metadata-file": one, "timestamp-ms": 0} for one in older]
+    put(previous, content=json.dumps(json.loads(Path(previous).read_bytes()) | {"metadata-log": named}).encode())
+    metadata = replace(read_table(newest, LocalStorage()), metadata_log=(previous,))
+    found = unknown_files(metadata, OrphansOptions(), LocalStorage(), probe=probe(table), now=NOW)
+    assert all(one in found for one in older)
+    spare_known(found, metadata, OrphansOptions(), LocalStorage(), lists=())
+    assert not found
+
+
 def test_what_was_written_lately_may_be_a_commit_under_way(table: IcebergTable) -> None:
     """Its metadata comes last."""
     put(table.folder / "data/p=0/young.parquet", ago=2 * DAY)
