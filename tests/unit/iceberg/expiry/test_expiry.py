@@ -38,6 +38,17 @@ def test_without_flink_it_is_icebergs_own_rule(history: History, now: datetime, 
     assert set(found.ids) == {one.id for one in metadata.snapshots} - kept
 
 
+def test_a_branch_ends_at_the_first_snapshot_that_is_too_old_whatever_the_clocks_before_it_say() -> None:
+    """The clock of one writer was behind: Iceberg does not look beyond its snapshot."""
+    history = History()
+    for at in (NOW - 3 * DAY, NOW - 5 * DAY, NOW):
+        history.at = at
+        history.commit()
+    metadata = history.metadata()
+    found = expiry(metadata, max_snapshot_age=4 * DAY)
+    assert set(found.ids) == {1, 2} == {1, 2, 3} - kept_by_iceberg(metadata, NOW, age=4 * DAY, count=1)
+
+
 @given(history=histories(), now=TIMES)
 def test_nothing_expires_that_iceberg_would_keep(history: History, now: datetime) -> None:
     """Flink's marks and outages only ever keep more."""
