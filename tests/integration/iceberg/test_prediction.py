@@ -107,9 +107,8 @@ class Made:
 
 
 def made(lake: Lake, *, version: int = 2) -> Made:
-    """Make a table that is partitioned by `p`."""
-    table = lake.trips(version=version)
-    spark = lake.spark
+    """Make a table that is partitioned by `p`; pyiceberg, which makes it, writes no version 3."""
+    table, spark = lake.trips(), lake.spark
     spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
     java = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
         spark._jsparkSession,
