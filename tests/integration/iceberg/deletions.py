@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import shutil
@@ -23,6 +24,9 @@ AT_ONCE = {"longest_outage": "0s", "flink_restores": "0s"}
 """What the owner of such a table would set who wants nothing kept."""
 
 EVERYTHING: Mapping[str, Any] = {"max_snapshot_age": "0s", "min_snapshots_to_keep": 1}
+
+
+_TIMES = itertools.count()
 
 
 @dataclass
@@ -74,10 +78,18 @@ class Deletions:
         """Return the lists of files that are going to be deleted."""
         return list((self.folder / "metadata").glob("lakewarden-*.files"))
 
-    def call(self, procedure: str, *arguments: object) -> None:
-        """Call a procedure of Iceberg's on the table, as a writer would."""
-        given = ", ".join(f"'{one}'" if isinstance(one, str) else str(one) for one in arguments)
-        self.trips.lake.spark.sql(f"call lake.system.{procedure}('db.{self.trips.name}', {given})").collect()
+    def roll_back(self, snapshot: int) -> None:
+        """Go back to a snapshot, as a writer would."""
+        self.java().manageSnapshots().rollbackTo(snapshot).commit()
+
+    def cherry_pick(self, snapshot: int) -> None:
+        """Commit what a snapshot added anew, as a writer would."""
+        self.java().manageSnapshots().cherrypick(snapshot).commit()
+
+    def rewrite(self) -> None:
+        """Rewrite every data file, as Iceberg's Spark action does, and let go of the deletes."""
+        action = self._actions().rewriteDataFiles(self.java()).option("rewrite-all", "true")
+        action.option("remove-dangling-deletes", "true").execute()
 
     def java(self) -> Any:
         """Load the table in the writers' JVM."""
@@ -97,6 +109,12 @@ class Deletions:
         for one in snapshots:
             action = action.expireSnapshotId(one)
         action.execute()
+
+    def _actions(self) -> Any:
+        spark = self.trips.lake.spark
+        jvm = spark.sparkContext._jvm
+        jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
+        return jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
 
     @contextlib.contextmanager
     def put_back(self, copy: Path) -> Iterator[None]:
@@ -124,7 +142,7 @@ class Deletions:
 @contextlib.contextmanager
 def suffering(faults: Path, point: str, act: str, **details: Any) -> Iterator[Path]:
     """Let the shared pool's workers suffer at a point meanwhile. Yields the file that says that one stands there."""
-    told = faults.with_name("stands-here")
+    told = faults.with_name(f"stands-here-{next(_TIMES)}")  # a worker suffers the same fault once
     faults.write_text(json.dumps([{"point": point, "act": act, "told": str(told), **details}]))
     try:
         yield told
