@@ -25,7 +25,7 @@ IDENTIFIER = f"{CATALOG}.{NAMESPACE}.{TABLE}"
 
 TABLE_OPTIONS: Mapping[str, Any] = {
     "longest_outage": "45s",
-    "quiet_for": "10s",
+    "quiet_for": "20s",
     "quiet_intervals": 3,
     "distance": "5s",
 }

@@ -46,7 +46,7 @@ class IcebergPiece:
 
     def prepare(self, stage: Stage, _show: Show) -> Mapping[str, Any]:
         """Return the table's entry in the configuration: it is looked at often, nothing tells of a commit."""
-        options = {"longest_outage": "20s", "quiet_for": "5s", "quiet_intervals": 2, "distance": "5s"}
+        options = {"longest_outage": "20s", "quiet_for": "10s", "quiet_intervals": 2, "distance": "5s"}
         return {"format": self.format, "path": str(stage.table), "poll": "1s", "options": options}
 
     def settings(self, directory: Path) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ START_SECONDS = 180
 """How long processes may take to come up."""
 
 _TICK_SECONDS = 0.5
-_DRAIN_SECONDS = 180
+_DRAIN_SECONDS = 300
 
 
 def perform(name: str, console: Console, play: Callable[[Path, Interruption], int]) -> int:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.iceberg.activity import usual_interval
-from lakewarden.planners.formats.iceberg.cold import left_alone, never_quiet, next_turn, with_rhythm
+from lakewarden.planners.formats.iceberg.cold import left_alone, never_quiet, next_turn, with_new_ones, with_rhythm
 from lakewarden.planners.formats.iceberg.digests import LiveFile
 from lakewarden.planners.formats.iceberg.groups import choose, file_groups, thresholds
 from lakewarden.planners.formats.iceberg.metadata import Snapshot
@@ -207,3 +207,36 @@ def test_mapping_is_by_partition() -> None:
     updated: Mapping[str, Touch] = {"p=0": touched(SECOND), "p=1": touched(50 * SECOND), "p=2": touched(HOUR)}
     found = left_alone(WriterActivity(updated=updated), OPTIONS, NOW)
     assert found == {"p=0": NOW + 59 * SECOND, "p=1": NOW + 10 * SECOND}
+
+
+def test_a_new_partition_is_left_alone_until_the_writer_has_had_a_turn() -> None:
+    """Many a writer MERGEs into the rows that it has just appended: nobody knows yet whether it will, here."""
+    appended = Touch(at=NOW - 12 * SECOND, instant="1", updates=False)
+
+    assert until(appended) == 48 * SECOND
+    assert until(appended, interval=2 * SECOND) == 48 * SECOND
+    assert until(appended, interval=5 * MINUTE) == 288 * SECOND
+    assert until(appended, now=NOW + MINUTE) is None
+
+
+def test_new_is_a_partition_of_which_every_file_was_appended_by_a_write_that_is_known() -> None:
+    """A file of an expired snapshot, or of a rewrite, tells that the partition was there before."""
+    writes = [a_snapshot(n, ago=(9 - n) * MINUTE) for n in (8, 7, 6)]
+    found = [
+        *(a_file("p=new", snapshot=n) for n in (8, 7, 8)),
+        *(a_file("p=old", snapshot=n) for n in (2, 8)),
+        a_file("p=touched", snapshot=8),
+    ]
+    updated = {"p=touched": touched(SECOND)}
+
+    known = with_new_ones(updated, found, writes)
+
+    assert {one: (touch.at, touch.updates) for one, touch in known.items()} == {
+        "p=touched": (NOW - SECOND, True),
+        "p=new": (NOW - 2 * MINUTE, False),
+    }
+
+
+def test_appenders_alone_are_not_held_back() -> None:
+    """Without a writer that changes rows, new partitions are as good as any."""
+    assert with_new_ones({}, [a_file("p=new", snapshot=8)], [a_snapshot(8, ago=SECOND)]) == {}

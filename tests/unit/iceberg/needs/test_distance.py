@@ -139,3 +139,15 @@ def test_a_commit_waits_for_what_its_service_is_kept_off_by() -> None:
     assert awaited(view, Service.CLEAN, step="commit") is None
     past = NotDue(reason="keeps a distance", again_at=NOW)
     assert awaited(a_view(waits={Service.COMPACTION: past}), Service.COMPACTION, step="commit") is None
+
+
+def test_the_first_append_to_a_new_partition_ends_no_silence() -> None:
+    """An appender goes on while the writer that changed rows has fallen silent."""
+    silent = WriterActivity(
+        updated={
+            "p=0": Touch(at=NOW - 100 * SECOND, instant="1", updates=True),
+            "p=new": Touch(at=NOW - SECOND, instant="2", updates=False),
+        },
+        update_interval=10 * SECOND,
+    )
+    assert set(kept(ours(95 * SECOND), activity=silent)) == {Service.COMPACTION, Service.CLUSTERING}
