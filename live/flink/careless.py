@@ -14,6 +14,8 @@ from lakewarden.planners.formats.iceberg.catalogs import Catalog
 from lakewarden.planners.formats.iceberg.spark_catalogs import spark_conf
 from live.flink.lake import SQLITE
 
+_PROCEDURES = {"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"}
+
 
 def main() -> None:
     """Take care of one table."""
@@ -23,7 +25,7 @@ def main() -> None:
     asked = parser.parse_args()
     catalog, _, identifier = asked.table.partition(".")
     conf = spark_conf(catalog, TypeAdapter(Catalog).validate_python(json.loads(asked.catalog)))
-    spark = small_spark([*bundles.fetch(["iceberg"]), bundles.bring(SQLITE)], conf)
+    spark = small_spark([*bundles.fetch(["iceberg"]), bundles.bring(SQLITE)], {**conf, **_PROCEDURES})
     try:
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
         every = "map('rewrite-all', 'true')"
