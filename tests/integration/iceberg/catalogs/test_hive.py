@@ -45,6 +45,7 @@ def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:{folder}/db;create=true",
         "datanucleus.schema.autoCreateAll": "true",
         "hive.metastore.schema.verification": "false",
+        "hive.async.log.enabled": "false",  # it would need a jar that PySpark does not bring
         "hive.metastore.warehouse.dir": f"{folder}/warehouse",
         "derby.stream.error.file": f"{folder}/derby.log",
     }
