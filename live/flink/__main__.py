@@ -22,8 +22,9 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.service.demo.daemon import Daemon
 from lakewarden.service.demo.process import environment
 from lakewarden.service.store.port import RunState
-from live.flink.lake import SQLITE, Lake
+from live.flink.lake import Lake
 from live.flink.writer import ROWS, FlinkWriter, UnfinishedError
+from live.sqlite_driver import SQLITE
 
 _COMMITS = 4
 _PATIENCE_SECONDS = 180.0

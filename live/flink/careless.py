@@ -12,7 +12,7 @@ from lakewarden.executors.demo.small_spark import small_spark
 from lakewarden.executors.worker import bundles
 from lakewarden.planners.formats.iceberg.catalogs import Catalog
 from lakewarden.planners.formats.iceberg.spark_catalogs import spark_conf
-from live.flink.lake import SQLITE
+from live.sqlite_driver import SQLITE
 
 _PROCEDURES = {"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"}
 

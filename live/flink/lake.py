@@ -11,16 +11,6 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
-from lakewarden.executors.worker.lines import Bundle
-
-SQLITE = Bundle(
-    group="org.xerial",
-    artifact="sqlite-jdbc",
-    version="3.46.1.3",
-    sha256="4a4832720a65eaf7f4d6fd7ede52087b994dc5633c076f9e994dc0c8b4b0b4fa",
-    size=14_127_503,
-)
-
 _NAME, _NAMESPACE = "lake", "shop"
 
 

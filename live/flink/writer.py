@@ -13,7 +13,8 @@ from lakewarden.executors.worker import bundles
 from lakewarden.executors.worker.java import java_home
 from lakewarden.executors.worker.lines import Bundle
 from lakewarden.service.demo.process import Child
-from live.flink.lake import SQLITE, Lake
+from live.flink.lake import Lake
+from live.sqlite_driver import SQLITE
 
 ROWS, ROWS_PER_SECOND = 4000, 200
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.executors.worker.bundles import bring
-from lakewarden.executors.worker.lines import Bundle
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.demo.daemon import TABLE
 from lakewarden.service.demo.iceberg import NAMESPACE, IcebergPiece
@@ -17,6 +16,7 @@ from lakewarden.service.demo.reader import Snapshot
 from lakewarden.service.demo.show import Show
 from lakewarden.service.demo.stage import Stage
 from live.iceberg.policies import policies
+from live.sqlite_driver import SQLITE
 
 CATALOG = "lake"
 """Everybody's name of the catalog: its rows are keyed by it."""
@@ -31,19 +31,12 @@ TABLE_OPTIONS: Mapping[str, Any] = {
 }
 """What takes hours on a table of production is seconds here."""
 
-_DRIVER = Bundle(
-    group="org.xerial",
-    artifact="sqlite-jdbc",
-    version="3.46.1.3",
-    sha256="4a4832720a65eaf7f4d6fd7ede52087b994dc5633c076f9e994dc0c8b4b0b4fa",
-    size=14_127_503,
-)
 _BUSY = {"jdbc.schema-version": "V1", "jdbc.busy_timeout": "20000"}
 
 
 def driver(say: Callable[[str], None] = print) -> Path:
     """Return the jar of SQLite's JDBC driver, fetched where it is missing."""
-    return bring(_DRIVER, say)
+    return bring(SQLITE, say)
 
 
 def database(directory: Path) -> Path:

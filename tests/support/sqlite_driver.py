@@ -5,17 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakewarden.executors.worker.bundles import bring
-from lakewarden.executors.worker.lines import Bundle
-
-_DRIVER = Bundle(
-    group="org.xerial",
-    artifact="sqlite-jdbc",
-    version="3.46.1.3",
-    sha256="4a4832720a65eaf7f4d6fd7ede52087b994dc5633c076f9e994dc0c8b4b0b4fa",
-    size=14_127_503,
-)
+from live.sqlite_driver import SQLITE
 
 
 def sqlite_driver() -> Path:
     """Return the jar of the driver, fetched where it is missing."""
-    return bring(_DRIVER)
+    return bring(SQLITE)

@@ -125,6 +125,15 @@ class Trips:
         assert len(found) == rows.num_rows, "a row was found twice"
         return found
 
+    def manifests(self, *, content: int) -> set[str]:
+        """Return where the current manifests of data (0) or of deletes (1) lie."""
+        found = self.read().inspect.manifests()
+        return {
+            path
+            for path, of in zip(found["path"].to_pylist(), found["content"].to_pylist(), strict=True)
+            if of == content
+        }
+
     def data_files(self) -> int:
         """Return how many data files the current snapshot has."""
         return len(self.read().inspect.data_files())

@@ -35,3 +35,19 @@ def test_small_manifests_become_few_and_the_log_of_versions_is_bounded(driver: D
 
     again = driver.carry_out(trips, Service.ARCHIVE, small_manifests=5, metadata_versions=3)
     assert isinstance(again, NothingToDo)
+
+
+def test_manifests_of_deletes_stay_as_they_are_where_those_of_data_are_more(driver: Driver, trips: Trips) -> None:
+    """A MERGE writer replaces its manifests of deletes all the time: a rewrite that took them along would fail beside
+    it at nearly every commit.
+    """
+    trips.delete(0, 1)
+    deletes = trips.manifests(content=1)
+    assert deletes
+
+    outcome = driver.carry_out(trips, Service.ARCHIVE, small_manifests=5)
+
+    assert isinstance(outcome, Succeeded)
+    assert trips.manifests(content=1) == deletes
+    assert len(trips.manifests(content=0)) == 1
+    assert trips.found() == trips.expected
