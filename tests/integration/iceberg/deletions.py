@@ -93,9 +93,8 @@ class Deletions:
 
     def java(self) -> Any:
         """Load the table in the writers' JVM."""
-        spark = self.trips.lake.spark
-        load = spark.sparkContext._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable
-        return load(spark._jsparkSession, self.trips.sql)
+        session, jvm = self._active_session()
+        return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, self.trips.sql)
 
     def expire_by_icebergs_own_action(self, *snapshots: int) -> None:
         """Expire snapshots as Iceberg's Spark action does."""
@@ -111,10 +110,15 @@ class Deletions:
         action.execute()
 
     def _actions(self) -> Any:
+        session, jvm = self._active_session()
+        return jvm.org.apache.iceberg.spark.actions.SparkActions.get(session)
+
+    def _active_session(self) -> tuple[Any, Any]:
+        """Return the writers' session, made the one of this thread in the JVM, and the JVM."""
         spark = self.trips.lake.spark
         jvm = spark.sparkContext._jvm
         jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
-        return jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
+        return spark._jsparkSession, jvm
 
     @contextlib.contextmanager
     def put_back(self, copy: Path) -> Iterator[None]:
