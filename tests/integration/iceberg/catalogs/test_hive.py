@@ -16,6 +16,7 @@ import pyspark
 import pytest
 from pydantic import TypeAdapter
 from pyiceberg.catalog.hive import HiveCatalog as Writer
+from pyiceberg.catalog.sql import SqlCatalog
 
 from lakewarden.executors.worker.java import java_home
 from lakewarden.planners.formats.iceberg.catalogs import Catalog
@@ -86,13 +87,29 @@ class _Asker:
         return list(Pointers().tables("hive", self.settings, self.storage))
 
 
+def _catalog_of_files(folder: Path) -> SqlCatalog:
+    catalog = SqlCatalog("files", uri=f"sqlite:///{folder}/files.db", warehouse=f"file://{folder}/files")
+    catalog.create_namespace("sales")
+    return catalog
+
+
 def test_the_pointer_is_what_was_committed(metastore: str, tmp_path: Path) -> None:
-    """It moves with each commit; what is no Iceberg table, or none at all, has none, and is not listed."""
-    writer = Writer("any", uri=metastore, warehouse=f"file://{tmp_path}")
+    """It moves with each commit; what is no Iceberg table, or none at all, has none, and is not listed.
+
+    A metastore that was set up without its transactions grants no lock, so the commits are made in another catalog, and
+    their pointer is altered here as Iceberg's `HiveTableOperations` does it.
+    """
+    writer, elsewhere = Writer("any", uri=metastore, warehouse=f"file://{tmp_path}"), _catalog_of_files(tmp_path)
     writer.create_namespace("sales")
-    orders, asker = writer.create_table("sales.orders", ROWS.schema), _Asker(uri=metastore)
+    first, asker = writer.create_table("sales.orders", ROWS.schema), _Asker(uri=metastore)
+    assert asker.where("sales.orders") == first.metadata_location
+    orders = elsewhere.create_table("sales.orders", ROWS.schema)
     for _ in range(2):
         orders.append(ROWS)
+        with writer._client as client:
+            row = client.get_table("sales", "orders")
+            row.parameters["metadata_location"] = orders.metadata_location
+            client.alter_table("sales", "orders", row)
         assert asker.where("sales.orders") == orders.metadata_location
     with writer._client as client:
         plain = copy.deepcopy(client.get_table("sales", "orders"))
