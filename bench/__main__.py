@@ -24,6 +24,8 @@ NAMES = (
     "mix",
     "overhead",
     "hook_to_run",
+    "iceberg_pool",
+    "iceberg_observe",
 )
 LONG = ("many_runs",)
 """Take a quarter of an hour or more: measured only by name."""

@@ -1,6 +1,6 @@
 """One run in a session process that is started for it and ends with it: what a cron job would do.
 
-python -m bench.one_session '{"location": ..., "service": ..., "table_options": ..., "service_options": ...}'
+python -m bench.one_session '{"format": ..., "location": ..., "service": ..., "table_options": ...}'
 
 The last line that it prints is how many seconds of a core it took.
 """
@@ -25,6 +25,7 @@ def run_alone(assignment: Assignment, *, log: Path) -> float:
     Raises CalledProcessError if the run does not succeed: `log` says why.
     """
     told = {
+        "format": assignment.format,
         "location": assignment.location,
         "service": assignment.service,
         "table_options": assignment.table_options,
@@ -46,10 +47,11 @@ def main() -> None:
 
     told = json.loads(sys.argv[1])
     service = Service(told.pop("service"))
-    assignment = Assignment(run=RunId("alone"), epoch=1, table=TableId("alone"), format="hudi", service=service, **told)
-    session = Session(SparkProfile())
+    assignment = Assignment(run=RunId("alone"), epoch=1, table=TableId("alone"), service=service, **told)
+    session = Session(SparkProfile(formats=(assignment.format,)))
     with session.for_run(assignment.run) as spark:
-        outcome = carry_out(PROGRAMS["hudi", service](), spark, assignment, LocalStorage(), _grant)
+        program = PROGRAMS[assignment.format, service]()
+        outcome = carry_out(program, spark, assignment, LocalStorage(), _grant)
     session.stop()
     if not isinstance(outcome, Succeeded):
         sys.exit(str(outcome))

@@ -22,8 +22,8 @@ from hudi import HudiReadOptions, HudiTable
 
 from faults.history import History, Interval, StoredRun, TimelineFound
 from lakewarden.executors.demo.record import read_record
-from lakewarden.service.demo.reader import read_snapshot
-from live.travel import travel
+from lakewarden.service.demo.hudi_reader import read_snapshot
+from live.hudi.travel import travel
 
 _TIMELINE = Path(".hoodie") / "timeline"
 _COMPLETED = re.compile(r"(?P<instant>\d+)_(?P<completed>\d+)\.(?P<action>[a-z]+)")

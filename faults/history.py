@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakewarden.executors.demo.record import Batch, Row
-from live.travel import Journey
+from live.journey import Journey
 
 SUCCEEDED = "SUCCEEDED"
 

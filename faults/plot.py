@@ -15,6 +15,8 @@ from faults.ledger import SqliteLedger
 from faults.report import FaultsReport, line_of, report_of
 from faults.rounds import NeverCameBackError, Rounds
 from faults.scenery import POLICIES, SPARK, Scenery, endings, writer_has_failed, writer_tally
+from lakewarden.service.demo.hudi import PIECE as HUDI
+from lakewarden.service.demo.hudi import table_entry
 from lakewarden.service.demo.interruption import Interruption
 from lakewarden.service.demo.stage import Stage
 
@@ -26,7 +28,7 @@ def play(directory: Path, console: Console, interruption: Interruption, *, round
     begun = time.monotonic()
     scenery = Scenery(directory, interruption)
     database = directory / "daemon" / "data" / "lakewarden.db"
-    with Deaths(scenery.arms.witness) as deaths, Stage(directory) as stage:
+    with Deaths(scenery.arms.witness) as deaths, Stage(directory, HUDI) as stage:
         played = _play_rounds(
             rounds=rounds,
             seed=seed,
@@ -61,7 +63,10 @@ def _play_rounds(
     """Play the rounds, end the writer, drain the daemon and end it."""
     zookeeper = scenery.start_zookeeper(stage)
     daemon = stage.start_daemon(
-        zookeeper, services=POLICIES, settings={"spark": SPARK}, variables=scenery.arms.variables
+        table=table_entry(stage.table, zookeeper=zookeeper.address),
+        services=POLICIES,
+        settings={"spark": SPARK},
+        variables=scenery.arms.variables,
     )
     stage.dismiss(daemon.process)  # it may die
     writer = scenery.start_writer(stage, daemon, seed=seed)

@@ -25,6 +25,8 @@ from faults.victims import household, thaw
 from lakewarden.executors import witness
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.service.demo.daemon import Daemon, RefusedError
+from lakewarden.service.demo.hudi import PIECE as HUDI
+from lakewarden.service.demo.hudi import table_entry
 from lakewarden.service.demo.interruption import Interruption
 from lakewarden.service.demo.report import WriterTally
 from lakewarden.service.demo.stage import Stage
@@ -186,7 +188,7 @@ def play(
     scenery = Scenery(directory, interruption)
     with running_postgres() as postgres:
         url = postgres.make_database()
-        with Deaths(scenery.arms.witness) as deaths, Stage(directory) as stage:
+        with Deaths(scenery.arms.witness) as deaths, Stage(directory, HUDI) as stage:
             outages = _play_outages(
                 replicas=replicas,
                 minutes=minutes,
@@ -235,7 +237,7 @@ def _play_outages(
     daemons = []
     for number in range(1, replicas + 1):
         daemon = stage.start_daemon(
-            zookeeper,
+            table=table_entry(stage.table, zookeeper=zookeeper.address),
             services=POLICIES,
             name=f"replica-{number}",
             settings=settings,

@@ -1,41 +1,41 @@
-"""`./dev live hudi [--table-type mor|cow] [--commits 30] [--writer upsert|inline|streaming] [--report FILE]`."""
+"""`./dev live hudi|iceberg [--commits N] [--minutes M] [--services SERVICE ...] [--report FILE]`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from lakewarden.executors.demo.hudi_options import TableType
+from live.hudi.suite import HudiSuite
+from live.iceberg.suite import IcebergSuite
 from live.plot import play
-from live.policies import WriterKind
-from live.script import Script
+from live.suite import Suite
+
+SUITES: Mapping[str, Suite] = {"hudi": HudiSuite(), "iceberg": IcebergSuite()}
 
 
 def main() -> int:
-    """Play the whole suite; returns 0 only if all that it promises was seen."""
+    """Play the whole suite of a format; returns 0 only if all that it promises was seen."""
     parser = argparse.ArgumentParser(prog="live", description=__doc__)
-    parser.add_argument("format", choices=["hudi"], help="the format of the table")
-    parser.add_argument("--table-type", type=TableType, default=TableType.MOR, help="mor (the default) or cow")
-    parser.add_argument("--commits", type=int, default=30, help="the least commits of the writer (default: 30)")
+    formats = parser.add_subparsers(dest="format", required=True, metavar="FORMAT", help="hudi or iceberg")
+    for name, suite in SUITES.items():
+        _add_arguments(formats.add_parser(name), suite)
+    asked = parser.parse_args()
+    return play(SUITES[asked.format], asked, asked.report)
+
+
+def _add_arguments(parser: argparse.ArgumentParser, suite: Suite) -> None:
+    suite.add_arguments(parser)
     parser.add_argument(
-        "--writer",
-        type=WriterKind,
-        default=WriterKind.UPSERT,
-        help="upsert (the default), inline (it schedules, and leaves execution to us) or streaming",
+        "--commits",
+        type=int,
+        default=suite.commits,
+        help=f"the least commits of all writers together (default: {suite.commits})",
     )
     parser.add_argument("--services", nargs="+", metavar="SERVICE", help="these alone, for a shorter look")
     parser.add_argument("--minutes", type=float, default=12, help="when to give up (default: 12)")
     parser.add_argument("--report", type=Path, help="write the figures to this file, as JSON")
-    asked = parser.parse_args()
-    script = Script(
-        kind=asked.table_type,
-        writer=asked.writer,
-        commits=asked.commits,
-        minutes=asked.minutes,
-        only=frozenset(asked.services) if asked.services else None,
-    )
-    return play(script, asked.report)
 
 
 if __name__ == "__main__":

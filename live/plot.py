@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import psutil
 from rich.console import Console
 
-from lakewarden.executors.worker import bundles
 from lakewarden.service.demo.interruption import Interruption
 from lakewarden.service.demo.screen import screen_on
 from lakewarden.service.demo.show import Show, perform
 from lakewarden.service.demo.stage import Stage
-from live.acts import Acts
 from live.findings import findings
 from live.report import LiveReport, tell
-from live.script import Script
+from live.suite import Suite, script_of
 
 
-def play(script: Script, report: Path | None) -> int:
-    """Play the script, write and print the report, and return the exit code."""
+def play(suite: Suite, asked: argparse.Namespace, report: Path | None) -> int:
+    """Play what was asked, write and print the report, and return the exit code."""
     console = Console(highlight=False)
 
     def played(directory: Path, interruption: Interruption) -> int:
         with interruption.at_once():
-            bundles.fetch(("hudi",), say=console.print)
-        found = _performance(script, directory, console, interruption)
+            suite.fetch(console.print)
+        found = _performance(suite, asked, directory, console, interruption)
         if report is not None:
             found.write(report)
         tell(console, found)
@@ -34,14 +33,16 @@ def play(script: Script, report: Path | None) -> int:
     return perform("live", console, played)
 
 
-def _performance(script: Script, directory: Path, console: Console, interruption: Interruption) -> LiveReport:
-    with Stage(directory) as stage:
+def _performance(
+    suite: Suite, asked: argparse.Namespace, directory: Path, console: Console, interruption: Interruption
+) -> LiveReport:
+    with Stage(directory, suite.piece) as stage:
         with screen_on(console) as screen:
-            acts = Acts(script, stage, Show(stage, screen, interruption), directory / "streaming")
+            acts = suite.acts(script_of(asked), asked, stage, Show(stage, screen, interruption))
             acts.play()
         acts.end_daemon()
     with interruption.at_once():
-        return findings(script, acts, table=stage.table, processes_left=left_behind(directory))
+        return findings(acts, processes_left=left_behind(directory))
 
 
 def left_behind(directory: Path) -> list[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.table import Table as Grid
 
 from lakewarden.service.demo.report import ReaderTally, Report, ServiceTally, WriterTally
-from live.travel import Journey
+from live.journey import Journey
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,7 +22,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LiveWriterTally(WriterTally):
-    """`caused_by_us` are the failures within a minute of a run of ours."""
+    """`caused_by_us` are the failures that are our fault, as the format tells it (`Acts.caused_by_us`)."""
 
     caused_by_us: int
     failed: Sequence[Failure] = ()
@@ -58,8 +58,9 @@ class TimeTravel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LiveReport(Report):
-    """What the suite saw. `enabled` are the services that had to succeed `each_succeeds` times; `twice` are instants
-    that two of our runs completed; `trouble` is what kept the suite from coming to its end.
+    """What the suite saw. `enabled` are the services that had to succeed `each_succeeds` times; `writer` is all writers
+    together, `writers` each by itself; `twice` are instants that two of our runs completed; `trouble` is what kept the
+    suite from coming to its end.
     """
 
     table_type: str
@@ -72,6 +73,7 @@ class LiveReport(Report):
     writer: LiveWriterTally
     reader: LiveReaderTally
     time_travel: TimeTravel
+    writers: Mapping[str, LiveWriterTally] = field(default_factory=dict)
     twice: Sequence[str] = ()
     doubled_micro_batches: Sequence[int] = ()
     daemon_exit_code: int | None = 0
@@ -113,6 +115,8 @@ def tell(console: Console, report: LiveReport) -> None:
     console.print(f"{report.table_type} table, {report.writer_kind} writer, {report.seconds:.0f} s", style="bold")
     console.print(grid)
     writer, travelled = report.writer, report.time_travel
+    counted = (f"{name} {count.end} (peak {count.peak})" for name, count in report.counted.items())
+    files = ", ".join(counted).replace("_", " ")
     for line in (
         f"rows      {report.rows_expected} expected, {report.rows_found} found, {report.rows_wrong} wrong",
         f"writer    {writer.commits} commits, {writer.failures} failed, {writer.caused_by_us} of them caused by us",
@@ -120,8 +124,7 @@ def tell(console: Console, report: LiveReport) -> None:
         f"{report.reader.asked_again} asked again for an instant that was archived meanwhile",
         f"travel    {travelled.instants} retained instants, {len(travelled.wrong)} wrong, "
         f"{len(travelled.overtaken)} overtaken by a compaction",
-        f"files     log files {report.log_files.end} (peak {report.log_files.peak}), "
-        f"file versions {report.file_versions.end} (peak {report.file_versions.peak})",
+        f"files     {files}",
     ):
         console.print(line, soft_wrap=True)
     for failure in writer.failed:

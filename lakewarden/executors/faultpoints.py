@@ -57,6 +57,8 @@ class Point(StrEnum):
     """K7: the timeline was read, and the ending is not in the store."""
     NOTIFIED = "notified"
     """K8: the ending is in the store, and nobody was told."""
+    EXPIRING = "expiring"
+    """(w), between K5 and K6: the table was looked at for the last time before it gives snapshots up."""
     EXPIRED = "expired"
     """(w), between K5 and K6: the table has given snapshots up, and none of their files is deleted."""
     DELETING = "deleting"

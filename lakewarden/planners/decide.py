@@ -150,14 +150,17 @@ def _plan_anew(
 
 
 def _since_idle(backlog: Backlog, idle: Idle) -> Backlog:
-    """Return the backlog without what the service has seen already."""
-    if backlog.commits < idle.commits:
-        return backlog  # the service has completed since: the old count means nothing
+    """Return the backlog without what the service has seen already.
+
+    A smaller count than that of then means nothing: the service has completed since, or the timeline has forgotten
+    commits. When it looked last is true all the same.
+    """
+    seen, rewrites = (idle.commits, idle.rewrites) if backlog.commits >= idle.commits else (0, 0)
     return replace(
         backlog,
-        commits=backlog.commits - idle.commits,
-        commits_since_request=max(0, backlog.commits_since_request - idle.commits),
-        rewrites=max(0, backlog.rewrites - idle.rewrites),
+        commits=backlog.commits - seen,
+        commits_since_request=max(0, backlog.commits_since_request - seen),
+        rewrites=max(0, backlog.rewrites - rewrites),
         since=_later(backlog.since, idle.at),
         since_request=_later(backlog.since_request, idle.at),
     )

@@ -168,6 +168,14 @@ class TableFormat(Protocol):
         """Return the type of a catalog's settings (what pydantic's TypeAdapter takes); None if the format has none."""
         ...
 
+    def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Sequence[str]:
+        """Return the identifiers (`namespace.table`) of all tables that the catalog of this name and these settings
+        knows; none for a format without catalogs. `storage` is the one of `catalog://` locations.
+
+        Raises TemporaryError where the catalog does not answer, PermanentError where its settings are wrong.
+        """
+        ...
+
     @property
     def services(self) -> Mapping[Service, type[Settings]]:
         """Return the supported services, each with the type of its policy's options."""

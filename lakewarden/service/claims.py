@@ -120,13 +120,24 @@ class Claims:
         self._cadence = cadence or Cadence()
         self._places: dict[TableId, _Place] = {}
         self._warnings: dict[TableId, str] = {}
+        self._formats = formats
+        self._conditions = conditions
         for table in tables:
-            location = formats[table.format].claim_location(table) if table.mode is Mode.ACT else None
-            writes = None if location is None else conditions(location)
-            if location is not None and writes is not None:
-                self._places[table.id] = _Place(table=table, location=location, writes=writes)
-            elif location is not None:
-                self._warn(table, "its store is none of which we know how to write on conditions")
+            self.enter(table)
+
+    def enter(self, table: Table) -> None:
+        """Look after the claim of a table from now on, if it is one that is acted on and has a claim."""
+        location = self._formats[table.format].claim_location(table) if table.mode is Mode.ACT else None
+        writes = None if location is None else self._conditions(location)
+        if location is not None and writes is not None:
+            self._places[table.id] = _Place(table=table, location=location, writes=writes)
+        elif location is not None:
+            self._warn(table, "its store is none of which we know how to write on conditions")
+
+    def leave(self, table: TableId) -> None:
+        """Look after the claim of a table no longer: the table is gone, and nothing of ours runs on it."""
+        self._places.pop(table, None)
+        self._warnings.pop(table, None)
 
     # -- what the control thread asks
 

@@ -15,6 +15,7 @@ BAD_INPUT = 2
 INTERRUPTED = 130
 
 _DAEMON = "http://127.0.0.1:8080"
+_DEMOS = ("hudi", "iceberg")  # demo.repertoire.REPERTOIRE, which a quick command does not wait for
 _ENGINES = ("spark", "flink", "streamer")  # ports.WriterEngine, which a quick command does not wait for
 
 
@@ -45,13 +46,15 @@ def _parser() -> argparse.ArgumentParser:
     serve.set_defaults(run=_serve)
 
     demo = commands.add_parser("demo", help="watch a real table, written by a live writer, being kept healthy")
+    demo.add_argument("--format", choices=_DEMOS, default=_DEMOS[0], help=f"of which format (default: {_DEMOS[0]})")
     demo.add_argument("--seconds", type=_seconds, default=90, help="how long the writer writes (default: 90)")
     demo.add_argument("--report", type=Path, help="write the figures to this file, as JSON")
     demo.set_defaults(run=_demo)
 
     inspect = commands.add_parser("inspect", help="print a table's health, changing nothing")
-    inspect.add_argument("path", help="where the table is")
+    inspect.add_argument("path", help="where the table is, or catalog://<name>/<namespace>.<table>")
     inspect.add_argument("--json", action="store_true", help="for programs")
+    inspect.add_argument("--config", type=Path, help="the configuration that tells of its catalog and its store")
     inspect.set_defaults(run=_inspect)
 
     explain = commands.add_parser("explain", help="say why the services of a table run or do not")
@@ -98,13 +101,13 @@ def _serve(parsed: argparse.Namespace) -> int:
 def _demo(parsed: argparse.Namespace) -> int:
     from lakewarden.service import demo  # noqa: PLC0415
 
-    return demo.run(seconds=parsed.seconds, report=parsed.report)
+    return demo.run(parsed.format, seconds=parsed.seconds, report=parsed.report)
 
 
 def _inspect(parsed: argparse.Namespace) -> int:
     from lakewarden.service.inspect import inspect_path  # noqa: PLC0415
 
-    return inspect_path(parsed.path, as_json=parsed.json, out=sys.stdout, err=sys.stderr)
+    return inspect_path(parsed.path, as_json=parsed.json, out=sys.stdout, err=sys.stderr, config=parsed.config)
 
 
 def _explain(parsed: argparse.Namespace) -> int:

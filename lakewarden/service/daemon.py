@@ -20,6 +20,7 @@ from lakewarden.service.barriers import BarrierAsked, Barriers
 from lakewarden.service.book import Book
 from lakewarden.service.claims import ClaimKeeper, Claims
 from lakewarden.service.desk import Desk
+from lakewarden.service.discovery import Discovery
 from lakewarden.service.inbox import Approved, BarrierLifted, Inbox, Letter, Looked, PauseAsked, RunAsked, Wish
 from lakewarden.service.membership import Membership
 from lakewarden.service.questions import Questions
@@ -58,6 +59,7 @@ class Daemon:
         tables: Mapping[TableId, Table],
         tenure: Tenure,
         membership: Membership,
+        discovery: Discovery,
         shares: Shares,
         attention: Attention,
         book: Book,
@@ -75,6 +77,7 @@ class Daemon:
         self._tables = tables
         self._tenure = tenure
         self._membership = membership
+        self._discovery = discovery
         self._shares = shares
         self._attention = attention
         self._book = book
@@ -136,6 +139,8 @@ class Daemon:
     def turn(self) -> float:
         """Do everything that is due and return the seconds until something is."""
         self.last_turn = now = self._clock.monotonic()
+        if self.phase is Phase.SERVING:
+            self._discovery.keep_up(now)
         self._membership.keep_up(now)
         letters, dirty = self._inbox.take()
         self._store_is_in_trouble = False

@@ -1,26 +1,38 @@
-"""`lakewarden inspect`: the health of one Hudi table, for a person or as JSON. It needs no registered table."""
+"""`lakewarden inspect`: the health of one table, for a person or as JSON. It needs no registered table."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
+from pydantic import ValidationError
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from lakewarden.planners.formats.fake import FAKE
 from lakewarden.planners.formats.hudi import THOROUGH
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.planners.model.errors import LakewardenError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.model.instant import Instant, Service, State
-from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import MetadataBacklog, TableView
-from lakewarden.planners.storage import canonical_location, storage_for
+from lakewarden.planners.ports import Storage, TableFormat
+from lakewarden.planners.registry import FORMATS
+from lakewarden.planners.storage import Storages, canonical_location
+from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
+from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.quantities import size, span
+
+if TYPE_CHECKING:
+    from lakewarden.service.config.loading import Catalog, Config
 
 _PLANNED = (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING, Service.CLEAN)
 _COUNTED = (Service.COMPACTION, Service.CLUSTERING, Service.CLEAN)
@@ -30,24 +42,33 @@ _COLOUR = {State.REQUESTED: "yellow", State.INFLIGHT: "cyan", State.COMPLETED: "
 
 
 def inspect_path(
-    path: str | os.PathLike[str], *, as_json: bool, out: TextIO, err: TextIO, clock: Clock | None = None
+    path: str | os.PathLike[str],
+    *,
+    as_json: bool,
+    out: TextIO,
+    err: TextIO,
+    config: Path | None = None,
+    clock: Clock | None = None,
 ) -> int:
-    """Print the health of the Hudi table at `path` and return the exit code.
+    """Print the health of the table at `path` and return the exit code. `config` tells how stores and catalogs are
+    reached; without it, stores as the environment says, and no catalog.
 
     0: all of it was read. 2: a part of the metadata could not be read (what is known is printed), or there is no
-    Hudi table to read; either way with one line on `err` that says so.
+    table to read; either way with one line on `err` that says so.
     """
     now = (clock or SystemClock()).now()
     text = os.fspath(path)
     try:
         location = canonical_location(text if ":/" in text else os.path.abspath(text))  # noqa: PTH100 - may be a URI
-        table = Table(id=TableId(location), format=THOROUGH.name, location=location)
-        view = THOROUGH.observe(table, storage_for(location), None, now=now).view
+        loaded = None if config is None else _loaded(config)
+        storage = Storages(() if loaded is None else loaded.settings.storage).of(location)
+        table_format, table = _recognised(location, storage, {} if loaded is None else loaded.catalogs)
+        view = table_format.observe(table, storage, None, now=now).view
     except LakewardenError as error:
         _say(err, str(error))
         return _FAILED
     if as_json:
-        print(json.dumps(report(view), indent=2), file=out)
+        print(json.dumps(report(view, table_format.name), indent=2), file=out)
     else:
         Console(file=out, highlight=False).print(rendered(view, now))
     if view.faults:
@@ -56,17 +77,52 @@ def inspect_path(
     return 0
 
 
+def _loaded(config: Path) -> Config:
+    from lakewarden.service.config.loading import load  # noqa: PLC0415 - most tables need none
+
+    return load(config)
+
+
+def _recognised(location: str, storage: Storage, catalogs: Mapping[str, Catalog]) -> tuple[TableFormat, Table]:
+    """Return the format of the table at a location, and the table. Raises PermanentError where no format knows it."""
+    if is_in_catalog(location):
+        name, _ = named_in_catalog(location)
+        catalog = catalogs.get(name)
+        if catalog is None:
+            raise PermanentError(f"there is no catalog {name!r}: name a configuration that has it, with --config")
+        return catalog.format, replace(_with_every_service(catalog.format, location), catalog=catalog.settings)
+    refusals = []
+    for table_format in (THOROUGH, *(one for one in FORMATS.values() if one.name not in (THOROUGH.name, FAKE.name))):
+        table = _with_every_service(table_format, location)
+        try:
+            table_format.token(table, storage)
+        except PermanentError as refusal:
+            refusals.append(str(refusal))
+        else:
+            return table_format, table
+    raise PermanentError("; ".join(refusals))
+
+
+def _with_every_service(table_format: TableFormat, location: str) -> Table:
+    """Return the table with a policy for each service that needs no settings: formats read what a policy asks for."""
+    policies = {}
+    for service, options in table_format.services.items():
+        with suppress(ValidationError):
+            policies[service] = Policy(trigger=NumCommits(at_least=1), options=options())
+    return Table(id=TableId(location), format=table_format.name, location=location, policies=policies)
+
+
 def _say(err: TextIO, message: str) -> None:
     print("lakewarden inspect:", " ".join(message.split()), file=err)
 
 
-def report(view: TableView) -> dict[str, Any]:
-    """Return what `inspect --json` prints. Instants are as Hudi writes them, other times in UTC; null where a thing
-    is not known, or the table has none of it.
+def report(view: TableView, table_format: str) -> dict[str, Any]:
+    """Return what `inspect --json` prints. Instants are as the format writes them, other times in UTC; null where a
+    thing is not known, or the table has none of it.
     """
     instants = view.timeline.instants
     return {
-        "format": THOROUGH.name,
+        "format": table_format,
         "table_name": view.name,
         "table_type": view.kind,
         "table_version": int(view.version) if view.version.isdigit() else view.version,
@@ -78,7 +134,7 @@ def report(view: TableView) -> dict[str, Any]:
         "pending": {service.value: _pending(view.timeline.pending(service)) for service in _PLANNED},
         "commits_since": {service.value: _commits_since(view, service) for service in _COUNTED},
         "fullest_file_group": _fullest_file_group(view),
-        "small_files": view.backlogs[Service.CLUSTERING].small_files,
+        "small_files": _small_files(view),
         "writer_failures": [
             {"instant": failure.instant, "at": failure.at.isoformat(), "reason": failure.reason}
             for failure in view.writers.failures
@@ -91,6 +147,11 @@ def _fullest_file_group(view: TableView) -> dict[str, Any] | None:
     """Return the most log files, and the most bytes in them, of one file group; None for a table without logs."""
     backlog = view.backlogs.get(Service.COMPACTION)
     return None if backlog is None else {"log_files": backlog.log_files, "log_bytes": backlog.log_bytes}
+
+
+def _small_files(view: TableView) -> int | None:
+    """Return the most files that a service would make fewer; None where nobody counts them."""
+    return max((b.small_files for b in view.backlogs.values() if b.small_files is not None), default=None)
 
 
 def _metadata_table(backlog: MetadataBacklog) -> dict[str, Any]:
@@ -197,7 +258,7 @@ def _files(view: TableView, now: datetime) -> Iterator[Text]:
     full = view.backlogs.get(Service.COMPACTION)
     if full is not None and full.log_files is not None and full.log_bytes is not None:
         yield Text(f"the fullest file group: {full.log_files} log files, {size(full.log_bytes)}")
-    small = view.backlogs[Service.CLUSTERING].small_files
+    small = _small_files(view)
     if small is not None:
         yield Text(f"small base files: {small}")
     if view.metadata is not None:

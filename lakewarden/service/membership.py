@@ -66,6 +66,7 @@ class Membership:
         self._joined = False
         self._recovered = False
         self._draining = False
+        self._registered_anew = False
         self._words: set[TableId] = set()
         self._words_at = 0.0
         self._share_at = 0.0
@@ -77,6 +78,12 @@ class Membership:
         self._share()
         now = self._clock.monotonic()
         self._words_at, self._share_at = now + WORD_SECONDS, now + self._share_seconds
+
+    def registered_anew(self, *, gone: Collection[TableId]) -> None:
+        """Share out anew at once: there are other tables, and those that are `gone` are attended no longer."""
+        self._attention.let_go(gone)
+        self._registered_anew = True
+        self._words_at = self._share_at = self._clock.monotonic()
 
     def drain(self) -> None:
         """Take no table any more, and give none back: what runs may finish."""
@@ -123,8 +130,9 @@ class Membership:
         """Take what is free, go on with what its owners left, and learn what people have said to other replicas."""
         self._standings.refresh()
         self._approvals.refresh()
-        if not self._draining and not (self._alone and self._shares.attended):
+        if not self._draining and (self._registered_anew or not (self._alone and self._shares.attended)):
             moved = self._shares.take(busy=self._book.busy())
+            self._registered_anew = False
             self._attention.let_go(moved.lost)
             self._claims.look_again(moved.gained)
             self._attention.take_on(moved.gained)

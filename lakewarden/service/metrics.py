@@ -201,9 +201,14 @@ def _pending(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
         "When the oldest pending instant was requested.",
         labels=["table", "service"],
     )
-    commits = GaugeMetricFamily(
-        "lakewarden_table_commits_since", "Commits since the service last completed.", labels=["table", "service"]
-    )
+    backlog = {
+        figure: GaugeMetricFamily(f"lakewarden_table_{name}", meaning, labels=["table", "service"])
+        for figure, name, meaning in (
+            ("commits", "commits_since", "Commits since the service last completed."),
+            ("files", "backlog_files", "Files that the service has to rewrite, where the format counts them."),
+            ("bytes", "backlog_bytes", "Bytes of these files."),
+        )
+    }
     for status in statuses:
         if status.view is None:
             continue
@@ -213,11 +218,13 @@ def _pending(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
             count.add_metric(labels, len(pending))
             if pending:
                 first.add_metric(labels, pending[0].requested_at.timestamp())
-            if service in status.view.backlogs:
-                commits.add_metric(labels, status.view.backlogs[service].commits)
+            known = status.view.backlogs.get(service)
+            for figure, family in backlog.items():
+                if (value := getattr(known, figure, None)) is not None:
+                    family.add_metric(labels, value)
     yield count
     yield first
-    yield commits
+    yield from backlog.values()
 
 
 def _piles(statuses: Iterable[TableStatus]) -> Iterator[Metric]:

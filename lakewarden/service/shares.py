@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.table import TableId
+from lakewarden.service.register import Register
 from lakewarden.service.store.port import Replica, ReplicaId, Store
 from lakewarden.service.tenure import Tenure
 
@@ -24,8 +25,7 @@ class Moved:
 class Shares:
     """Only the control thread changes it; anybody may ask. What it knows of others is as old as the last `take`."""
 
-    def __init__(self, *, tables: Mapping[TableId, Table], store: Store, tenure: Tenure) -> None:
-        self._locations = {table.location: table.id for table in tables.values()}
+    def __init__(self, *, tables: Register, store: Store, tenure: Tenure) -> None:
         self._tables = tables
         self._store = store
         self._tenure = tenure
@@ -40,7 +40,7 @@ class Shares:
 
     def locations(self) -> frozenset[str]:
         """Return where the tables are that this replica attends."""
-        return frozenset(self._tables[table].location for table in self._attended)
+        return frozenset(self._tables[table].location for table in self._attended if table in self._tables)
 
     @property
     def replicas(self) -> Sequence[Replica]:
@@ -53,24 +53,27 @@ class Shares:
 
     def attendant(self, table: TableId) -> Replica | None:
         """Return who attends a table, as far as it is known here; None where nobody is."""
-        holder = self._holders.get(self._tables[table].location)
+        registered = self._tables.get(table)
+        holder = None if registered is None else self._holders.get(registered.location)
         if holder == self._tenure.replica and not self.attends(table):
             return None  # our lease is lost
         return next((replica for replica in self._replicas if replica.id == holder), None)
 
     def count(self, replica: ReplicaId) -> int:
-        """Return how many of the configured tables a replica attends, as far as it is known here."""
-        return sum(holder == replica for location, holder in self._holders.items() if location in self._locations)
+        """Return how many of the registered tables a replica attends, as far as it is known here."""
+        known = self._tables.locations
+        return sum(holder == replica for location, holder in self._holders.items() if location in known)
 
     def take(self, *, busy: Collection[TableId]) -> Moved:
         """Take the fair share, keeping `busy` tables in any case. Raises TemporaryError, and nothing has changed."""
+        known = self._tables.locations
         locations = self._store.share(
             self._tenure.replica,
-            locations=self._locations.keys(),
+            locations=known.keys(),
             busy={self._tables[table].location for table in busy if table in self._tables},
         )
         holders, replicas = self._store.shares(), self._store.replicas()
-        attended = frozenset(self._locations[location] for location in locations if location in self._locations)
+        attended = frozenset(known[location] for location in locations if location in known)
         moved = Moved(gained=attended - self._attended, lost=self._attended - attended)
         self._holders, self._replicas, self._attended = holders, replicas, attended
         return moved
@@ -83,9 +86,10 @@ class Shares:
     def leave_word(self, tables: Collection[TableId]) -> None:
         """Tell whoever attends these tables that they have changed. Raises TemporaryError."""
         if tables:
-            self._store.mark_dirty({self._tables[table].location for table in tables})
+            self._store.mark_dirty({self._tables[table].location for table in tables if table in self._tables})
 
     def take_words(self) -> frozenset[TableId]:
         """Return the tables of which others say that they have changed. Raises TemporaryError."""
         locations = self._store.take_dirty(self._tenure.replica)
-        return frozenset(self._locations[location] for location in locations if location in self._locations)
+        known = self._tables.locations
+        return frozenset(known[location] for location in locations if location in known)

@@ -17,11 +17,12 @@ from lakewarden.service.barriers import BarrierAsked, Held
 from lakewarden.service.book import Book
 from lakewarden.service.claims import Claims
 from lakewarden.service.daemon import Daemon
-from lakewarden.service.hooks.hints import Hint, Registered
+from lakewarden.service.hooks.hints import Hint
 from lakewarden.service.http.port import Attendant, Health, ReplicaStatus, TableStatus
 from lakewarden.service.inbox import Approved, BarrierLifted, Inbox, PauseAsked, RunAsked, RunGiven
 from lakewarden.service.membership import Membership
 from lakewarden.service.questions import Questions
+from lakewarden.service.register import Register
 from lakewarden.service.request import Requests
 from lakewarden.service.shares import Shares
 from lakewarden.service.shutdown import Shutdown
@@ -37,7 +38,7 @@ class Status:
     def __init__(
         self,
         *,
-        tables: Mapping[TableId, Table],
+        tables: Register,
         daemon: Daemon,
         tenure: Tenure,
         membership: Membership,
@@ -57,7 +58,6 @@ class Status:
         clock: Clock,
     ) -> None:
         self._tables = tables
-        self._registered = Registered(tables.values())
         self._daemon = daemon
         self._tenure = tenure
         self._membership = membership
@@ -77,7 +77,7 @@ class Status:
         self._clock = clock
 
     def tables(self) -> Sequence[TableStatus]:
-        """Return every registered table, in the order of the configuration."""
+        """Return every registered table, in the order of the configuration; those that were found come last."""
         return [self._status(table) for table in self._tables.values()]
 
     def table(self, table: TableId) -> TableStatus | None:
@@ -114,7 +114,7 @@ class Status:
 
     def mark_dirty(self, hint: Hint) -> Sequence[TableId]:
         """Have the tables that a hint is about looked at soon, by whoever attends them."""
-        meant = self._registered.meant_by(hint)
+        meant = self._tables.meant_by(hint)
         for table in meant:
             self._inbox.mark_dirty(table)
         return meant

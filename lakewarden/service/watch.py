@@ -103,7 +103,7 @@ class Watch:
         if table.id in self._again:
             self._again.discard(table.id)
             self._answered(table.id)
-        return _in_time(look, table)
+        return self._newest(table, _in_time(look, table))
 
     def read(self, table: Table) -> Look:
         """Read the table now, whatever its token says: before a permit, nothing less will do.
@@ -111,6 +111,15 @@ class Watch:
         Raises TemporaryError where a remote store takes longer than the control thread can wait.
         """
         return _in_time(self._begun(table, self._read_now), table) if _is_remote(table) else self._read_now(table)
+
+    def _newest(self, table: Table, look: Look) -> Look:
+        """Return the look, or what was read since it was answered: before a permit, or when a run had ended. On the
+        older view a plan that the run has completed would still wait to be.
+        """
+        kept = self._kept.get(table.id)
+        if kept is None or kept.observation is look.observation:
+            return look
+        return Look(observation=kept.observation, news=True)
 
     def _begun(self, table: Table, act: Callable[[Table], Look]) -> Future[Look]:
         """Let a reader do it. Two readers of one table take turns: what they keep builds on what was kept."""

@@ -29,6 +29,7 @@ from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import Storages
+from lakewarden.planners.storage.locations import is_in_catalog
 from lakewarden.planners.storage.settings import StoreSettings, setting_of
 from lakewarden.service.approvals import Approvals
 from lakewarden.service.attention import Attention
@@ -40,6 +41,7 @@ from lakewarden.service.config.loading import load
 from lakewarden.service.config.settings import PermitSettings
 from lakewarden.service.daemon import Daemon
 from lakewarden.service.desk import Desk
+from lakewarden.service.discovery import Discovery, Source
 from lakewarden.service.events import Listener, Listeners
 from lakewarden.service.freed import Freed
 from lakewarden.service.http.api import build_api
@@ -55,10 +57,12 @@ from lakewarden.service.permits import Limits
 from lakewarden.service.questions import Questions
 from lakewarden.service.readers import Readers, ReaderThreads
 from lakewarden.service.recovery import DYING
+from lakewarden.service.register import Register
 from lakewarden.service.request import Requests
 from lakewarden.service.runs import Runs
 from lakewarden.service.shares import Shares
 from lakewarden.service.shutdown import Shutdown
+from lakewarden.service.sources import CatalogSource
 from lakewarden.service.standing import Standings
 from lakewarden.service.status import Status
 from lakewarden.service.store.opening import open_store
@@ -72,6 +76,10 @@ log = structlog.get_logger(__name__)
 RUNS_ON_S3 = 50
 """A worker with a table on S3 is replaced after so many runs: Hudi leaves connections open there, which only the end
 of the JVM closes (docs/object_stores.md)."""
+
+
+LISTING_AT_ONCE = 4
+"""So many catalogs are asked for their tables at a time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,13 +109,15 @@ def compose(
     lease: timedelta = timedelta(seconds=30),
     alone: bool = True,
     url: str = "http://127.0.0.1:8080",
+    sources: Sequence[Source] = (),
 ) -> ControlRoom:
     """Put a daemon together from its parts, starting nothing.
 
     `pools` are the session pools by the name of their `spark` profile; `url` is where other replicas reach the API.
-    `alone`: the caller proves that there is no other daemon on the store. `readers` look after claims.
+    `alone`: the caller proves that there is no other daemon on the store. `readers` look after claims, and ask
+    `sources` for tables that are not among `tables`.
     """
-    registered = {table.id: table for table in tables}
+    registered = Register(tables)
     dice = dice or random.Random()  # noqa: S311 - jitter, not secrets
     inbox = Inbox()
     storages = storages or Storages()
@@ -237,11 +247,22 @@ def compose(
         barriers=barriers,
         listener=listener,
     )
+    discovery = Discovery(
+        listed=tables,
+        sources=sources,
+        register=registered,
+        membership=membership,
+        claims=claims,
+        book=book,
+        readers=readers or ReaderThreads(LISTING_AT_ONCE),
+        wake=inbox.wake,
+    )
     shutdown = Shutdown(clock=clock, drain=drain)
     daemon = Daemon(
         tables=registered,
         tenure=tenure,
         membership=membership,
+        discovery=discovery,
         shares=shares,
         attention=attention,
         book=book,
@@ -290,11 +311,14 @@ def serve(config_file: Path) -> int:
         store = open_store(settings.database, data_dir=folder.path)
         life.callback(store.close)
         clock = CautiousClock(SystemClock())
-        metrics = Metrics({service for table in config.tables for service in table.policies})
+        known = (*config.tables, *(discover.any_table for discover in config.discover))
+        metrics = Metrics({service for table in known for service in table.policies})
+        storages = Storages(settings.storage)
         room = compose(
             tables=config.tables,
-            pools=_pools(settings.spark, config.tables, settings.storage, folder.path),
-            storages=Storages(settings.storage),
+            pools=_pools(settings.spark, known, settings.storage, folder.path),
+            storages=storages,
+            sources=[CatalogSource(one, storages.of(one.any_table.location)) for one in config.discover],
             store=store,
             clock=clock,
             listener=Listeners([metrics, Journal()]),
@@ -329,8 +353,8 @@ def _pools(
     served = [table for table in tables if table.mode is Mode.ACT and table.policies]
     pools = {}
     for name in sorted({table.spark for table in served}):
-        found = [setting_of(table.location, stores) for table in served if table.spark == name]
-        storage = [store for number, store in enumerate(found) if store is not None and store not in found[:number]]
+        found = [store for table in served if table.spark == name for store in _stores_of(table, stores)]
+        storage = [store for number, store in enumerate(found) if store not in found[:number]]
         schemes = {store.scheme for store in storage}
         bundles.fetch(profiles[name].formats, say=lambda what: log.info("bundle", what=what), stores=schemes)
         profile = profiles[name]
@@ -338,6 +362,14 @@ def _pools(
             profile = profile.model_copy(update={"recycle_after": min(profile.recycle_after, RUNS_ON_S3)})
         pools[name] = WorkerPool(profile, directory=folder / "workers" / name, storage=storage)
     return pools
+
+
+def _stores_of(table: Table, stores: Sequence[StoreSettings]) -> Sequence[StoreSettings]:
+    """Return the settings of the stores in which a table's files may lie: a catalog may name any that is set up."""
+    if is_in_catalog(table.location):
+        return stores
+    store = setting_of(table.location, stores)
+    return [] if store is None else [store]
 
 
 def _limits(permits: PermitSettings) -> Limits:

@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pytest
 from hudi import HudiTable
 
+from lakewarden.executors import faultpoints
 from lakewarden.executors.contract import (
     Asked,
     Assignment,
@@ -37,8 +38,12 @@ from lakewarden.planners.model.table import TableId
 from lakewarden.planners.storage.settings import S3Store, StoreSettings
 from lakewarden.service.demo.zookeeper import ZooKeeper
 from tests.support.s3_server import S3Server
+from tests.support.sqlite_driver import sqlite_driver
 
 _Event = TypeVar("_Event", Asked, Ended, Lost, RoomChanged, Started)
+
+_FORMATS = ("hudi", "iceberg")
+"""Both in one session, as in a pool that serves tables of both."""
 
 _LIGHT_JVM = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -70,6 +75,21 @@ class Orders:
     def location(self) -> str:
         """The table's canonical location."""
         return str(self.path)
+
+    @property
+    def assigned(self) -> Mapping[str, Any]:
+        """What an assignment says of the table."""
+        return {"format": "hudi", "location": self.location, "table_options": {"lock": dict(self.lock)}}
+
+    @property
+    def configured(self) -> Mapping[str, Any]:
+        """What its entry in a configuration says of the table itself."""
+        return {"format": "hudi", "path": self.location, "options": {"lock": dict(self.lock)}}
+
+    @property
+    def catalogs(self) -> Mapping[str, Any]:
+        """Return none: the table is found by its path."""
+        return {}
 
     @property
     def address(self) -> str:
@@ -128,6 +148,15 @@ class Orders:
         }
 
 
+class Served(Protocol):
+    """A table of any format."""
+
+    @property
+    def assigned(self) -> Mapping[str, Any]:
+        """What an assignment says of the table: its format, its location, its options."""
+        ...
+
+
 class SharedPool(WorkerPool):
     """A warm pool for one user after another: who starts it last is told, and nobody's close ends it."""
 
@@ -179,7 +208,7 @@ class Driver:
 
     def submit(
         self,
-        orders: Orders,
+        table: Served,
         service: Service,
         *,
         instant: str | None = None,
@@ -193,14 +222,12 @@ class Driver:
                 run=run,
                 epoch=1,
                 table=TableId("sales.orders"),
-                format="hudi",
-                location=orders.location,
                 service=service,
                 instant=instant,
-                table_options={"lock": dict(orders.lock)},
                 service_options=options,
                 counts_files=counts_files,
                 predecessor_dead=predecessor_dead,
+                **table.assigned,
             )
         )
         return run
@@ -235,9 +262,9 @@ class Driver:
                 return asked.plan
             self.pool.answer(run, asked.step, Granted())
 
-    def leave_planned(self, orders: Orders, service: Service, **options: Any) -> Plan:
+    def leave_planned(self, table: Served, service: Service, **options: Any) -> Plan:
         """Let a run plan, refuse it everything else, and return the plan it leaves behind."""
-        run = self.submit(orders, service, **options)
+        run = self.submit(table, service, **options)
         plan = self.climb(run, to=Step.EXECUTE)
         assert plan is not None
         self.pool.answer(run, Step.EXECUTE, Refused(reason="not now"))
@@ -250,9 +277,15 @@ class Driver:
             self.pool.answer(run, event.step, Granted())
         return event.outcome
 
-    def carry_out(self, orders: Orders, service: Service, *, instant: str | None = None, **options: Any) -> Outcome:
+    def carry_out(self, table: Served, service: Service, *, instant: str | None = None, **options: Any) -> Outcome:
         """Carry out a run with every permit granted."""
-        return self.finish(self.submit(orders, service, instant=instant, **options))
+        return self.finish(self.submit(table, service, instant=instant, **options))
+
+
+def _profile(**other: Any) -> SparkProfile:
+    """Return a light profile for the tables of every format, and for a catalog in SQLite."""
+    conf = {**_LIGHT_JVM, "spark.driver.extraClassPath": str(sqlite_driver())}
+    return SparkProfile(memory="768m", master="local[2]", formats=_FORMATS, conf=conf, **other)
 
 
 def _in_a_thread(make: Callable[[], Any]) -> Any:
@@ -276,7 +309,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
 @pytest.fixture(scope="session")
 def s3_store(s3_server: S3Server) -> S3Store:
     """Let every session reach the S3 server, which starts when a test needs it."""
-    bundles.fetch(["hudi"], stores=["s3"])
+    bundles.fetch(_FORMATS, stores=["s3"])
     return s3_server.store()
 
 
@@ -285,17 +318,26 @@ def spark(s3_store: S3Store) -> Iterator[Any]:
     """Start the writers' SparkSession, in a JVM apart from the worker's."""
     from lakewarden.executors.worker.session import Session  # noqa: PLC0415 - imports pyspark
 
-    profile = SparkProfile(memory="768m", master="local[2]", conf=_LIGHT_JVM)
-    session = _in_a_thread(lambda: Session(profile, [s3_store]))
+    session = _in_a_thread(lambda: Session(_profile(), [s3_store]))
     yield session._root
     session.stop()
 
 
 @pytest.fixture(scope="session")
-def warm_driver(tmp_path_factory: pytest.TempPathFactory, s3_store: S3Store) -> Iterator[Driver]:
+def worker_faults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Name the file that tells the shared pool's workers what to suffer: nothing, as long as there is none."""
+    file = tmp_path_factory.mktemp("faults") / "faults.json"
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(faultpoints.VARIABLE, str(file))
+        yield file
+
+
+@pytest.fixture(scope="session")
+def warm_driver(tmp_path_factory: pytest.TempPathFactory, s3_store: S3Store, worker_faults: Path) -> Iterator[Driver]:
     """Start the one pool of the whole session. Tests use `driver`."""
-    profile = SparkProfile(memory="768m", master="local[2]", slots=3, heartbeat="200ms", conf=_LIGHT_JVM)
-    pool = SharedPool(profile, directory=tmp_path_factory.mktemp("pool"), storage=[s3_store])
+    pool = SharedPool(
+        _profile(slots=3, heartbeat="200ms"), directory=tmp_path_factory.mktemp("pool"), storage=[s3_store]
+    )
     yield Driver(pool)
     pool.end()
 

@@ -22,6 +22,7 @@ from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.storage import Storages, storage_for
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.blame import Blamed
+from lakewarden.service.discovery import Source
 from lakewarden.service.events import Listener
 from lakewarden.service.inbox import Inbox
 from lakewarden.service.permits import Limits
@@ -175,12 +176,18 @@ class Road:
         budget: DeletionBudget | None = None,
         lakes: Mapping[TableId, FakeTable] | None = None,
         storages: Storages | None = None,
+        sources: Sequence[Source] = (),
     ) -> None:
         """`lakes` are tables that are there already."""
         self.clock = clock or RoadClock()
         self.store = MemoryStore(clock=self.clock) if store is None else store
         self.storages = storages
-        made = {} if lakes else {TableId(name): FakeTable.create(folder / name, clock=self.clock) for name in names}
+        self.sources = sources
+        made = (
+            {}
+            if lakes is not None
+            else {TableId(name): FakeTable.create(folder / name, clock=self.clock) for name in names}
+        )
         self.lakes = {**(lakes or {}), **made}
         self.policies = COMPACT if policies is None else policies
         self.mode = mode
@@ -219,6 +226,7 @@ class Road:
             dice=random.Random(0),
             storages=self.storages,
             readers=Reader(),
+            sources=self.sources,
         )
         self.daemon, self.tenure, self.claims, self.status = room.daemon, room.tenure, room.claims, room.status
         self.inbox: Inbox = room.status._inbox

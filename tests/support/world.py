@@ -32,6 +32,7 @@ from lakewarden.planners.services import SERVICES
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.events import Listener
+from lakewarden.service.hooks.hints import At
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import ReplicaId, Run, RunState
 from lakewarden.service.wiring import ControlRoom, compose
@@ -320,7 +321,7 @@ class Replica:
     def hear(self, table: TableId) -> None:
         """Take a hook, where there is a daemon to take it."""
         if self.up:
-            self.room.status.mark_dirty(self._world.lakes[table].location)
+            self.room.status.mark_dirty(At(location=self._world.lakes[table].location))
 
     def turn(self) -> None:
         """Let the control thread turn once, if it does."""

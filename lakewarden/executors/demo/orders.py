@@ -21,7 +21,7 @@ _NEW_ORDERS = 12
 _UPDATES_PER_DAY = (6, 4, 2)  # today, yesterday, the day before
 
 _ARRIVALS = 4
-_LATEST_ARRIVAL_DAYS = 8
+_LATEST_ARRIVAL_DAYS = 4
 
 
 class Change(StrEnum):

@@ -94,6 +94,12 @@ class Record:
         return rows_after(self.acknowledged())
 
 
+def merged(records: Iterable[Record]) -> Record:
+    """Return one record of several writers, each of which has keys of its own."""
+    batches = (batch for record in records for batch in record.batches)
+    return Record(batches=tuple(sorted(batches, key=lambda batch: batch.begun)))
+
+
 def rows_after(batches: Iterable[Batch]) -> Mapping[str, Row]:
     """Return the living rows, by key, after `batches` were applied in their order."""
     living: dict[str, Row] = {}

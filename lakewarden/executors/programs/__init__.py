@@ -14,8 +14,10 @@ from lakewarden.executors.programs.hudi.log_compaction import LogCompaction
 from lakewarden.executors.programs.hudi.rollback import Rollback
 from lakewarden.executors.programs.hudi.ttl import Ttl
 from lakewarden.executors.programs.iceberg.archive import Archive as IcebergArchive
+from lakewarden.executors.programs.iceberg.clean import Clean as IcebergClean
 from lakewarden.executors.programs.iceberg.clustering import Clustering as IcebergClustering
 from lakewarden.executors.programs.iceberg.compaction import Compaction as IcebergCompaction
+from lakewarden.executors.programs.iceberg.orphans import Orphans as IcebergOrphans
 from lakewarden.planners.model.instant import Service
 
 PROGRAMS: Mapping[tuple[str, Service], Callable[[], Program]] = {
@@ -31,6 +33,8 @@ PROGRAMS: Mapping[tuple[str, Service], Callable[[], Program]] = {
     ("hudi", Service.ROLLBACK): Rollback,
     ("hudi", Service.TTL): Ttl,
     ("iceberg", Service.ARCHIVE): IcebergArchive,
+    ("iceberg", Service.CLEAN): IcebergClean,
     ("iceberg", Service.CLUSTERING): IcebergClustering,
     ("iceberg", Service.COMPACTION): IcebergCompaction,
+    ("iceberg", Service.ORPHANS): IcebergOrphans,
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
 
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import LakewardenError, UnknownError
@@ -27,6 +28,8 @@ def translated(step: Step, meaning: Meaning) -> Iterator[None]:
         yield
     except Py4JJavaError as error:
         raise meaning(_causes(error.java_exception), step) from error
+    except CapturedException as error:  # what PySpark makes of the exceptions that it knows
+        raise meaning(_causes(error._origin), step) from error  # noqa: SLF001 - its only way back to the exception
     except (Py4JError, OSError) as error:  # the JVM is gone, or the way to it
         raise UnknownError(f"the JVM cannot be reached: {error}") from error
 

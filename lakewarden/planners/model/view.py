@@ -64,8 +64,8 @@ class WriterActivity:
     partition that is missing was not touched by any of them. None where the format does not know, or no policy of
     the table asks. `touching` are the partitions that the writes in flight say they will write to; None where one of
     them does not say. `updated` is by partition the newest commit that changed rows in a way that a rewrite of ours
-    could collide with, and `update_interval` the usual time between two of those: None where the format tells no such
-    commits apart.
+    could collide with (of a new partition, which none has touched yet: its first append), and `update_interval` the
+    usual time between two of those: None where the format tells no such commits apart.
     """
 
     in_flight: tuple[Instant, ...] = ()

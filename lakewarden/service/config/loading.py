@@ -56,7 +56,7 @@ class Catalog:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
+class Discover:
     """Where tables are found by themselves. `any_table` is what each of them is, but for its id and its location.
 
     `tables` and `exclude` are patterns of `<namespace>.<table>`.
@@ -81,7 +81,7 @@ class Config:
     settings: Configuration
     tables: tuple[Table, ...]
     catalogs: Mapping[str, Catalog]
-    sources: tuple[Source, ...]
+    discover: tuple[Discover, ...]
     data_dir: Path
 
 
@@ -95,13 +95,13 @@ def load(path: Path) -> Config:
     if settings is None:
         raise _refused(path, found)
     assembly = _Assembly(settings)
-    tables, sources = assembly.tables(), assembly.sources()
+    tables, discover = assembly.tables(), assembly.discover()
     assembly.check_ports()
     found += assembly.problems
     if found:
         raise _refused(path, found)
     data_dir = (path.parent / settings.daemon.data_dir).absolute()
-    return Config(settings=settings, tables=tables, catalogs=assembly.catalogs, sources=sources, data_dir=data_dir)
+    return Config(settings=settings, tables=tables, catalogs=assembly.catalogs, discover=discover, data_dir=data_dir)
 
 
 def _validated(document: Mapping[str, Any]) -> tuple[Configuration | None, list[str]]:
@@ -137,9 +137,9 @@ class _Assembly:
         made = [self._table(number, table) for number, table in enumerate(self._settings.tables)]
         return tuple(table for table in made if table is not None)
 
-    def sources(self) -> tuple[Source, ...]:
+    def discover(self) -> tuple[Discover, ...]:
         """Return where more tables are found, as far as it could be put together."""
-        made = [self._source(number, discovery) for number, discovery in enumerate(self._settings.discover)]
+        made = [self._discover(number, discovery) for number, discovery in enumerate(self._settings.discover)]
         return tuple(source for source in made if source is not None)
 
     def check_ports(self) -> None:
@@ -171,7 +171,7 @@ class _Assembly:
         location = self._location(table, at)
         return self._looked_after(table, table_format, location, at, called=table.id)
 
-    def _source(self, number: int, discovery: DiscoverySettings) -> Source | None:
+    def _discover(self, number: int, discovery: DiscoverySettings) -> Discover | None:
         """Return where tables are found, and what each of them will be, but for its name."""
         at: problems.Path = ("discover", number)
         catalog = self._known_catalog(discovery.catalog, None, (*at, "catalog"))
@@ -181,7 +181,7 @@ class _Assembly:
         any_table = self._looked_after(discovery, catalog.format, location, at, called=f"{catalog.name}.{_ANY}")
         if any_table is None:
             return None
-        return Source(
+        return Discover(
             catalog=catalog,
             tables=discovery.tables,
             exclude=discovery.exclude,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def run(seconds: int, report: Path | None) -> int:
-    """Play the demo, with the writer writing for `seconds` from its first commit, and return the exit code.
+def run(format_: str, seconds: int, report: Path | None) -> int:
+    """Play the demo of a format, with the writer writing for `seconds` from its first commit, and return the exit code.
 
-    0: every row is right, no commit of the writer and no query of the reader failed, and at least one compaction
-    and one clean succeeded. 1: not so, or the demo could not be played to its end. 128 + the signal's number after
+    0: every row is right, no commit of the writer and no query of the reader failed, and each service that the
+    piece promises succeeded. 1: not so, or the demo could not be played to its end. 128 + the signal's number after
     Ctrl-C or SIGTERM. No process is left behind in any case. To be called in the main thread, for the signals.
     """
     from lakewarden.service.demo.play import play  # noqa: PLC0415 - the demo's parts are imported without its plot
+    from lakewarden.service.demo.repertoire import piece_of  # noqa: PLC0415
 
-    return play(seconds, report)
+    return play(piece_of(format_), seconds, report)

@@ -26,12 +26,6 @@ _GRACE = timedelta(seconds=20)
 _ANSWER_SECONDS = 10
 _MOST_RUNS = 1000
 
-SERVICES: Mapping[str, Any] = {
-    "compaction": {"trigger": {"num_commits": 3}},
-    "clean": {"trigger": {"num_commits": 3}, "options": {"commits_retained": 4}},
-}
-"""What the demo shows."""
-
 
 class RefusedError(Exception):
     """The daemon answered, and said no."""
@@ -44,21 +38,20 @@ class Daemon:
         self,
         directory: Path,
         *,
-        table: Path,
-        zookeeper: str,
+        table: Mapping[str, Any],
         services: Mapping[str, Any],
         settings: Mapping[str, Any] = MappingProxyType({}),
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Start it. `services` are the policies of the table, as the configuration writes them, `settings` more of it
-        or in place of what the demo has, and `variables` are added to its environment.
+        """Start it. `table` is the table's entry in the configuration, `services` are its policies, `settings` more of
+        the configuration or in place of what the demo has, and `variables` are added to its environment.
         """
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._variables = variables
         self._api, self._management = free_port(), free_port()
         self._config = directory / "lakewarden.yaml"
-        whole = _merged(self._settings(table, zookeeper, services), settings)
+        whole = _merged(self._settings(table, services), settings)
         self._config.write_text(yaml.safe_dump(whole, sort_keys=False), encoding="utf-8")
         self.process = self._started()
 
@@ -125,26 +118,15 @@ class Daemon:
         log = self._directory / "daemon.log"
         return Child("daemon", self._command("serve"), log=log, variables=self._variables)
 
-    def _settings(self, table: Path, zookeeper: str, services: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a user would write for this table; the hooks drive it, the cadence is the safety net."""
+    def _settings(self, table: Mapping[str, Any], services: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a user would write for this table."""
         light_jvm = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-        lock = {"provider": "zookeeper", "url": zookeeper, "base_path": "/hudi", "lock_key": TABLE}
         return {
             "daemon": {"data_dir": "data", "drain": "5s"},
             "api": {"port": self._api},
             "management": {"port": self._management},
-            "spark": {"default": {"workers": 1, "conf": light_jvm}},
-            "tables": [
-                {
-                    "id": TABLE,
-                    "format": "hudi",
-                    "path": str(table),
-                    "mode": "act",
-                    "poll": "10s",
-                    "options": {"lock": lock},
-                    "services": dict(services),
-                }
-            ],
+            "spark": {"default": {"workers": 1, "formats": [table["format"]], "conf": light_jvm}},
+            "tables": [{"id": TABLE, "mode": "act", **table, "services": dict(services)}],
         }
 
     def _command(self, *arguments: str) -> list[str]:

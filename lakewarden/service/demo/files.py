@@ -1,4 +1,4 @@
-"""What lies in the table's data folder, counted from outside."""
+"""What lies in a table's folder, counted from outside."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import os
 from pathlib import Path
 
 
+def count_data_files(table: Path) -> int:
+    """Return the Parquet files of an Iceberg table: data files and position delete files, below `data`."""
+    return sum(not path.name.startswith(".") for path in (table / "data").rglob("*.parquet"))
+
+
 def count_file_versions(table: Path) -> int:
-    """Return the base files below the table's partitions: every one is a version of its file group.
+    """Return the base files below a Hudi table's partitions: every one is a version of its file group.
 
     Names are `<fileId>_<writeToken>_<instant>.parquet`; the metadata folder `.hoodie` is no data.
     """

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 
 from lakewarden.executors.worker import bundles
-from lakewarden.service.demo.daemon import SERVICES
-from lakewarden.service.demo.files import count_file_versions
 from lakewarden.service.demo.interruption import Interruption
-from lakewarden.service.demo.reader import count_wrong_rows, read_snapshot
+from lakewarden.service.demo.piece import Piece
+from lakewarden.service.demo.reader import count_wrong_rows
 from lakewarden.service.demo.report import Range, ReaderTally, Report, ServiceTally, WriterTally
 from lakewarden.service.demo.scene import Scene
 from lakewarden.service.demo.screen import screen_on
@@ -23,18 +23,18 @@ from lakewarden.service.store.port import RunState
 _WRITER_OVERTIME_SECONDS = 120
 
 
-def play(seconds: int, report: Path | None) -> int:
-    """Play the demo, with the writer writing for `seconds`, and return the exit code."""
+def play(piece: Piece, seconds: int, report: Path | None) -> int:
+    """Play the demo of one format, with the writer writing for `seconds`, and return the exit code."""
     console = Console(highlight=False)
 
     def played(directory: Path, interruption: Interruption) -> int:
         with interruption.at_once():
-            bundles.fetch(("hudi",), say=console.print)
-        with Stage(directory) as stage, screen_on(console) as screen:
+            bundles.fetch((piece.format,), say=console.print)
+        with Stage(directory, piece) as stage, screen_on(console) as screen:
             found = _acts(stage, Show(stage, screen, interruption), seconds)
         if report is not None:
             found.write(report)
-        _tell(console, found)
+        _tell(console, found, piece.counted)
         return 1 if found.shortcomings() else 0
 
     return perform("demo", console, played)
@@ -42,9 +42,8 @@ def play(seconds: int, report: Path | None) -> int:
 
 def _acts(stage: Stage, show: Show, seconds: int) -> Report:
     """Play the acts, one after another."""
-    zookeeper = stage.start_zookeeper()
-    show.watch("starting ZooKeeper", until=lambda _: zookeeper.ready(), at_most=START_SECONDS)
-    daemon = stage.start_daemon(zookeeper, services=SERVICES)
+    table = stage.piece.prepare(stage, show)
+    daemon = stage.start_daemon(table=table, services=stage.piece.services)
     show.spectator.meet(daemon)
     writer = stage.start_writer(daemon=daemon, arguments=("--seconds", str(seconds)))
     show.watch(
@@ -66,8 +65,9 @@ def _acts(stage: Stage, show: Show, seconds: int) -> Report:
 
 def _report(stage: Stage, show: Show, last: Scene) -> Report:
     expected = last.record.expected_rows()
-    found = read_snapshot(stage.table)
+    found = stage.piece.read(stage.directory)
     last = show.spectator.look(last.act)
+    ends = {**found.counted, **stage.piece.count_stored(stage.directory)}
     return Report(
         rows_expected=len(expected),
         rows_found=len(found.rows),
@@ -75,8 +75,8 @@ def _report(stage: Stage, show: Show, last: Scene) -> Report:
         writer=WriterTally(commits=last.commits, failures=len(last.record.failures())),
         reader=ReaderTally(queries=len(last.queries), failures=last.failed_queries),
         services=_services(last),
-        log_files=Range(peak=last.log_files.peak, end=found.log_files),
-        file_versions=Range(peak=last.file_versions.peak, end=count_file_versions(stage.table)),
+        counted={name: Range(peak=gauge.peak, end=ends[name]) for name, gauge in last.counts.items()},
+        promised=stage.piece.promised,
     )
 
 
@@ -94,18 +94,17 @@ def _services(scene: Scene) -> dict[str, ServiceTally]:
     }
 
 
-def _tell(console: Console, report: Report) -> None:
+def _tell(console: Console, report: Report, words: Mapping[str, str]) -> None:
     """Print what the demo showed."""
     runs = ", ".join(
         f"{name} {tally.succeeded} succeeded, {tally.failed} failed" for name, tally in report.services.items()
     )
-    log_files, versions = report.log_files, report.file_versions
+    files = ", ".join(f"{words[name]} {count.end} (peak {count.peak})" for name, count in report.counted.items())
     console.print(f"rows      {report.rows_expected} expected, {report.rows_found} found, {report.rows_wrong} wrong")
     console.print(f"writer    {report.writer.commits} commits, {report.writer.failures} failed")
     console.print(f"reader    {report.reader.queries} queries, {report.reader.failures} failed")
-    console.print(f"services  {runs or 'none ran'}")
-    console.print(f"files     log files to merge {log_files.end} (peak {log_files.peak}), ", end="")
-    console.print(f"file versions {versions.end} (peak {versions.peak})")
+    console.print(f"services  {runs or 'none ran'}", soft_wrap=True)
+    console.print(f"files     {files}", soft_wrap=True)
     shortcomings = report.shortcomings()
     for shortcoming in shortcomings:
         console.print(f"[red]{shortcoming}[/red]")

@@ -1,7 +1,5 @@
-"""A reader that queries a table all the time, and at the end once more: hudi-rs, which shares no code with Hudi's
-Java, nor with anything that wrote or serviced the table.
-
-    python -m lakewarden.service.demo.reader --path DIRECTORY --record FILE --queries FILE
+"""A reader that queries a table all the time, and at the end once more. How a table is read is the format's own
+(`hudi_reader`, `iceberg_reader`).
 
 Every answer is checked while the table is being written: it must be what some commit left behind, none older than
 the newest that was acknowledged before the query began. A query that fails, or whose rows are not right, is recorded
@@ -13,60 +11,36 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import signal
-import sys
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from hudi import HudiReadOptions, HudiTable
-
-from lakewarden.executors.demo.record import Batch, Ending, Row, read_record, rows_after
-
-_COLUMNS = ("order_id", "region", "version")
-_COMPLETED_IS_GONE = re.compile(r"\.hoodie/timeline/\d+_\d+\.[a-z]+ not found")
+from lakewarden.executors.demo.record import Batch, Ending, Record, Row, read_record, rows_after
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """A table's newest rows by key, and how many log files had to be merged to find them."""
+    """A table's rows by key, and what had to be read to find them (`Piece.counted`)."""
 
     rows: Mapping[str, Row]
-    log_files: int
+    counted: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Query:
     """One query of the reader's: what it found, how long it took, and why it counts as failed, if it does.
 
-    `asked_again` is one that succeeded the second time: an instant was archived while it was being opened.
+    `asked_again` is one that succeeded the second time, after a failure that passes by itself.
     """
 
     rows: int = 0
-    log_files: int = 0
+    counted: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     failure: str = ""
     asked_again: bool = False
-
-
-def read_snapshot(path: Path, *, as_of: str | None = None) -> Snapshot:
-    """Return what a snapshot query finds, now or as of an instant. Raises ValueError for a key found twice, and
-    whatever hudi-rs raises.
-    """
-    table = HudiTable(str(path))
-    options = HudiReadOptions() if as_of is None else HudiReadOptions().with_as_of_timestamp(as_of)
-    log_files = sum(len(part.log_file_names) for part in table.get_file_slices(options))
-    rows: dict[str, Row] = {}
-    for batch in table.read(options):
-        columns = [batch.column(name).to_pylist() for name in _COLUMNS]
-        for key, partition, value in zip(*columns, strict=True):
-            if key in rows:
-                raise ValueError(f"{key} was found twice")
-            rows[key] = Row(key=key, partition=partition, value=value)
-    return Snapshot(rows=rows, log_files=log_files)
 
 
 def count_wrong_rows(found: Mapping[str, Row], expected: Mapping[str, Row]) -> int:
@@ -75,7 +49,7 @@ def count_wrong_rows(found: Mapping[str, Row], expected: Mapping[str, Row]) -> i
 
 
 def complaint(found: Mapping[str, Row], *, before: tuple[Batch, ...], after: tuple[Batch, ...]) -> str:
-    """Return what is wrong with an answer, given the record before and after the query; empty if nothing is.
+    """Return what is wrong with an answer, given a writer's record before and after the query; empty if nothing is.
 
     Right is the state after any commit from the newest that was acknowledged before the query to the newest that
     was begun before its end: a snapshot is never torn, and never stale.
@@ -88,12 +62,17 @@ def complaint(found: Mapping[str, Row], *, before: tuple[Batch, ...], after: tup
     return f"{min(wrong)} rows differ from every commit between {oldest} and {len(attempts)}"
 
 
-def was_archived_meanwhile(error: Exception) -> bool:
-    """Whether a query has found an instant when it listed the timeline, and not any more when it opened it.
-
-    Whoever archives a Hudi table does that to a query now and then (docs/hudi.md); asked again, it succeeds.
-    """
-    return _COMPLETED_IS_GONE.search(str(error)) is not None
+def complaints(found: Mapping[str, Row], *, before: Sequence[Record], after: Sequence[Record]) -> str:
+    """Return what is wrong with an answer where several writers each have keys of their own; empty if nothing is."""
+    strangers = dict(found)
+    wrong = []
+    for earlier, later in zip(before, after, strict=True):
+        keys = {row.key for batch in later.batches for row in batch.rows}
+        own = {key: strangers.pop(key) for key in keys & strangers.keys()}
+        wrong.append(complaint(own, before=earlier.batches, after=later.batches))
+    if strangers:
+        wrong.append(f"{len(strangers)} rows were written by nobody")
+    return "; ".join(filter(None, wrong))
 
 
 def read_queries(path: Path) -> list[Query]:
@@ -105,13 +84,37 @@ def read_queries(path: Path) -> list[Query]:
     return [Query(**json.loads(line)) for line in lines if line.endswith("\n")]
 
 
-class Reader:
-    """Queries one table again and again, until it is told to stop or whoever started it is gone."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what every reader is told."""
+    parser.add_argument("--record", type=Path, action="append", required=True, help="a writer's record, one of each")
+    parser.add_argument("--queries", type=Path, required=True, help="where every query and its ending is recorded")
+    parser.add_argument("--pause", type=float, default=0.2, metavar="SECONDS", help="the breath between two queries")
 
-    def __init__(self, *, path: Path, record: Path, queries: Path) -> None:
-        self._path = path
-        self._record = record
+
+def read_on(
+    read: Callable[[], Snapshot], asked: argparse.Namespace, *, passes: Callable[[Exception], bool] = lambda _: False
+) -> None:
+    """Query until told to stop, or until whoever started this process is gone. `read` makes one query; one whose
+    error `passes` by itself is made once more.
+    """
+    _Reader(read, records=asked.record, queries=asked.queries, passes=passes).read_on(pause_seconds=asked.pause)
+
+
+class _Reader:
+    """Queries one table again and again. To be made in the main thread, for the signals."""
+
+    def __init__(
+        self,
+        read: Callable[[], Snapshot],
+        *,
+        records: Sequence[Path],
+        queries: Path,
+        passes: Callable[[Exception], bool],
+    ) -> None:
+        self._read = read
+        self._records = records
         self._queries = queries
+        self._passes = passes
         self._asked_to_stop = False
         self._parent = os.getppid()
         signal.signal(signal.SIGTERM, self._ask_to_stop)
@@ -126,7 +129,7 @@ class Reader:
                 time.sleep(pause_seconds)
 
     def _query(self) -> Query:
-        before = read_record(self._record)
+        before = self._written()
         begun = time.monotonic()
         try:
             found, asked_again = self._answer()
@@ -134,36 +137,23 @@ class Reader:
             return Query(seconds=time.monotonic() - begun, failure=f"{type(error).__name__}: {error}")
         return Query(
             rows=len(found.rows),
-            log_files=found.log_files,
+            counted=found.counted,
             seconds=time.monotonic() - begun,
-            failure=complaint(found.rows, before=before.batches, after=read_record(self._record).batches),
+            failure=complaints(found.rows, before=before, after=self._written()),
             asked_again=asked_again,
         )
+
+    def _written(self) -> list[Record]:
+        return [read_record(record) for record in self._records]
 
     def _answer(self) -> tuple[Snapshot, bool]:
         """Return the newest rows, and whether they were asked for again."""
         try:
-            return read_snapshot(self._path), False
+            return self._read(), False
         except Exception as error:
-            if not was_archived_meanwhile(error):
+            if not self._passes(error):
                 raise
-            return read_snapshot(self._path), True
+            return self._read(), True
 
     def _ask_to_stop(self, _signal: int, _frame: FrameType | None) -> None:
         self._asked_to_stop = True
-
-
-def main() -> int:
-    """Read until told to stop; returns 0 however many queries failed: the record of the queries says."""
-    parser = argparse.ArgumentParser(description="query a Hudi table all the time")
-    parser.add_argument("--path", type=Path, required=True, help="where the table is")
-    parser.add_argument("--record", type=Path, required=True, help="the writer's record")
-    parser.add_argument("--queries", type=Path, required=True, help="where every query and its ending is recorded")
-    parser.add_argument("--pause", type=float, default=0.2, metavar="SECONDS", help="the breath between two queries")
-    asked = parser.parse_args()
-    Reader(path=asked.path, record=asked.record, queries=asked.queries).read_on(pause_seconds=asked.pause)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,8 +45,8 @@ class Range:
 class Report:
     """What the demo saw. `rows_wrong` counts rows that are missing, too many, or hold another value than was written.
 
-    `log_files` are those that a query of the newest rows has to merge, `file_versions` the base files that lie in
-    the table's partitions.
+    `counted` are what the format counts (`Piece.counted`): in JSON, each stands under its own name. `promised` are the
+    services that had to succeed.
     """
 
     rows_expected: int
@@ -54,8 +55,8 @@ class Report:
     writer: WriterTally
     reader: ReaderTally
     services: Mapping[str, ServiceTally]
-    log_files: Range
-    file_versions: Range
+    counted: Mapping[str, Range]
+    promised: Collection[str] = ()
 
     def disturbances(self) -> list[str]:
         """Return who was disturbed, one sentence each."""
@@ -71,11 +72,18 @@ class Report:
     def shortcomings(self) -> list[str]:
         """Return what the demo promised and did not show, one sentence each; empty is success."""
         found = self.disturbances()
-        for service in ("compaction", "clean"):
+        for service in self.promised:
             if not self.services.get(service, ServiceTally()).succeeded:
                 found.append(f"no {service} succeeded")
         return found
 
+    def as_json(self) -> dict[str, Any]:
+        """Return what a program reads."""
+        found = asdict(self)
+        counted: dict[str, Any] = found.pop("counted")
+        del found["promised"]
+        return {**found, **counted}
+
     def write(self, path: Path) -> None:
         """Write it as JSON."""
-        path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(self.as_json(), indent=2) + "\n", encoding="utf-8")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from lakewarden.executors.demo.record import Ending, Record, read_record
+from lakewarden.executors.demo.record import Ending, Record, merged, read_record
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.service.demo.daemon import Daemon, RefusedError
-from lakewarden.service.demo.files import count_file_versions
 from lakewarden.service.demo.reader import Query, read_queries
 from lakewarden.service.demo.stage import Stage
 from lakewarden.service.http.schemas import RunBody, TableBody
@@ -18,19 +18,22 @@ _COUNT_EVERY_SECONDS = 1.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gauge:
-    """A number that goes up and down, and the most it has been."""
+    """A number that goes up and down, and the most it has been. `words` say what is counted."""
 
+    words: str = ""
     now: int = 0
     peak: int = 0
 
     def moved_to(self, value: int) -> Gauge:
         """Return the gauge at a new value."""
-        return Gauge(now=value, peak=max(self.peak, value))
+        return replace(self, now=value, peak=max(self.peak, value))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scene:
-    """One moment. `act` says what the demo is at; `table` is None until the daemon knows it."""
+    """One moment. `act` says what the demo is at; `table` is None until the daemon knows it; `counts` has what the
+    piece counts, by its name in the report.
+    """
 
     act: str
     table: TableBody | None = None
@@ -38,8 +41,7 @@ class Scene:
     hooks: int = 0
     record: Record = field(default_factory=Record)
     queries: tuple[Query, ...] = ()
-    log_files: Gauge = field(default_factory=Gauge)
-    file_versions: Gauge = field(default_factory=Gauge)
+    counts: Mapping[str, Gauge] = field(default_factory=dict)
 
     @property
     def commits(self) -> int:
@@ -58,12 +60,12 @@ class Scene:
 
 
 class Spectator:
-    """Looks at the stage from outside: the daemon's API and metrics, the two records, the files in the folder."""
+    """Looks at the stage from outside: the daemon's API and metrics, the records, the files in the folder."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._daemon: Daemon | None = None
-        self._scene = Scene(act="")
+        self._scene = Scene(act="", counts={name: Gauge(words=words) for name, words in stage.piece.counted.items()})
         self._counted_at = 0.0
 
     def meet(self, daemon: Daemon) -> None:
@@ -72,19 +74,26 @@ class Spectator:
 
     def look(self, act: str) -> Scene:
         """Return what there is to see; what the daemon does not tell in time stays as it was."""
-        scene = replace(self._scene, act=act, record=read_record(self._stage.record))
         queries = read_queries(self._stage.queries)
-        merged = [query.log_files for query in queries]
+        counts = dict(self._scene.counts)
+        for counted in (*(query.counted for query in queries[len(self._scene.queries) :]), self._stored()):
+            counts |= {name: counts[name].moved_to(value) for name, value in counted.items()}
         scene = replace(
-            scene,
+            self._scene,
+            act=act,
+            record=merged(map(read_record, self._stage.records)),
             queries=tuple(queries),
-            log_files=Gauge(now=merged[-1] if merged else 0, peak=max(merged, default=0)),
+            counts=counts,
         )
-        if time.monotonic() - self._counted_at >= _COUNT_EVERY_SECONDS:
-            self._counted_at = time.monotonic()
-            scene = replace(scene, file_versions=scene.file_versions.moved_to(count_file_versions(self._stage.table)))
         self._scene = self._as_told(scene)
         return self._scene
+
+    def _stored(self) -> Mapping[str, int]:
+        """Return what is counted on the disk, where it is time to count it again."""
+        if time.monotonic() - self._counted_at < _COUNT_EVERY_SECONDS:
+            return {}
+        self._counted_at = time.monotonic()
+        return self._stage.piece.count_stored(self._stage.directory)
 
     def _as_told(self, scene: Scene) -> Scene:
         if self._daemon is None:

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
-from lakewarden.service.demo.scene import Gauge, Scene
+from lakewarden.service.demo.scene import Scene
 from lakewarden.service.http.schemas import RunBody, ServiceBody
 
 _RUNS_SHOWN = 7
@@ -84,10 +84,7 @@ class PlainScreen:
     def _new_commits(self, scene: Scene) -> Iterator[str]:
         if scene.commits // 5 != self._commits // 5:
             self._commits = scene.commits
-            yield (
-                f"  table: {_gauge(scene.log_files)} log files, {_gauge(scene.file_versions)} file versions; "
-                f"writer: {_writer(scene)}; reader: {_reader(scene)}"
-            )
+            yield f"  table: {_counts(scene)}; writer: {_writer(scene)}; reader: {_reader(scene)}"
 
     def _new_runs(self, scene: Scene) -> Iterator[str]:
         for run in reversed(scene.runs):
@@ -162,27 +159,25 @@ def _why(run: RunBody) -> str:
 def _table(scene: Scene) -> str:
     writers = scene.table.writers if scene.table else None
     in_flight = len(writers.in_flight) if writers else 0
-    return (
-        f"{_gauge(scene.log_files)} log files to merge, {_gauge(scene.file_versions)} file versions, "
-        f"{in_flight} writes in flight"
-    )
+    return ", ".join(filter(None, [_counts(scene), f"{in_flight} writes in flight" if in_flight else ""]))
+
+
+def _counts(scene: Scene) -> str:
+    return ", ".join(f"{gauge.now} (peak {gauge.peak}) {gauge.words}" for gauge in scene.counts.values())
 
 
 def _writer(scene: Scene) -> str:
     answered = scene.record.acknowledged()
     last = answered[-1] if answered else None
     took = f", the last took {(last.answered - last.begun).total_seconds():.1f} s" if last and last.answered else ""
-    return f"{scene.commits} commits, {scene.failed_commits} failed{took}, {scene.hooks} hooks heard"
+    heard = f", {scene.hooks} hooks heard" if scene.hooks else ""
+    return f"{scene.commits} commits, {scene.failed_commits} failed{took}{heard}"
 
 
 def _reader(scene: Scene) -> str:
     last = scene.queries[-1] if scene.queries else None
     found = f", the last found {last.rows} rows in {last.seconds * 1000:.0f} ms" if last else ""
     return f"{len(scene.queries)} queries, {scene.failed_queries} failed{found}"
-
-
-def _gauge(gauge: Gauge) -> str:
-    return f"{gauge.now} (peak {gauge.peak})"
 
 
 def _grid(*headings: str) -> Grid:

@@ -23,7 +23,7 @@ START_SECONDS = 180
 """How long processes may take to come up."""
 
 _TICK_SECONDS = 0.5
-_DRAIN_SECONDS = 180
+_DRAIN_SECONDS = 300
 
 
 def perform(name: str, console: Console, play: Callable[[Path, Interruption], int]) -> int:
@@ -72,8 +72,8 @@ class Show:
             self._interruption.pause(_TICK_SECONDS)
 
     def drain(self, daemon: Daemon, *, compact: bool = True) -> Scene:
-        """Have finished what is left: ask for what is pending, compact until no log file waits (unless plans are left
-        to the writer), and clean once.
+        """Have finished what is left: ask for what is pending, compact until a query has nothing to merge (unless
+        plans are left to the writer), and clean once.
         """
         cleaned = False
 
@@ -81,7 +81,7 @@ class Show:
             nonlocal cleaned
             if scene.table is None or any(not RunState(run.state).ended for run in scene.runs):
                 return False
-            wanted = _left_over(scene, compact=compact) or (None if cleaned else Service.CLEAN)
+            wanted = self._left_over(scene, compact=compact) or (None if cleaned else Service.CLEAN)
             if wanted is None:
                 return True
             cleaned = not daemon.request_run(wanted) and wanted is Service.CLEAN
@@ -89,9 +89,9 @@ class Show:
 
         return self.watch("draining: the writer has stopped, the rest is compacted", until=done, at_most=_DRAIN_SECONDS)
 
-
-def _left_over(scene: Scene, *, compact: bool) -> Service | None:
-    """Return the service that still has something to do: a pending plan, or log files that a query must merge."""
-    services = scene.table.services if scene.table else {}
-    pending = next((Service(name) for name, service in services.items() if service.pending), None)
-    return pending or (Service.COMPACTION if compact and scene.log_files.now else None)
+    def _left_over(self, scene: Scene, *, compact: bool) -> Service | None:
+        """Return the service that still has something to do: a pending plan, or files that a query must merge."""
+        services = scene.table.services if scene.table else {}
+        pending = next((Service(name) for name, service in services.items() if service.pending), None)
+        to_merge = scene.counts[self._stage.piece.to_merge].now
+        return pending or (Service.COMPACTION if compact and to_merge else None)

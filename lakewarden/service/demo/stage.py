@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.service.demo.daemon import TABLE, Daemon
+from lakewarden.service.demo.daemon import Daemon
+from lakewarden.service.demo.piece import Piece
 from lakewarden.service.demo.process import Child
 from lakewarden.service.demo.zookeeper import ZooKeeper
 
@@ -23,12 +24,14 @@ _READER_GRACE = timedelta(seconds=5)
 class Stage:
     """Processes are started one by one; leaving it ends those that still run, the last one first."""
 
-    def __init__(self, directory: Path) -> None:
-        self.table = directory / "table"
+    def __init__(self, directory: Path, piece: Piece) -> None:
+        self.piece = piece
+        self.directory = directory
+        self.table = piece.folder(directory)
         self.record = directory / "writer.jsonl"
+        self.records = [self.record]
         self.queries = directory / "queries.jsonl"
-        self._directory = directory
-        self._options = directory / "writer-options.json"
+        self.options = directory / "writer-options.json"
         self._ends = ExitStack()
         self._playing: list[Child] = []
 
@@ -40,29 +43,29 @@ class Stage:
 
     def start_zookeeper(self) -> ZooKeeper:
         """Start the lock service of the table."""
-        zookeeper = ZooKeeper(self._directory / "zookeeper")
+        zookeeper = ZooKeeper(self.directory / "zookeeper")
         self._ends.callback(zookeeper.stop)
         self._playing.append(zookeeper.process)
         return zookeeper
 
     def start_daemon(
         self,
-        zookeeper: ZooKeeper,
         *,
+        table: Mapping[str, Any],
         services: Mapping[str, Any],
         name: str = "daemon",
         settings: Mapping[str, Any] = MappingProxyType({}),
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> Daemon:
-        """Start a daemon, before there is a table, in a folder called `name`. `services` are the policies that the
-        table will have, `settings` is more of its configuration, and `variables` are added to its environment.
+        """Start a daemon, before there is a table, in a folder called `name`. `table` is the entry that the table has
+        in its configuration (`Piece.prepare`), `services` are the policies that it will have, `settings` is more of the
+        configuration, and `variables` are added to its environment.
         """
         daemon = Daemon(
-            self._directory / name,
-            table=self.table,
-            zookeeper=zookeeper.address,
+            self.directory / name,
+            table=table,
             services=services,
-            settings=settings,
+            settings={**self.piece.settings(self.directory), **settings},
             variables=variables,
         )
         self._ends.callback(daemon.stop)
@@ -76,37 +79,29 @@ class Stage:
         arguments: Sequence[str] = (),
         more_options: Mapping[str, str] = MappingProxyType({}),
     ) -> Child:
-        """Start the writer, which makes the table, with arguments of its own and `hoodie.*` options over those that
-        Lakewarden asks for.
+        """Start the writer, which makes the table, with arguments of its own and options over those that Lakewarden
+        asks for.
         """
         told = json.dumps({**daemon.writer_options(), **more_options}, indent=2)
-        self._options.write_text(told, encoding="utf-8")
-        return self._start(
-            "writer",
-            "lakewarden.executors.demo.hudi_writer",
-            *("--path", str(self.table), "--table", TABLE, "--record", str(self.record)),
-            *("--options", str(self._options), *arguments),
-            grace=_WRITER_GRACE,
-        )
+        self.options.write_text(told, encoding="utf-8")
+        told_of_table = self.piece.writer_arguments(self.directory)
+        told_of_record = ("--record", str(self.record), "--options", str(self.options))
+        return self.start("writer", self.piece.writer, *told_of_table, *told_of_record, *arguments)
 
-    def start_casualty(self, number: int, *, arguments: Sequence[str] = ()) -> Child:
-        """Start a writer that will die in its only commit, with the options of the one that was started before."""
-        casualty = self._start(
-            f"casualty-{number}",
-            "lakewarden.executors.demo.hudi_casualty",
-            *("--path", str(self.table), "--table", TABLE, "--options", str(self._options), *arguments),
-            grace=_WRITER_GRACE,
-        )
-        self.dismiss(casualty)
-        return casualty
+    def start_another_writer(self, name: str, module: str, *arguments: str) -> Child:
+        """Start a writer whose keys are not the first one's, with a record of its own. The reader starts after it."""
+        record = self.directory / f"{name}.jsonl"
+        self.records.append(record)
+        return self.start(name, module, "--record", str(record), *arguments)
 
     def start_reader(self, *, pause_seconds: float = 0.2) -> Child:
         """Start the reader, which breathes between two queries; there must be a table."""
-        return self._start(
+        told_of_records = [argument for record in self.records for argument in ("--record", str(record))]
+        return self.start(
             "reader",
-            "lakewarden.service.demo.reader",
-            *("--path", str(self.table), "--record", str(self.record), "--queries", str(self.queries)),
-            *("--pause", str(pause_seconds)),
+            self.piece.reader,
+            *self.piece.reader_arguments(self.directory),
+            *(*told_of_records, "--queries", str(self.queries), "--pause", str(pause_seconds)),
             grace=_READER_GRACE,
         )
 
@@ -127,8 +122,9 @@ class Stage:
                     f"the {child.name} is gone ({child.exit_code}), see {child.log}\n{child.last_words()}"
                 )
 
-    def _start(self, name: str, module: str, *arguments: str, grace: timedelta) -> Child:
-        child = Child(name, [sys.executable, "-m", module, *arguments], log=self._directory / f"{name}.log")
+    def start(self, name: str, module: str, *arguments: str, grace: timedelta = _WRITER_GRACE) -> Child:
+        """Start a module in a process of its own, which is expected to run until it is dismissed."""
+        child = Child(name, [sys.executable, "-m", module, *arguments], log=self.directory / f"{name}.log")
         self._ends.callback(child.end, grace=grace)
         self._playing.append(child)
         return child

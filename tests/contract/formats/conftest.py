@@ -11,9 +11,10 @@ import pytest
 from tests.contract.formats.lives import LIVES, Life
 
 
-@pytest.fixture(params=list(LIVES.values()), ids=list(LIVES))
+@pytest.fixture(params=list(LIVES))
 def born(request: pytest.FixtureRequest) -> Iterator[Callable[[], Life]]:
     """Return a function that makes a new table of one format."""
+    live = LIVES[request.param]
     with tempfile.TemporaryDirectory() as folder:
         count = iter(range(10_000))
-        yield lambda: request.param(Path(folder) / f"table{next(count)}")
+        yield lambda: live(Path(folder) / f"table{next(count)}")

@@ -13,20 +13,22 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, RunId, Service, State
-from lakewarden.planners.model.table import Policy
+from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.timeline import Fate
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import Observation, WriterEngine
+from lakewarden.planners.ports import Observation, WriterEngine, WriterOption
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.settings import Settings
 from lakewarden.planners.storage import storage_for
 from lakewarden.planners.triggers import NumCommits
-from tests.contract.formats.lives import Life, observed, table_of
+from tests.contract.formats.lives import IN_FLIGHT, LIVES, PLANS, Life, observed, table_of
 
 Born = Callable[[], Life]
 SERVICES = (Service.COMPACTION, Service.CLEAN)
 HOUR = timedelta(hours=1)
 STEPS = st.lists(st.sampled_from(["write", "commit", "compact", "clean", "start", "complete", "beat", "wait"]))
+in_flight = pytest.mark.parametrize("born", IN_FLIGHT, indirect=True)
+planned = pytest.mark.parametrize(("born", "service"), PLANS, indirect=["born"])
 many = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -44,15 +46,18 @@ class Story:
         match step:
             case "write":
                 self.writes.append(self.life.begin_write())
+                return self.life.shows_writes
             case "commit" if self.writes:
                 self.life.commit_write(self.writes.pop(0))
             case "compact":
                 self.plans.append((Service.COMPACTION, self.life.plan(Service.COMPACTION, RunId("run"))))
-            case "clean":
+                return Service.COMPACTION in self.life.shows_plans
+            case "clean" if self.life.plans_at_once or not self._is_cleaning():
                 self.plans.append((Service.CLEAN, self.life.plan(Service.CLEAN)))
             case "start" if self.plans:
                 self.started.append(self.plans.pop(0))
                 self.life.start(*self.started[-1])
+                return self.started[-1][0] in self.life.shows_plans
             case "complete" if self.started:
                 self.life.complete(*self.started.pop(0))
             case "beat":
@@ -63,6 +68,9 @@ class Story:
                 self.life.let_time_pass()
                 return False
         return True
+
+    def _is_cleaning(self) -> bool:
+        return any(service is Service.CLEAN for service, _ in (*self.plans, *self.started))
 
 
 def content(view: TableView) -> TableView:
@@ -128,7 +136,7 @@ def test_reading_only_what_is_new_brings_the_same_view_as_reading_everything(bor
         assert content(previous.view) == content(observed(story.life).view)
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@planned
 def test_a_plan_is_pending_until_it_is_completed(born: Born, service: Service) -> None:
     """REQUESTED, INFLIGHT and COMPLETED are seen as such, and a completed plan is pending no more."""
     life = born()
@@ -144,7 +152,7 @@ def test_a_plan_is_pending_until_it_is_completed(born: Born, service: Service) -
     assert (timeline.pending(service), last.time) == ((), time)
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@planned
 def test_a_withdrawn_plan_is_absent(born: Born, service: Service) -> None:
     """What was taken off the timeline has the fate ABSENT."""
     life = born()
@@ -156,6 +164,7 @@ def test_a_withdrawn_plan_is_absent(born: Born, service: Service) -> None:
     assert after.fate(run=RunId("r"), instant=time) is Fate.ABSENT
 
 
+@in_flight
 def test_a_run_that_died_before_it_told_us_its_instant_is_found_by_its_authorship(born: Born) -> None:
     """A compaction plan carries the run that made it."""
     life = born()
@@ -165,6 +174,7 @@ def test_a_run_that_died_before_it_told_us_its_instant_is_found_by_its_authorshi
     assert found.time == time
 
 
+@in_flight
 def test_commits_pile_up_for_compaction_until_it_is_completed(born: Born) -> None:
     """The backlog counts commits since the last completed compaction, and since the newest plan."""
     life = born()
@@ -181,6 +191,7 @@ def test_commits_pile_up_for_compaction_until_it_is_completed(born: Born) -> Non
     assert planned.commits >= 4
 
 
+@in_flight
 def test_a_write_in_flight_is_guarded_by_its_heartbeat(born: Born) -> None:
     """A writer's sign of life moves the time until which it is left alone."""
     life = born()
@@ -194,6 +205,7 @@ def test_a_write_in_flight_is_guarded_by_its_heartbeat(born: Born) -> None:
     assert second.guarded_until > first.guarded_until > life.clock.now() - HOUR
 
 
+@in_flight
 def test_an_equal_token_does_not_vouch_beyond_a_heartbeat(born: Born) -> None:
     """When the guard of something pending has run out, only a new look can tell whether it was renewed."""
     life = born()
@@ -205,6 +217,7 @@ def test_an_equal_token_does_not_vouch_beyond_a_heartbeat(born: Born) -> None:
     assert not kept.vouched_for(token=token(life), now=guard)
 
 
+@in_flight
 def test_a_change_as_young_as_the_storages_tick_is_not_vouched_for(born: Born) -> None:
     """Another change within the same tick would leave the token as it is: such a view is not kept."""
     life = born()
@@ -215,20 +228,21 @@ def test_a_change_as_young_as_the_storages_tick_is_not_vouched_for(born: Born) -
     assert old.vouched_for(token=token(life), now=life.clock.now() + HOUR)
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@planned
 def test_a_half_written_plan_is_a_fault_and_no_error(born: Born, service: Service) -> None:
     """What is known is shown, what cannot be read is named, and the view is not kept."""
     life = born()
-    write = life.begin_write()
+    life.commit_write(life.begin_write())
     time = life.plan(service)
     whole = settled(life)
-    life.damage(service, time)
+    file = life.damage(service, time)
     life.let_time_pass()
     damaged = observed(life, whole)
     assert whole.view.faults == ()
     assert len(damaged.view.faults) == 1
-    assert time in damaged.view.faults[0]
-    assert write in [i.time for i in damaged.view.timeline.instants]
+    assert file in damaged.view.faults[0]
+    shown = [{i.time for i in one.view.timeline.instants} for one in (whole, damaged)]
+    assert shown[0] - {time} == shown[1] - {time} != set()
     assert not damaged.vouched_for(token=damaged.token, now=life.clock.now())
 
 
@@ -242,10 +256,11 @@ def test_the_identity_survives_all_that_happens_to_the_table(born: Born) -> None
 
 
 def test_a_table_that_was_dropped_and_made_again_is_another(born: Born) -> None:
-    """Leases and pauses of the old table do not pass to the new one."""
+    """Leases and pauses of the old table do not pass to the new one, and what was seen of it is not kept."""
     life = born()
     before = observed(life)
     life.make_again()
+    assert token(life) != before.token
     assert observed(life, before).view.identity != before.view.identity
 
 
@@ -256,12 +271,12 @@ def test_a_place_without_a_table_is_a_permanent_error(name: str, tmp_path: Path)
     (tmp_path / "file").write_text("x")
     for place in ("missing", "empty", "file"):
         location = str(tmp_path / place)
-        life = type("Nowhere", (), {"format": FORMATS[name], "location": location, "locked": Settings()})
-        table = table_of(life)  # type: ignore[arg-type]
+        table = Table(id=TableId("trips"), format=name, location=location)
         with pytest.raises(PermanentError, match=place):
             FORMATS[name].token(table, storage_for(location))
 
 
+@in_flight
 def test_a_compaction_is_planned_between_writes_and_committed_after_the_older_ones(born: Born) -> None:
     """Writes in flight are endangered by a plan, and by the commit of a plan made after they began."""
     life = born()
@@ -275,6 +290,7 @@ def test_a_compaction_is_planned_between_writes_and_committed_after_the_older_on
     assert endangered(view, Service.CLEAN, step="commit", instant=None) == ()
 
 
+@in_flight
 def test_a_table_without_a_lock_is_hindered_and_says_what_to_set(born: Born) -> None:
     """Beside writers nothing runs without a lock that both sides name."""
     life = born()
@@ -295,24 +311,44 @@ def test_every_supported_service_has_options_of_its_own(name: str) -> None:
 
 
 def test_every_supported_service_has_a_backlog(born: Born) -> None:
-    """What can be configured can be decided on."""
+    """What can be configured can be decided on: where a service has none, the format says why."""
     life = born()
-    assert set(life.format.services) <= set(observed(life).view.backlogs)
+    life.commit_write(life.begin_write())
+    view = observed(life).view
+    assert set(life.format.services) <= view.backlogs.keys() | view.at_rest.keys()
 
 
-@pytest.mark.parametrize("engine", WriterEngine)
+_NOT_WRITTEN_BY = {("iceberg", WriterEngine.STREAMER)}
+WRITERS = [(name, engine) for name in LIVES for engine in WriterEngine if (name, engine) not in _NOT_WRITTEN_BY]
+written = pytest.mark.parametrize(("born", "engine"), WRITERS, indirect=["born"])
+
+
+def told_to(life: Life, engine: WriterEngine, *services: Service) -> tuple[Table, Sequence[WriterOption]]:
+    """Return the table with these policies, and what its writer is told."""
+    policies = {service: Policy(trigger=NumCommits(at_least=1)) for service in services}
+    table = replace(table_of(life), policies=policies)
+    return table, life.format.writer_options(table, engine=engine, hook_url="http://here/hook")
+
+
+@written
 def test_a_writer_is_told_each_option_once_and_why(born: Born, engine: WriterEngine) -> None:
-    """What is said depends on the settings alone, names where commits are announced, and grows with the services."""
+    """What is said depends on the settings alone, and grows with the services."""
     life = born()
-    bare = table_of(life)
-    served = replace(bare, policies={service: Policy(trigger=NumCommits(at_least=1)) for service in SERVICES})
+    table, told = told_to(life, engine, *SERVICES)
 
-    told = life.format.writer_options(served, engine=engine, hook_url="http://here/hook")
-
-    assert told == life.format.writer_options(served, engine=engine, hook_url="http://here/hook")
+    assert told == told_to(life, engine, *SERVICES)[1]
+    assert told
     assert len({option.key for option in told}) == len(told)
     assert all(option.why for option in told)
+    assert {option.key for option in told_to(life, engine)[1]} <= {option.key for option in told}
+    assert life.format.contradictions(table) == ()
+
+
+@in_flight
+@pytest.mark.parametrize("engine", WriterEngine)
+def test_a_writer_that_can_announce_its_commits_is_told_where(born: Born, engine: WriterEngine) -> None:
+    """And that it leaves the services to us which have a policy. Iceberg's writers report to a REST catalog alone."""
+    life = born()
+    _, told = told_to(life, engine, *SERVICES)
     assert "http://here/hook" in {option.value for option in told}
-    fewer = life.format.writer_options(bare, engine=engine, hook_url="http://here/hook")
-    assert {option.key for option in fewer} < {option.key for option in told}
-    assert life.format.contradictions(served) == ()
+    assert {option.key for option in told_to(life, engine)[1]} < {option.key for option in told}

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import httpx
 import psutil
@@ -18,16 +18,27 @@ import pytest
 
 from lakewarden.service.demo.process import free_port
 
-if TYPE_CHECKING:
-    from tests.integration.conftest import Orders
-
 TABLE = "sales.orders"
+
+
+class Configured(Protocol):
+    """A table of any format."""
+
+    @property
+    def configured(self) -> Mapping[str, Any]:
+        """What its entry in the configuration says of the table itself."""
+        ...
+
+    @property
+    def catalogs(self) -> Mapping[str, Any]:
+        """The catalogs that know it."""
+        ...
 
 
 class DaemonProcess:
     """Starts, kills and asks one daemon, again and again on the same data folder."""
 
-    def __init__(self, folder: Path, orders: Orders, services: Mapping[str, Any], **spark: Any) -> None:
+    def __init__(self, folder: Path, table: Configured, services: Mapping[str, Any], **spark: Any) -> None:
         self._folder = folder
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -41,15 +52,14 @@ class DaemonProcess:
                     "management": {"port": free_port()},
                     "daemon": {"data_dir": "data", "drain": "20s"},
                     "spark": {"default": {"memory": "768m", "master": "local[2]", "conf": conf, **spark}},
+                    "catalogs": dict(table.catalogs),
                     "tables": [
                         {
                             "id": TABLE,
-                            "format": "hudi",
-                            "path": str(orders.path),
                             "mode": "act",
                             "poll": "500ms",
-                            "options": {"lock": dict(orders.lock)},
                             "services": dict(services),
+                            **table.configured,
                         }
                     ],
                 }
@@ -145,8 +155,8 @@ def daemon_of(tmp_path: Path) -> Iterator[Callable[..., DaemonProcess]]:
     """Make daemons for a table, its policies and a Spark profile; whatever they leave behind is ended."""
     made: list[DaemonProcess] = []
 
-    def make(orders: Orders, services: Mapping[str, Any], **spark: Any) -> DaemonProcess:
-        made.append(DaemonProcess(tmp_path / "daemon", orders, services, **spark))
+    def make(table: Configured, services: Mapping[str, Any], **spark: Any) -> DaemonProcess:
+        made.append(DaemonProcess(tmp_path / "daemon", table, services, **spark))
         return made[-1]
 
     yield make

@@ -22,13 +22,13 @@ _DEMO = (sys.executable, "-m", "lakewarden.service.cli", "demo")
 class Theatre:
     """A demo in a temporary folder of its own, by which everything that it starts is known."""
 
-    def __init__(self, folder: Path, *, seconds: int) -> None:
+    def __init__(self, folder: Path, *, seconds: int, table_format: str = "hudi") -> None:
         self.folder = folder
         self.report = folder / "report.json"
         self._output = folder / "output"
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
-                [*_DEMO, "--seconds", str(seconds), "--report", str(self.report)],
+                [*_DEMO, "--format", table_format, "--seconds", str(seconds), "--report", str(self.report)],
                 env={**os.environ, "TMPDIR": str(folder)},
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -81,6 +81,26 @@ def test_the_demo_keeps_a_live_table_healthy_and_proves_it(tmp_path: Path) -> No
     assert report["services"]["compaction"]["succeeded"] >= 1
     assert report["services"]["clean"]["succeeded"] >= 1
     assert report["log_files"]["peak"] > report["log_files"]["end"] == 0
+    assert demo.left_behind() == []
+    assert not list(tmp_path.glob("lakewarden-demo-*"))
+
+
+@pytest.mark.faults
+@pytest.mark.timeout(900)
+def test_the_demo_does_the_same_on_iceberg(tmp_path: Path) -> None:
+    """Beside a writer that appends, MERGEs and deletes: every row right, by a reader of another make."""
+    demo = Theatre(tmp_path, seconds=45, table_format="iceberg")
+
+    assert demo.ended(within=800) == 0, demo.output
+
+    report = json.loads(demo.report.read_text())
+    assert report["rows_wrong"] == 0
+    assert report["rows_found"] == report["rows_expected"] > 50
+    assert report["writer"]["commits"] >= 6
+    assert report["writer"]["failures"] == report["reader"]["failures"] == 0
+    assert all(report["services"][name]["succeeded"] >= 1 for name in ("compaction", "clean", "archive"))
+    assert report["delete_files"]["peak"] > report["delete_files"]["end"] == 0
+    assert report["snapshots"]["peak"] > report["snapshots"]["end"]
     assert demo.left_behind() == []
     assert not list(tmp_path.glob("lakewarden-demo-*"))
 

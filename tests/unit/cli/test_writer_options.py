@@ -100,3 +100,21 @@ def test_what_cannot_be_printed_safely_is_refused_in_one_line(
     told = capsys.readouterr()
     assert (told.out, len(told.err.splitlines())) == ("", 1)
     assert said in told.err
+
+
+def test_of_an_iceberg_table_nothing_is_said_of_locks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has none; what its writers leave to us is said instead."""
+    file = tmp_path / "lakewarden.yaml"
+    file.write_text(
+        """
+        catalogs: {lake: {format: iceberg, type: hadoop, warehouse: /lake}}
+        tables:
+          - {id: sales.orders, format: iceberg, path: "catalog://lake/sales.orders", services: {clean: }}
+        """
+    )
+
+    text = _printed(file, capsys, "--engine", "flink")
+
+    assert "lock" not in text
+    assert "-- Lakewarden's, so that no job of yours runs them: clean.\n" in text
+    assert "'flink-maintenance.expire-snapshots.enabled' = 'false',\n" in text

@@ -45,7 +45,7 @@ def test_what_is_found_is_looked_after_as_its_entry_says(tmp_path: Path) -> None
     """Everything that a table may say holds for all of them; each has its own name and place."""
     (source,) = _load(
         tmp_path, LAKE, "discover: [{catalog: lake, tables: 'sales.*', mode: plan, poll: 1m, services: {compaction: }}]"
-    ).sources
+    ).discover
     found = source.table("sales.eu.orders")
 
     assert (found.id, found.location) == ("lake.sales.eu.orders", "catalog://lake/sales.eu.orders")

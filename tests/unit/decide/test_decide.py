@@ -510,3 +510,14 @@ def test_the_clock_of_a_service_that_found_nothing_starts_anew() -> None:
     assert decided(policy=daily, backlog=backlog, standing=idle) == NotDue(
         reason="1h of 1d since the last one", again_at=NOW + timedelta(hours=23)
     )
+
+
+def test_it_starts_anew_also_where_the_timeline_has_forgotten_commits() -> None:
+    """An expiry of snapshots makes the count smaller: it is no reason to list a whole table again."""
+    daily = Policy(trigger=TimeElapsed(at_least=timedelta(days=1)))
+    backlog = replace(READY, since=NOW - timedelta(days=3))
+    idle = replace(ACT, idle=Idle(after="0 until ever", commits=backlog.commits + 100, at=NOW - timedelta(hours=1)))
+
+    assert decided(policy=daily, backlog=backlog, standing=idle) == NotDue(
+        reason="1h of 1d since the last one", again_at=NOW + timedelta(hours=23)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakewarden.service.demo.files import count_file_versions
+from lakewarden.service.demo.files import count_data_files, count_file_versions
 
 
 def test_base_files_of_partitions_count_and_nothing_else(tmp_path: Path) -> None:
@@ -27,3 +27,20 @@ def test_base_files_of_partitions_count_and_nothing_else(tmp_path: Path) -> None
 def test_a_table_that_is_not_there_yet_has_none(tmp_path: Path) -> None:
     """The demo counts before the writer has begun."""
     assert count_file_versions(tmp_path / "none") == 0
+
+
+def test_the_parquet_files_of_an_iceberg_table_count_and_nothing_else(tmp_path: Path) -> None:
+    """Neither Hadoop's checksums nor metadata."""
+    for name in (
+        "data/region=north/00000-1-a-00001.parquet",
+        "data/region=north/00000-1-a-00001-deletes.parquet",
+        "data/region=north/.00000-1-a-00001.parquet.crc",
+        "data/region=north/.00000-1-b-00001.parquet",
+        "metadata/v1.metadata.json",
+        "metadata/stats.parquet",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    assert count_data_files(tmp_path) == 2
+    assert count_data_files(tmp_path / "none") == 0

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.executors.demo.record import Batch, Ending, Row, rows_after
-from lakewarden.service.demo.reader import complaint, count_wrong_rows, read_queries, was_archived_meanwhile
+from lakewarden.executors.demo.record import Batch, Ending, Record, Row, rows_after
+from lakewarden.service.demo.hudi_reader import was_archived_meanwhile
+from lakewarden.service.demo.reader import complaint, complaints, count_wrong_rows, read_queries
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -58,6 +59,34 @@ def test_rows_are_wrong_that_are_missing_or_foreign_or_old() -> None:
     found = {"b": FIRST.rows[1], "c": SECOND.rows[1], "d": SECOND.rows[0]}
 
     assert count_wrong_rows(found, expected) == 3
+
+
+def test_of_two_writers_each_may_be_seen_as_far_as_it_has_come() -> None:
+    """Whose commit comes first is nobody's business: the state of one does not depend on the other's."""
+    ours, theirs = (
+        Record(batches=(FIRST, SECOND_OPEN)),
+        Record(batches=(batch(1, "x"), batch(2, "x", ending=Ending.OPEN))),
+    )
+    for first in ([FIRST], [FIRST, SECOND]):
+        for second in ([batch(1, "x")], [batch(1, "x"), batch(2, "x")]):
+            found = {**rows_after(first), **rows_after(second)}
+            assert complaints(found, before=(ours, theirs), after=(ours, theirs)) == ""
+
+
+def test_one_writer_that_is_right_does_not_excuse_the_other() -> None:
+    """A row of either that is missing is told."""
+    records = (Record(batches=(FIRST,)), Record(batches=(batch(1, "x"),)))
+
+    assert complaints(rows_after([FIRST]), before=records, after=records)
+    assert complaints(rows_after([batch(1, "x")]), before=records, after=records)
+
+
+def test_a_row_that_nobody_has_written_is_told() -> None:
+    """Where each writer's keys are looked at by themselves, a stranger's must not be forgotten."""
+    records = (Record(batches=(FIRST,)),)
+    found = {**rows_after([FIRST]), "z": Row(key="z", partition="north", value=1)}
+
+    assert "written by nobody" in complaints(found, before=records, after=records)
 
 
 def test_a_reader_that_has_not_begun_has_no_queries(tmp_path: Path) -> None:

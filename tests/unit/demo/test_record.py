@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.executors.demo import orders
-from lakewarden.executors.demo.record import Ending, RecordWriter, Row, read_record
+from lakewarden.executors.demo.record import Ending, RecordWriter, Row, merged, read_record
 
 
 def upsert(key: str, value: int) -> Row:
@@ -68,6 +68,22 @@ def test_a_writer_that_has_not_begun_has_an_empty_record(tmp_path: Path) -> None
     assert read_record(tmp_path / "none").batches == ()
 
 
+def test_the_records_of_several_writers_are_one_in_the_order_of_time(tmp_path: Path) -> None:
+    """Each has keys of its own, so that their rows go together."""
+    one, other = RecordWriter(tmp_path / "one"), RecordWriter(tmp_path / "other")
+    one.begun(1, [upsert("a", 1)])
+    other.begun(1, [upsert("x", 1)])
+    one.acknowledged(1)
+    other.acknowledged(1)
+    one.begun(2, [upsert("a", 2)])
+    one.acknowledged(2)
+
+    record = merged([read_record(tmp_path / "one"), read_record(tmp_path / "other")])
+
+    assert [batch.rows for batch in record.batches] == [(upsert("a", 1),), (upsert("x", 1),), (upsert("a", 2),)]
+    assert record.expected_rows() == {"a": upsert("a", 2), "x": upsert("x", 1)}
+
+
 @given(seed=st.integers(), commits=st.integers(min_value=2, max_value=30))
 def test_batches_are_what_a_shop_would_write(seed: int, commits: int) -> None:
     """No key twice in a batch, a key always in its partition, only living rows deleted, every seed repeatable."""
@@ -102,3 +118,51 @@ def test_days_pass_and_are_left_alone(seed: int, commits: int) -> None:
         assert gone <= living
         living = (living - gone) | {row.key for row in rows if not row.deleted}
     assert stream == list(itertools.islice(orders.days(seed), commits))
+
+
+@given(
+    seed=st.integers(), commits=st.integers(min_value=2, max_value=40), per_day=st.integers(min_value=1, max_value=7)
+)
+def test_shifts_are_of_one_kind_and_touch_warm_days_only(seed: int, commits: int, per_day: int) -> None:
+    """An append brings keys that never were, a MERGE changes living rows or brings new ones, a DELETE deletes living
+    ones; none touches a day that has gone cold.
+    """
+
+    def day_of(batch: int) -> int:
+        return batch // per_day
+
+    living: set[str] = set()
+    ever: set[str] = set()
+    stream = list(itertools.islice(orders.shifts(seed, day_of), commits))
+    for number, rows in enumerate(stream, start=1):
+        keys = {row.key for row in rows}
+        assert len(keys) == len(rows)
+        match orders.change_of(number):
+            case orders.Change.APPEND:
+                assert rows
+                assert not any(row.deleted for row in rows)
+                assert not keys & ever
+            case orders.Change.MERGE:
+                assert not any(row.deleted for row in rows)
+                assert keys - living == keys - ever
+            case orders.Change.DELETE:
+                assert all(row.deleted for row in rows)
+                assert keys <= living
+        warm = range(day_of(number) - orders.WARM_DAYS + 1, day_of(number) + 1)
+        assert {row.partition for row in rows} <= {f"day-{day:04}" for day in warm}
+        ever |= keys
+        living = (living | keys) - {row.key for row in rows if row.deleted}
+    assert stream == list(itertools.islice(orders.shifts(seed, day_of), commits))
+
+
+@given(seed=st.integers(), commits=st.integers(min_value=1, max_value=40))
+def test_arrivals_are_new_and_never_of_a_day_to_come(seed: int, commits: int) -> None:
+    """An appender changes nothing, and its keys are nobody else's."""
+    shifted = {row.key for rows in itertools.islice(orders.shifts(seed), commits) for row in rows}
+    keys: list[str] = []
+    for number, rows in enumerate(itertools.islice(orders.arrivals(seed), commits), start=1):
+        keys += [row.key for row in rows]
+        assert not any(row.deleted for row in rows)
+        assert all(row.partition <= f"day-{orders.day_by_count(number):04}" for row in rows)
+    assert len(keys) == len(set(keys))
+    assert not shifted & set(keys)

@@ -17,8 +17,8 @@ GOOD = Report(
     writer=WriterTally(commits=20, failures=0),
     reader=ReaderTally(queries=300, failures=0),
     services={"compaction": ServiceTally(succeeded=6), "clean": ServiceTally(succeeded=5, failed=1)},
-    log_files=Range(peak=12, end=0),
-    file_versions=Range(peak=15, end=12),
+    counted={"log_files": Range(peak=12, end=0), "file_versions": Range(peak=15, end=12)},
+    promised=("compaction", "clean"),
 )
 
 

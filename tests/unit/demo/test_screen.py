@@ -71,9 +71,11 @@ SCENE = Scene(
     runs=(run("COMMITTING", waits_for="a clean is executing"),),
     hooks=5,
     record=Record(batches=(Batch(number=1, rows=ROWS, begun=_NOON, ending=Ending.ACKNOWLEDGED, answered=_NOON),)),
-    queries=(Query(rows=150, log_files=6, seconds=0.05), Query(failure="a file is gone")),
-    log_files=Gauge(now=6, peak=12),
-    file_versions=Gauge(now=9, peak=9),
+    queries=(Query(rows=150, counted={"log_files": 6}, seconds=0.05), Query(failure="a file is gone")),
+    counts={
+        "log_files": Gauge(words="log files to merge", now=6, peak=12),
+        "file_versions": Gauge(words="file versions", now=9, peak=9),
+    },
 )
 
 

@@ -12,7 +12,7 @@ import pytest
 from faults.checker import Rule, violations
 from faults.history import History, Interval, StoredRun, TimelineFound
 from lakewarden.executors.demo.record import Batch, Ending, Row
-from live.travel import Journey
+from live.journey import Journey
 
 
 def row(key: str, value: int = 1) -> Row:

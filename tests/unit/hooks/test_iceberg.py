@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,15 +14,7 @@ from lakewarden.service.hooks.iceberg import Address, Kind, address_of, hints_of
 
 ORDERS = Address(identifier="sales.orders", kind=Kind.METRICS)
 NOTIFIED = Address(identifier="sales.orders", kind=Kind.NOTIFICATIONS)
-COMMIT = {
-    "report-type": "commit-report",
-    "table-name": "rest.sales.orders",
-    "snapshot-id": 3497810964824022504,
-    "sequence-number": 4,
-    "operation": "append",
-    "metrics": {"attempts": {"unit": "count", "value": 1}, "added-data-files": {"unit": "count", "value": 1}},
-    "metadata": {"engine-name": "spark", "engine-version": "3.5.9"},
-}
+REPORTS = Path(__file__).parents[2] / "fixtures" / "iceberg" / "reports"
 
 
 @pytest.mark.parametrize(
@@ -61,9 +54,15 @@ def test_another_path_of_the_catalog_is_no_hook(path: str) -> None:
 
 def test_a_commit_report_is_about_the_table_of_its_path() -> None:
     """The name in the body is not asked: whoever can reach the path could write anything there."""
-    body = json.dumps(COMMIT | {"table-name": "rest.hr.salaries"}).encode()
+    body = json.dumps({"report-type": "commit-report", "table-name": "rest.hr.salaries"}).encode()
 
     assert hints_of(ORDERS, "lake", body) == (Named(identifier="sales.orders", catalog="lake"),)
+
+
+@pytest.mark.parametrize(("report", "hints"), [("commit", (Named(identifier="sales.orders"),)), ("scan", ())])
+def test_reports_are_understood_as_iceberg_writes_them(report: str, hints: tuple[Named, ...]) -> None:
+    """Bodies as `ReportMetricsRequestParser` of Iceberg 1.11.0 has written them."""
+    assert hints_of(ORDERS, None, (REPORTS / f"1.11.0-{report}.json").read_bytes()) == hints
 
 
 @pytest.mark.parametrize("kind", ["scan-report", "a-report-of-later-versions"])

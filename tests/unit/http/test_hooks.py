@@ -85,7 +85,7 @@ def test_a_notification_has_its_table_looked_at(house: House) -> None:
     house.lake.write()
 
     answer = house.api.post(
-        "/v1/hooks/iceberg/api/catalog/v1/lake/namespaces/a%1Fb/tables/trips/notifications?catalog=lake",
+        "/v1/hooks/iceberg/api/catalog/v1/lake/namespaces/a%2Fb%1Fc/tables/trips/notifications?catalog=lake",
         json=_notification(house.lake.folder.as_uri()),
     )
 

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from lakewarden.service.demo.report import Range
+from live.journey import Journey
 from live.report import Failure, LiveReaderTally, LiveReport, LiveServiceTally, LiveWriterTally, TimeTravel, tell
-from live.travel import Journey
 
 GOOD = LiveReport(
     table_type="mor",
@@ -27,8 +27,7 @@ GOOD = LiveReport(
     writer=LiveWriterTally(commits=31, failures=0, caused_by_us=0),
     reader=LiveReaderTally(queries=100, failures=0),
     services={"compaction": LiveServiceTally(succeeded=4, cancelled=2), "clean": LiveServiceTally(succeeded=3, idle=5)},
-    log_files=Range(peak=20, end=0),
-    file_versions=Range(peak=30, end=20),
+    counted={"log_files": Range(peak=20, end=0), "file_versions": Range(peak=30, end=20)},
     time_travel=TimeTravel(instants=9),
 )
 WRONG = Journey(instant="20260101120000000", operation="UPSERT", wrong=2)

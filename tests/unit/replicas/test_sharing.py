@@ -7,6 +7,7 @@ from datetime import timedelta
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.service.hooks.hints import At
 from lakewarden.service.store.port import RunState
 from tests.unit.replicas.conftest import LEASE, TABLES, House
 
@@ -232,7 +233,7 @@ def test_a_hook_at_the_wrong_replica_reaches_the_right_one(house: House) -> None
     )
     house.write(table)
 
-    assert one.status.mark_dirty(str(house.lakes[TableId(table)].folder)) == table
+    assert one.status.mark_dirty(At(location=str(house.lakes[TableId(table)].folder))) == (table,)
 
     took = house.until(lambda: [run.table for run in house.store.runs()] == [table])
     assert took <= timedelta(seconds=3)

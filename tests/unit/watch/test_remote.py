@@ -100,6 +100,22 @@ def test_a_table_that_became_dirty_while_it_was_read_is_looked_at_again(scene: S
     assert scene.commits() == 2
 
 
+def test_a_look_brings_what_was_read_after_it(scene: Scene) -> None:
+    """A run that ends is settled by a reading of its own. What was read before must not be decided on after that: the
+    run's plan would be taken up once more.
+    """
+    scene.store.gate.set()
+    scene.watch.ready(scene.table, anew=False)
+    scene.until_answered()
+    scene.lake.write()
+    settled = scene.watch.read(scene.table)
+
+    look = scene.watch.look(scene.table)
+
+    assert look.observation is settled.observation
+    assert look.news
+
+
 def test_a_look_brings_the_tables_own_trouble(scene: Scene) -> None:
     """What the reader ran into is raised where the look is taken."""
     (scene.lake.folder / "fake.json").unlink()

@@ -1,12 +1,14 @@
 """Archive: manifests are written anew by partition (`rewrite_manifests`); the log of metadata files is bounded.
 
-It deletes no data file, and joins its commit with the writing of the manifests: they are few and small.
+It deletes no data file, and joins its commit with the writing of the manifests: they are few and small. Only the small
+ones of one kind are taken, of data or of deletes: a MERGE of Spark replaces the delete files of the data files that it
+touches, and with them manifests of deletes, by which a rewrite of all manifests would fail at almost every commit.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
@@ -16,9 +18,11 @@ from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
 from lakewarden.executors.programs.iceberg.signature import signature
 from lakewarden.planners.formats.iceberg.backlog import bounds_versions, small_manifests
 from lakewarden.planners.formats.iceberg.files import manifests_of
+from lakewarden.planners.formats.iceberg.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.service_options import ArchiveOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.ports import Storage
 
 
@@ -42,7 +46,7 @@ class ArchiveSteps:
     def __init__(self, table: OpenTable, options: ArchiveOptions) -> None:
         self._table = table
         self._options = options
-        self._rewrites = False
+        self._small: Sequence[Manifest] = ()
         self._sets_versions = False
 
     def plan(self) -> Plan | NothingToDo:
@@ -50,10 +54,10 @@ class ArchiveSteps:
         metadata = self._table.metadata()
         small = self._small_manifests(metadata)
         versions = self._options.metadata_versions
-        self._rewrites = small >= self._options.small_manifests
+        self._small = small if len(small) >= self._options.small_manifests else ()
         self._sets_versions = versions is not None and not bounds_versions(metadata.properties, versions)
-        if not self._rewrites and not self._sets_versions:
-            return NothingToDo(reason=f"{small} of {self._options.small_manifests} small manifests")
+        if not self._small and not self._sets_versions:
+            return NothingToDo(reason=f"{len(small)} of {self._options.small_manifests} small manifests")
         return Plan(instant=None)
 
     def execute(self, plan: Plan) -> None:
@@ -65,16 +69,16 @@ class ArchiveSteps:
         with translated(Step.COMMIT):
             if self._sets_versions:
                 self._bound_versions()
-            if self._rewrites:
+            if self._small:
                 rewritten = self._rewrite()
                 figures["manifests_rewritten"] = _count(rewritten.rewrittenManifests())
                 figures["manifests_added"] = _count(rewritten.addedManifests())
         return {**figures, "metadata_versions": self._options.metadata_versions or 0}
 
-    def _small_manifests(self, metadata: TableMetadata) -> int:
+    def _small_manifests(self, metadata: TableMetadata) -> Sequence[Manifest]:
         if metadata.current_snapshot is None:
-            return 0
-        return len(small_manifests(manifests_of(metadata.current_snapshot, self._table.storage), metadata))
+            return ()
+        return small_manifests(manifests_of(metadata.current_snapshot, self._table.storage), metadata)
 
     def _bound_versions(self) -> None:
         update = self._table.java.updateProperties()
@@ -86,10 +90,30 @@ class ArchiveSteps:
         self._table.java.refresh()
         session = self._table.spark._jsparkSession  # noqa: SLF001 - pyspark's own door to py4j
         action = self._table.jvm.org.apache.iceberg.spark.actions.SparkActions.get(session)
-        rewrite = action.rewriteManifests(self._table.java)
+        rewrite = action.rewriteManifests(self._table.java).rewriteIf(self._is_small())
         for key, value in signature(self._table.assignment).items():
             rewrite.snapshotProperty(key, value)
         return rewrite.execute()
+
+    def _is_small(self) -> Any:
+        """Return Java's predicate over manifests, which are equal where their paths are (`GenericManifestFile`)."""
+        wanted = {manifest.path for manifest in self._small}
+        manifests = each(self._table.java.currentSnapshot().allManifests(self._table.java.io()))
+        equal = self._table.jvm.java.util.function.Predicate.isEqual
+        found = [equal(manifest) for manifest in manifests if manifest.path() in wanted]
+        if not found:
+            raise YieldError("others have replaced all the small manifests since the rewrite was planned")
+        return _any(found)
+
+
+def _any(predicates: list[Any]) -> Any:
+    """Return what is true where one of Java's predicates is. It is joined in halves, so that it is asked no deeper than
+    the logarithm of their number.
+    """
+    if len(predicates) == 1:
+        return predicates[0]
+    half = len(predicates) // 2
+    return getattr(_any(predicates[:half]), "or")(_any(predicates[half:]))
 
 
 def _count(java_iterable: Any) -> int:

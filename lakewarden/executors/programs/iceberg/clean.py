@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
 from lakewarden.executors.faultpoints import FAULTS, Point
-from lakewarden.executors.programs.iceberg.deleting import Journal, delete, require_permission
+from lakewarden.executors.programs.iceberg.deleting import Journal, delete, files_if_asked, require_permission
 from lakewarden.executors.programs.iceberg.errors import translated
 from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
 from lakewarden.planners.formats.iceberg.expiry import expirable
@@ -63,8 +63,8 @@ class CleanSteps:
     def plan(self) -> Plan | NothingToDo:
         """Take up the pending plan, whoever made it; only without one, make a new one.
 
-        One that was not carried out is made anew under its name, of those of its snapshots that may still expire. That
-        it was begun does not tell, but that its snapshots are gone, all at once, does.
+        One whose snapshots the table still has was not carried out, even if it was begun: they go all at once. It is
+        made anew under its name, of those that may still expire.
         """
         metadata = self._table.metadata()
         require_permission(metadata)
@@ -73,14 +73,15 @@ class CleanSteps:
         pending = beside.pending
         if pending is None and self._table.assignment.instant is not None:
             return NothingToDo(reason=f"{self._table.assignment.instant} is not pending any more")
-        if pending is not None and pending.state is State.INFLIGHT and not _left(pending, metadata):
+        if pending is not None and not _left(pending, metadata):
             if journal.listed(pending) is not None:
                 return self._told(pending, metadata)
             log.warning("the list of a deletion was taken away: orphans will find what it left", plan=pending.instant)
         ids = self._may_expire(metadata, among=None if pending is None else pending.snapshots)
         if not ids:
-            journal.forget(beside)
-            return NothingToDo(reason="no snapshot may expire any more")
+            if pending is not None:
+                journal.forget(beside)
+            return NothingToDo(reason="no snapshot may expire")
         self._planned = only_reachable_from(ids, metadata, self._table.storage)
         return self._told(journal.plan(beside, self._planned.files(), snapshots=ids), metadata)
 
@@ -99,11 +100,11 @@ class CleanSteps:
         files = journal.listed(pending)
         if files is None:
             raise TemporaryError(f"the list of {plan.on_timeline} is not there any more")
-        self._confirm(pending, metadata)
         journal.begin(beside, pending)
         expired = self._expire(journal, beside, pending)
         FAULTS.reach(Point.EXPIRED, run=self._table.assignment.run, service=self._table.assignment.service)
-        suspects = self._planned or Suspects(files, Spelling())
+        planned = self._planned
+        suspects = planned if planned is not None and planned.files() == files else Suspects(files, Spelling())
         gone = delete(self._table, suspects, lambda current: self._spare(suspects, current, pending, journal.uuid))
         journal.complete(beside, pending)
         return {
@@ -114,13 +115,8 @@ class CleanSteps:
 
     def _told(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
         """Return the plan as the daemon is told it. The budget is of data files: those hold rows."""
-        newest = metadata.current_snapshot
-        in_table = None if newest is None else newest.count("total-data-files") + newest.count("total-delete-files")
-        return Plan(
-            instant=plan.instant,
-            files_to_delete=plan.data_files,
-            files_in_table=in_table if self._table.assignment.counts_files else None,
-        )
+        in_table = files_if_asked(self._table, metadata)
+        return Plan(instant=plan.instant, files_to_delete=plan.data_files, files_in_table=in_table)
 
     def _may_expire(self, metadata: TableMetadata, *, among: Collection[int] | None = None) -> tuple[int, ...]:
         """Return what may expire now, of all snapshots or `among` those that were chosen before."""
@@ -178,6 +174,7 @@ class CleanSteps:
             left, names = updated.snapshots().size(), updated.refs().size()
             if left != base.snapshots().size() - len(snapshots) or names != base.refs().size():
                 raise PermanentError("Iceberg would remove something else than the snapshots that were chosen")
+        FAULTS.reach(Point.EXPIRING, run=self._table.assignment.run, service=self._table.assignment.service)
         with translated(Step.COMMIT):
             try:
                 self._table.java.operations().commit(base, updated)

@@ -47,6 +47,14 @@ def require_permission(metadata: TableMetadata) -> None:
         raise PermanentError("the table's property gc.enabled is false: others may need its files, none is deleted")
 
 
+def files_if_asked(table: OpenTable, metadata: TableMetadata) -> int | None:
+    """Return how many data and delete files the current snapshot has, if the run was asked to count them."""
+    newest = metadata.current_snapshot
+    if not table.assignment.counts_files or newest is None:
+        return None
+    return newest.count("total-data-files") + newest.count("total-delete-files")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Journal:
     """The plan of one service beside one table: `location` is its folder as its writers spell it."""

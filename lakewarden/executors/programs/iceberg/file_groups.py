@@ -9,18 +9,16 @@ from typing import Any, NamedTuple
 from lakewarden.executors.contract import Step
 from lakewarden.executors.programs.iceberg.errors import translated
 from lakewarden.executors.programs.iceberg.opened import OpenTable
-from lakewarden.planners.formats.iceberg.digests import Digest, LiveFile, key_of
-from lakewarden.planners.formats.iceberg.files import files_of, manifests_of
+from lakewarden.planners.formats.iceberg.digests import LiveFile, key_of
 from lakewarden.planners.formats.iceberg.groups import Group, Thresholds, choose, planner_options
-from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.service_options import RewriteOptions
 from lakewarden.planners.model.errors import TemporaryError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class FileGroup:
     """Data files that are rewritten together: an `org.apache.iceberg.actions.RewriteFileGroup`, and what our own
-    reading of the manifests says of it.
+    reading of the manifests says of it. Each is equal to itself alone.
     """
 
     java: Any
@@ -28,18 +26,17 @@ class FileGroup:
     files: tuple[LiveFile, ...]
 
 
-def planned_groups(table: OpenTable, rules: Thresholds, metadata: TableMetadata) -> Sequence[FileGroup]:
-    """Return what Iceberg's planner finds worth a rewrite in the current snapshot of `metadata`, at which `java` is.
+def planned_groups(table: OpenTable, rules: Thresholds, files: Mapping[int, LiveFile]) -> Sequence[FileGroup]:
+    """Return what Iceberg's planner finds worth a rewrite in the current snapshot, in which we have read `files`.
 
     Raises TemporaryError where it names a file that our own reading does not know.
     """
-    if metadata.current_snapshot is None:
-        return ()
     with translated(Step.PLAN):
+        if table.java.currentSnapshot() is None:
+            return ()
         planner = table.jvm.org.apache.iceberg.actions.BinPackRewriteFilePlanner(table.java)
         planner.init(table.java_map(planner_options(rules)))
         groups = [(group, tuple(_inputs(group))) for group in each(planner.plan().groups())]
-    files = _our_reading({key_of(one.path): one.path for _, inputs in groups for one in inputs}, table, metadata)
     return [_file_group(group, inputs, files) for group, inputs in groups]
 
 
@@ -68,21 +65,10 @@ def _inputs(group: Any) -> Iterator[_Input]:
         yield _Input(path=str(task.file().location()), deletes=int(task.deletes().size()))
 
 
-def _our_reading(wanted: Mapping[int, str], table: OpenTable, metadata: TableMetadata) -> Mapping[int, LiveFile]:
-    """Return what the manifests of the current snapshot say of the wanted files, by their keys."""
-    if not wanted or metadata.current_snapshot is None:
-        return {}
-    found: dict[int, LiveFile] = {}
-    for manifest in manifests_of(metadata.current_snapshot, table.storage):
-        if not manifest.of_deletes:
-            digest = Digest(files_of([manifest], metadata, table.storage), spec=manifest.spec)
-            found.update((file.key, file) for file in digest.live() if file.key in wanted)
-    for key in wanted.keys() - found.keys():
-        raise TemporaryError(f"Iceberg's planner names {wanted[key]}, which is in no manifest that we read")
-    return found
-
-
 def _file_group(group: Any, inputs: Sequence[_Input], files: Mapping[int, LiveFile]) -> FileGroup:
+    for one in inputs:
+        if key_of(one.path) not in files:
+            raise TemporaryError(f"Iceberg's planner names {one.path}, which is in no manifest that we read")
     found = tuple(files[key_of(one.path)] for one in inputs)
     known = Group(
         partitions=frozenset(file.partition for file in found),

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from lakewarden.executors.programs.iceberg.opened import OpenTable
+from lakewarden.planners.formats.iceberg.digests import LiveFile
+from lakewarden.planners.formats.iceberg.files import read_table
+from lakewarden.planners.formats.iceberg.memo import Memo
+from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.observing import observed
 from lakewarden.planners.formats.iceberg.pointers import Pointer
 from lakewarden.planners.model.errors import TemporaryError
@@ -26,17 +32,26 @@ class Looks:
             options=table.options,
             policies={assigned.service: Policy(trigger=NumCommits(at_least=1), options=options)},
         )
+        self._file = ""
         self._last: Observation | None = None
 
     def look(self) -> TableView:
         """Return the table as it is now; `java` is at the same version. Raises TemporaryError if it cannot be read
         whole.
         """
-        pointer = Pointer(token="", metadata_file=self._opened.refreshed())
-        now = self._opened.clock.now()
-        self._last = observed(
-            self._table, self._opened.storage, self._last, pointer=pointer, token=pointer.token, now=now
-        )
+        self._file = self._opened.refreshed()
+        pointer, now = Pointer(token="", metadata_file=self._file), self._opened.clock.now()
+        self._last = observed(self._table, self._opened.storage, self._last, pointer=pointer, token="", now=now)
         if self._last.view.faults:
             raise TemporaryError(self._last.view.faults[0])
         return self._last.view
+
+    def metadata(self) -> TableMetadata:
+        """Return what the metadata file says that the last look saw."""
+        return read_table(self._file, self._opened.storage)
+
+    def files(self) -> Mapping[int, LiveFile]:
+        """Return the files that the last look saw, by their keys."""
+        memo = None if self._last is None else self._last.memo
+        digests = memo.digests.values() if isinstance(memo, Memo) else ()
+        return {file.key: file for digest in digests for file in digest.live()}

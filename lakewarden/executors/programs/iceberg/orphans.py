@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
-from lakewarden.executors.programs.iceberg.deleting import Journal, delete, require_permission
+from lakewarden.executors.programs.iceberg.deleting import Journal, delete, files_if_asked, require_permission
 from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.orphan_files import Probe, spare_known, unknown_files
@@ -89,10 +89,5 @@ class OrphansSteps:
         spare_known(suspects, metadata, self._options, self._table.storage, lists=journal.pending_lists())
 
     def _told(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
-        newest = metadata.current_snapshot
-        in_table = None if newest is None else newest.count("total-data-files") + newest.count("total-delete-files")
-        return Plan(
-            instant=plan.instant,
-            files_to_delete=plan.files,
-            files_in_table=in_table if self._table.assignment.counts_files else None,
-        )
+        in_table = files_if_asked(self._table, metadata)
+        return Plan(instant=plan.instant, files_to_delete=plan.files, files_in_table=in_table)

@@ -22,6 +22,7 @@ from lakewarden.executors.programs.iceberg.opened import OpenTable
 from lakewarden.executors.programs.iceberg.runners import MakeRunner
 from lakewarden.executors.programs.iceberg.signature import signature
 from lakewarden.executors.programs.iceberg.writing import Writing
+from lakewarden.planners.formats.iceberg.cold import left_alone
 from lakewarden.planners.formats.iceberg.groups import Thresholds, thresholds
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.service_options import RewriteOptions
@@ -48,12 +49,11 @@ class RewriteSteps(ABC):
 
     def plan(self) -> Plan | NothingToDo:
         """Choose among the file groups that Iceberg's planner makes. Raises YieldError if writers are at them all."""
-        metadata = self._table.metadata()
+        view, metadata = self._looks.look(), self._looks.metadata()
         rules = thresholds(self._options, metadata.properties, everything=self.everything)
-        groups = self.worthwhile(planned_groups(self._table, rules, metadata), rules, metadata)
+        groups = self.worthwhile(planned_groups(self._table, rules, self._looks.files()), rules, metadata)
         if not groups:
             return NothingToDo(reason="Iceberg's planner finds no files that are worth a rewrite")
-        view = self._looks.look()
         avoided = self.avoided(view)
         self._chosen = taken(groups, avoided, self._options)
         if not self._chosen:
@@ -113,19 +113,20 @@ class RewriteSteps(ABC):
         """Do what is to be done after the data files."""
 
     def _look_again(self) -> None:
-        """Raise YieldError if a writer has come since the plan to a partition that was planned, or if the snapshot from
-        which it was planned has expired: then nobody can tell what was changed since.
+        """Raise YieldError if a writer has changed rows of a planned partition since the plan, or if the snapshot from
+        which it was planned has expired: then nobody can tell what was changed since. Rows that were added are in the
+        way of nobody.
         """
         view = self._looks.look()
         with translated(Step.PLAN):
             expired = self._table.java.snapshot(self._planned_from) is None
         if expired:
             raise YieldError("the snapshot from which the rewrite was planned has expired")
-        avoided = self.avoided(view)
+        avoided = left_alone(view.writers, self._table.options, view.observed_at)
         partitions = frozenset[str]().union(*(group.known.partitions for group in self._written))
         for partition in sorted(partitions & avoided.keys()):
             raise YieldError(
-                f"a writer has come to {partition or 'the table'} since the rewrite was planned",
+                f"{partition or 'the table'} is left alone for a writer's sake since the rewrite was planned",
                 delay=avoided[partition] - view.observed_at,
             )
 

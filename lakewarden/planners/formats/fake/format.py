@@ -97,6 +97,10 @@ class FakeFormat:
         """Return None: its tables are found by their paths."""
         return None
 
+    def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Sequence[str]:
+        """Return none: its tables are found by their paths."""
+        return ()
+
     @property
     def services(self) -> Mapping[Service, type[Settings]]:
         """Return the services, with the types of their options."""

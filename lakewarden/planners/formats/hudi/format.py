@@ -55,6 +55,10 @@ class HudiFormat:
         """Return None: its tables are found by their paths."""
         return None
 
+    def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Sequence[str]:
+        """Return none: its tables are found by their paths."""
+        return ()
+
     @property
     def services(self) -> Mapping[Service, type[Settings]]:
         """Return what Hudi's own client can do for a table, with the types of the options."""

@@ -100,7 +100,7 @@ def _compaction(sight: Sight) -> Need:
         return Need(rest=NotDue(reason=_all_well(sight.files)))
     hot = left_alone(sight.activity, sight.options, sight.now)
     choice = choose(groups, hot, max_files=options.max_files, max_bytes=options.max_bytes)
-    return _rewrite(sight, Service.COMPACTION, choice, hot, _changed(sight))
+    return _rewrite(sight, Service.COMPACTION, choice, hot, _changed(sight, hot))
 
 
 def _clustering(sight: Sight) -> Need:
@@ -164,10 +164,13 @@ def _left_alone(choice: Choice, why: str) -> str:
     return f"{len(alone)} of {len(partitions)} partitions that a rewrite would take {why}, and are left alone"
 
 
-def _changed(sight: Sight) -> str:
+def _changed(sight: Sight, hot: Mapping[str, datetime]) -> str:
     """Return what was done to the partitions that are left alone, and whether there is any hope for them."""
-    last = max((touch.at for touch in (sight.activity.updated or {}).values()), default=sight.now)
+    touched = sight.activity.updated or {}
+    last = max((touch.at for touch in touched.values() if touch.updates), default=sight.now)
     said = f"were changed by MERGE, UPDATE or DELETE, last at {on_the_clock(last, sight.now)}"
+    if any(partition in hot for partition, touch in touched.items() if not touch.updates):
+        said += ", or are new"
     if not never_quiet(sight.activity, sight.options):
         return said
     quiet = format_duration(quiet_time(sight.activity, sight.options))

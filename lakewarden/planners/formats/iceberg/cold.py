@@ -2,7 +2,9 @@
 
 A MERGE, UPDATE or DELETE fails if a rewrite replaces a file between its scan and its commit. Nobody sees it before it
 commits, so it is told from what it did before: a partition is left alone for a while after such a commit, and around
-the moment at which the next one is due, where they come regularly.
+the moment at which the next one is due, where they come regularly. A new partition has no such past: on the table of
+such a writer it is left alone until that has had its next turn, for many a writer changes the rows that it has just
+appended.
 """
 
 from __future__ import annotations
@@ -25,21 +27,27 @@ def left_alone(activity: WriterActivity, options: IcebergTableOptions, now: date
 
     It goes by `activity.updated`; where nothing is known of updates, nothing is left alone.
     """
-    quiet = quiet_time(activity, options)
-    spans = ((partition, _span(touch, quiet, now)) for partition, touch in (activity.updated or {}).items())
+    touches = (activity.updated or {}).items()
+    spans = ((partition, _span(touch, _quiet(touch, activity, options), now)) for partition, touch in touches)
     return {partition: end for partition, (start, end) in spans if start <= now < end}
 
 
 def next_turn(activity: WriterActivity, options: IcebergTableOptions, now: datetime) -> datetime | None:
     """Return when time alone next adds a partition to those that are left alone, or takes one away; None if never."""
-    quiet = quiet_time(activity, options)
-    spans = (_span(touch, quiet, now) for touch in (activity.updated or {}).values())
+    spans = (_span(touch, _quiet(touch, activity, options), now) for touch in (activity.updated or {}).values())
     return min((moment for span in spans for moment in span if moment > now), default=None)
 
 
 def quiet_time(activity: WriterActivity, options: IcebergTableOptions) -> timedelta:
     """Return for how long a partition is left alone after a commit that changed its rows."""
     return max(options.quiet_for, options.quiet_intervals * (activity.update_interval or timedelta()))
+
+
+def _quiet(touch: Touch, activity: WriterActivity, options: IcebergTableOptions) -> timedelta:
+    """Return for how long a partition is left alone after a touch; after its first append, for one turn."""
+    if touch.updates:
+        return quiet_time(activity, options)
+    return max(options.quiet_for, activity.update_interval or timedelta())
 
 
 def never_quiet(activity: WriterActivity, options: IcebergTableOptions) -> bool:
@@ -86,11 +94,39 @@ def with_rhythm(
     }
 
 
+def with_new_ones(
+    updated: Mapping[str, Touch], files: Iterable[LiveFile], writes: Sequence[Snapshot]
+) -> Mapping[str, Touch]:
+    """Return `updated` with the first append to each partition that none of the known commits has changed rows in, as
+    far as it is new.
+
+    It is where all its live `files` are of retained `writes`: one that is older, or that a rewrite has made, tells of
+    a partition that was there before. Without commits that change rows there is nobody to spare.
+    """
+    if not updated:
+        return updated
+    by_id = {one.id: one for one in writes}
+    made_by: dict[str, set[int]] = {}
+    for file in files:
+        if file.partition not in updated:
+            made_by.setdefault(file.partition, set()).add(file.snapshot)
+    new = {
+        partition: min((by_id[one] for one in snapshots), key=lambda one: one.at)
+        for partition, snapshots in made_by.items()
+        if snapshots <= by_id.keys()
+    }
+    return {**updated, **{partition: _touch(one, updates=False) for partition, one in new.items()}}
+
+
 def _newest(known: Touch | None, seen: Sequence[Snapshot]) -> Touch:
-    touches = [Touch(at=one.at, instant=time_of(one.at, one.id), updates=True) for one in seen]
+    touches = [_touch(one, updates=True) for one in seen]
     every = {touch.instant: touch for touch in ([known] if known is not None else []) + touches}
     newest, *earlier = nlargest(2, every.values(), key=lambda touch: touch.at)
     return replace(newest, before=earlier[0].at) if earlier else newest
+
+
+def _touch(snapshot: Snapshot, *, updates: bool) -> Touch:
+    return Touch(at=snapshot.at, instant=time_of(snapshot.at, snapshot.id), updates=updates)
 
 
 def on_the_clock(moment: datetime, now: datetime) -> str:

@@ -1,9 +1,10 @@
-"""What is kept of a manifest: the few numbers of each live file that policies ask for, in columns and without paths."""
+"""What is kept of a manifest: the few numbers of each live file that policies ask for, packed and without paths."""
 
 from __future__ import annotations
 
-from array import array
+import sys
 from collections.abc import Iterable, Iterator
+from struct import Struct
 from typing import NamedTuple
 
 from lakewarden.planners.formats.iceberg.manifests import Content, ContentFile
@@ -33,67 +34,71 @@ class LiveFile(NamedTuple):
 
 
 class Digest:
-    """The live files of one manifest, in about forty bytes each.
+    """The live files of one manifest, packed into some forty bytes each.
 
     `removed_from` are the partitions from which the snapshot that wrote the manifest removed files.
     """
 
-    __slots__ = ("_columns", "_origins", "_partitions", "_spec", "removed_from")
+    __slots__ = ("_origins", "_packed", "_partitions", "_spec", "removed_from")
 
     def __init__(self, files: Iterable[ContentFile], *, spec: int) -> None:
         """`files` are all that the manifest tells of, the deleted ones included; `spec` is that of the manifest."""
         partitions: dict[str, int] = {}
         origins: dict[tuple[int, int], int] = {}
         removed: set[str] = set()
-        where, kinds, from_where = array("I"), array("b"), array("I")
-        sizes, records, keys, references = array("q"), array("q"), array("q"), array("q")
+        packed = bytearray()
         for file in files:
+            partition = sys.intern(file.partition)
             if not file.is_live:
-                removed.add(file.partition)
+                removed.add(partition)
                 continue
-            where.append(partitions.setdefault(file.partition, len(partitions)))
-            kinds.append(_VECTOR if file.is_deletion_vector else file.content)
-            from_where.append(origins.setdefault((file.sequence or 0, file.snapshot), len(origins)))
-            sizes.append(file.size)
-            records.append(file.records)
-            keys.append(key_of(file.path))
-            references.append(_NO_FILE if file.references is None else key_of(file.references))
+            packed += _FILE.pack(
+                partitions.setdefault(partition, len(partitions)),
+                origins.setdefault((file.sequence or 0, file.snapshot), len(origins)),
+                _VECTOR if file.is_deletion_vector else file.content,
+                file.size,
+                file.records,
+                key_of(file.path),
+                _NO_FILE if file.references is None else key_of(file.references),
+            )
         self._spec, self._partitions, self._origins = spec, tuple(partitions), tuple(origins)
-        self._columns = (where, kinds, from_where, sizes, records, keys, references)
-        self.removed_from = frozenset(removed)
+        self._packed = bytes(packed)
+        self.removed_from = frozenset(removed) or _NOWHERE
 
     def __len__(self) -> int:
         """Return how many files are live."""
-        return len(self._columns[0])
+        return len(self._packed) // _FILE.size
 
     def live(self) -> Iterator[LiveFile]:
         """Yield the live files, in the order of the manifest."""
-        for where, kind, from_where, size, records, key, references in zip(*self._columns, strict=True):
-            sequence, snapshot = self._origins[from_where]
+        for where, origin, kind, size, records, key, references in _FILE.iter_unpack(self._packed):
+            sequence, snapshot = self._origins[origin]
             yield LiveFile(
-                partition=self._partitions[where],
-                spec=self._spec,
-                content=Content.POSITION_DELETES if kind == _VECTOR else _CONTENTS[kind],
-                is_vector=kind == _VECTOR,
-                size=size,
-                records=records,
-                sequence=sequence,
-                snapshot=snapshot,
-                key=key,
-                references=None if references == _NO_FILE else references,
+                self._partitions[where],
+                self._spec,
+                _CONTENTS[kind],
+                kind == _VECTOR,
+                size,
+                records,
+                sequence,
+                snapshot,
+                key,
+                None if references == _NO_FILE else references,
             )
 
     def touched_by(self, snapshot: int) -> frozenset[str]:
         """Return the partitions to which `snapshot` added files; with those of `removed_from` these are all that it
         touched, if it wrote the manifest.
         """
-        where, _, from_where, *_ = self._columns
-        its = {at for at, (_, origin) in enumerate(self._origins) if origin == snapshot}
-        return frozenset(self._partitions[at] for at, origin in zip(where, from_where, strict=True) if origin in its)
+        return frozenset(file.partition for file in self.live() if file.snapshot == snapshot)
 
 
+_FILE = Struct("<IIBqqqq")
+"""A live file: partition and origin by their places in the digest, kind, bytes, rows, key, and the key referenced."""
+
+_NOWHERE: frozenset[str] = frozenset()
 _VECTOR = 3
-_CONTENTS = (Content.DATA, Content.POSITION_DELETES, Content.EQUALITY_DELETES)
+_CONTENTS = (Content.DATA, Content.POSITION_DELETES, Content.EQUALITY_DELETES, Content.POSITION_DELETES)
 
 
 def key_of(path: str) -> int:

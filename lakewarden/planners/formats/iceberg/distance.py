@@ -109,7 +109,7 @@ def _is_rewrite_of_ours(instant: Instant) -> bool:
 
 
 def _last_update(activity: WriterActivity) -> datetime | None:
-    return max((touch.at for touch in (activity.updated or {}).values()), default=None)
+    return max((touch.at for touch in (activity.updated or {}).values() if touch.updates), default=None)
 
 
 def _is_updated(activity: WriterActivity, now: datetime) -> bool:

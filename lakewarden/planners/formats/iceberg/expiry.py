@@ -1,8 +1,8 @@
 """Which snapshots may expire, and why the others stay. Pure.
 
-The rules of branches, tags and unreferenced snapshots are those of Iceberg's own `RemoveSnapshots`, except one: a branch
-or a tag whose `max-ref-age-ms` is over stays. Iceberg would give up the name together with what it holds, and by age
-alone; we expire by ids that were looked at before, and nothing that has a name is among them.
+The rules of branches, tags and unreferenced snapshots are those of Iceberg's own `RemoveSnapshots`, except one: a
+branch or a tag whose `max-ref-age-ms` is over stays. Iceberg would give up the name together with what it holds, and
+by age alone; we expire by ids that were looked at before, and nothing that has a name is among them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from lakewarden.planners.formats.iceberg.metadata import Ref, Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata import Ref, Snapshot, TableMetadata, span
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.service_options import CleanOptions
 from lakewarden.planners.model.errors import PermanentError
@@ -102,7 +102,7 @@ class _Retention:
 
     @staticmethod
     def of(metadata: TableMetadata, options: CleanOptions) -> _Retention:
-        age = timedelta(milliseconds=_number(metadata, *_MAX_SNAPSHOT_AGE))
+        age = span(_number(metadata, *_MAX_SNAPSHOT_AGE))
         count = _number(metadata, *_MIN_SNAPSHOTS_TO_KEEP)
         return _Retention(
             age=age if options.max_snapshot_age is None else options.max_snapshot_age,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from lakewarden.planners.formats.iceberg.manifests import ContentFile, Manifest, read_manifest, read_manifest_list
 from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, Snapshot, TableMetadata, parse_metadata
-from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage.locations import canonical_location
 
@@ -20,7 +20,14 @@ class VanishedError(TemporaryError):
 
 def read_table(file: str, storage: Storage) -> TableMetadata:
     """Return what a metadata file says. Raises CorruptMetadataError, VanishedError and TemporaryError."""
-    return parse_metadata(_content(file, storage), file=file)
+    try:
+        content = _content(file, storage)
+    except VanishedError as gone:
+        remedy = "if it stays so, restore it, or register the newest version that is there (CALL system.register_table)"
+        raise VanishedError(f"{gone}: {remedy}") from gone
+    except PermanentError as wrong:
+        raise PermanentError(f"the table's metadata file cannot be read: {wrong}") from wrong
+    return parse_metadata(content, file=file)
 
 
 def manifests_of(snapshot: Snapshot, storage: Storage) -> tuple[Manifest, ...]:
@@ -43,6 +50,7 @@ def files_of(manifests: Iterable[Manifest], metadata: TableMetadata, storage: St
 
 def _content(file: str, storage: Storage) -> bytes:
     try:
-        return storage.read(canonical_location(file), limit=_LARGEST)
+        # A plain path needs no other spelling, and to resolve its links would cost more than many a manifest.
+        return storage.read(file if file.startswith("/") else canonical_location(file), limit=_LARGEST)
     except FileNotFoundError as error:
         raise VanishedError(f"{file}, which the table names, is not there") from error

@@ -51,6 +51,10 @@ class IcebergFormat:
         """Return the type of the catalogs that its tables may be found in."""
         return Catalog
 
+    def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Sequence[str]:
+        """Return the identifiers of the catalog's tables, as it spells them."""
+        return self._pointers.tables(catalog, settings, storage)
+
     @property
     def services(self) -> Mapping[Service, type[Settings]]:
         """Return what Iceberg's own actions can do for a table, with the types of the options."""

@@ -207,7 +207,7 @@ def _has_too_many_deletes(one: _Candidate, rules: Thresholds) -> bool:
     if rules.delete_files is not None and one.deletes >= rules.delete_files:
         return True
     rows = one.file.records
-    return bool(rows and one.deletes) and min(one.deleted, rows) / rows >= rules.delete_ratio
+    return rows > 0 and min(one.deleted, rows) / rows >= rules.delete_ratio
 
 
 def _is_worth_it(group: Sequence[_Candidate], rules: Thresholds) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import Hindrance
+from lakewarden.planners.storage.locations import canonical_location
 
 NEWEST_VERSION = 3
 """The newest format version whose metadata Lakewarden reads. (Iceberg 1.11.0 has the beginnings of a fourth.)"""
@@ -14,6 +16,8 @@ NEWEST_VERSION = 3
 _UNKNOWN_TO_SPARK = frozenset({"time", "timestamp_ns", "timestamptz_ns", "variant", "geometry", "geography"})
 """Types of columns that Iceberg 1.11.0 refuses to hand to Spark 3.5 (`TypeToSparkType`). Row lineage, default values,
 deletion vectors and the type `unknown` go through a rewrite unharmed."""
+
+_OF_A_HADOOP_TABLE = re.compile(r"(.+)/metadata/v\d+\.[a-z.]+")
 
 _REWRITES = frozenset({Service.COMPACTION, Service.CLUSTERING})
 _DELETING = frozenset({Service.CLEAN, Service.ORPHANS})
@@ -37,6 +41,13 @@ def hindrances(metadata: TableMetadata) -> Iterator[Hindrance]:
         yield Hindrance(
             reason="the table is encrypted (encryption.key-id): Lakewarden has no keys to read its manifests with",
             remedy="remove it from the configuration, and let an engine that has the keys maintain it",
+        )
+    folder = _folder_of_hadoop_table(metadata.file)
+    if folder is not None and folder != canonical_location(metadata.location or "/"):
+        yield Hindrance(
+            reason=f"the table in {folder} says that it lies in {metadata.location}: it was moved, or is the copy of "
+            "another table, whose files it names",
+            remedy="register it where it says that it lies; make a copy with Iceberg's rewrite_table_path",
         )
     foreign = sorted(metadata.types & _UNKNOWN_TO_SPARK)
     if foreign:
@@ -71,6 +82,14 @@ def _of_deletions(metadata: TableMetadata) -> Iterator[Hindrance]:
             "others",
             remedy="remove its orphans policy",
         )
+
+
+def _folder_of_hadoop_table(metadata_file: str) -> str | None:
+    """Return the folder of a table that has no catalog but its folder; None for the metadata file of a catalog's table,
+    which may lie anywhere.
+    """
+    found = _OF_A_HADOOP_TABLE.fullmatch(canonical_location(metadata_file))
+    return None if found is None else found[1]
 
 
 def _is_a_root(location: str) -> bool:

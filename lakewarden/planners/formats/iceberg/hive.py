@@ -6,7 +6,6 @@ Source: `org.apache.iceberg.hive.HiveTableOperations` of Iceberg 1.11: the param
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -61,22 +60,21 @@ class Metastore:
         troubles = []
         for uri in self._settings.uri.split(","):
             try:
-                with self._connection(uri) as client:
-                    return ask(client)
+                return self._ask_one(uri, ask)
             except NoSuchObjectException:
                 raise
             except (TException, MetaException, OSError, EOFError) as trouble:
                 troubles.append(f"{uri}: {' '.join(str(trouble).split()) or type(trouble).__name__}")
         raise TemporaryError(f"the catalog {self._name} does not answer: {'; '.join(troubles)}")
 
-    @contextmanager
-    def _connection(self, uri: str) -> Iterator[Client]:
+    def _ask_one(self, uri: str, ask: Callable[[Client], _T]) -> _T:
+        """Ask one metastore. What it raises passes no generator's bracket: its exceptions are frozen, even to that."""
         where = urlsplit(uri)
         socket = TSocket(where.hostname, where.port or _PORT)
         socket.setTimeout(self._settings.timeout.total_seconds() * 1000)
         transport = TBufferedTransport(socket)
         transport.open()
         try:
-            yield Client(TBinaryProtocol(transport))
+            return ask(Client(TBinaryProtocol(transport)))
         finally:
             transport.close()

@@ -53,7 +53,9 @@ class JdbcRows:
         if not rows:
             raise PermanentError(self._missing(identifier))
         if _is_view(rows[0]):
-            raise PermanentError(f"{identifier} of the catalog {self._name} is a view, which has nothing to look after")
+            raise PermanentError(
+                f"{identifier} of the catalog {self._name} is a view: remove it from the configuration"
+            )
         return str(rows[0]["metadata_location"])
 
     def tables(self) -> Sequence[str]:
@@ -84,7 +86,9 @@ class JdbcRows:
             where = f"catalogs.{self._name}"
             return RefusedError(f"the catalog {self._name} refuses us: see {where}.user and {where}.password ({said})")
         if any(words in said for words in _DAMAGED):
-            return PermanentError(f"the database of the catalog {self._name} is damaged: {said}")
+            return PermanentError(
+                f"the database of the catalog {self._name} is damaged: restore it from a backup ({said})"
+            )
         return TemporaryError(f"the catalog {self._name} does not answer: {said}")
 
 
@@ -118,14 +122,14 @@ def _postgresql(name: str, address: str, settings: JdbcCatalog) -> sa.Engine:
     _require(name, "psycopg", "pip install 'lakewarden[postgres]'")
     from lakewarden.planners.formats.iceberg.jdbc_postgres import engine  # noqa: PLC0415 - the driver is an extra
 
-    return engine(_url("postgresql+psycopg", address, settings), _query(address), settings)
+    return engine(_url(name, "postgresql+psycopg", address, settings), _query(address), settings)
 
 
 def _mysql(name: str, address: str, settings: JdbcCatalog) -> sa.Engine:
     _require(name, "pymysql", "pip install pymysql")
     seconds = settings.timeout.total_seconds()
     waits = {"connect_timeout": seconds, "read_timeout": seconds, "write_timeout": seconds}
-    return sa.create_engine(_url("mysql+pymysql", address, settings), pool_pre_ping=True, connect_args=waits)
+    return sa.create_engine(_url(name, "mysql+pymysql", address, settings), pool_pre_ping=True, connect_args=waits)
 
 
 def _require(name: str, driver: str, remedy: str) -> None:
@@ -133,9 +137,13 @@ def _require(name: str, driver: str, remedy: str) -> None:
         raise PermanentError(f"the catalog {name} needs the driver {driver}: {remedy}")
 
 
-def _url(driver: str, address: str, settings: JdbcCatalog) -> sa.URL:
-    """Return SQLAlchemy's spelling of an address such as `//host:5432/catalog`."""
-    url = sa.make_url(f"{driver}:{address.partition('?')[0]}")
+def _url(name: str, driver: str, address: str, settings: JdbcCatalog) -> sa.URL:
+    """Return SQLAlchemy's spelling of an address such as `//host:5432/catalog`, or `catalog` on this machine."""
+    address = address.partition("?")[0]
+    try:
+        url = sa.make_url(f"{driver}:{address if address.startswith('//') else f'//localhost/{address}'}")
+    except (sa.exc.ArgumentError, ValueError) as wrong:
+        raise PermanentError(f"catalogs.{name}.uri: {address!r} does not have the form //host:port/database") from wrong
     password = None if settings.password is None else settings.password.value()
     return url.set(username=settings.user, password=password)
 

@@ -99,9 +99,14 @@ def read_manifest(
 
     A file that a manifest adds inherits the snapshot and the sequence number of the manifest (spec: inheritance).
     """
+    fields, names = specs.get(manifest.spec, ()), dict[tuple[Any, ...], str]()
     for record in _records(content, manifest.path):
         try:
-            yield _file(record, manifest, specs)
+            partition = record["data_file"]["partition"]
+            name = names.get(values := tuple(partition.values()))
+            if name is None:
+                name = names[values] = partition_path(partition, fields)
+            yield _file(record, manifest, name)
         except (KeyError, TypeError, ValueError) as wrong:
             raise CorruptMetadataError(f"{manifest.path} is no manifest: {wrong!r}") from wrong
 
@@ -132,9 +137,7 @@ def _either(record: Mapping[str, Any], name: str, of_version_1: str) -> int | No
     return found
 
 
-def _file(
-    record: Mapping[str, Any], manifest: Manifest, specs: Mapping[int, tuple[PartitionField, ...]]
-) -> ContentFile:
+def _file(record: Mapping[str, Any], manifest: Manifest, partition: str) -> ContentFile:
     file, status = record["data_file"], Status(record["status"])
     sequence = record.get("sequence_number")
     if sequence is None and status is Status.ADDED:
@@ -145,7 +148,7 @@ def _file(
         status=status,
         file_format=str(file["file_format"]).upper(),
         spec=manifest.spec,
-        partition=partition_path(file["partition"], specs.get(manifest.spec, ())),
+        partition=partition,
         size=file["file_size_in_bytes"],
         records=file["record_count"],
         snapshot=record.get("snapshot_id") or manifest.added_by,

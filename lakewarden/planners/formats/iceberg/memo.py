@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from lakewarden.planners.formats.iceberg.digests import Digest
 from lakewarden.planners.formats.iceberg.files import VanishedError, files_of, manifests_of
 from lakewarden.planners.formats.iceberg.manifests import Manifest
-from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import Storage
+
+_REMEDY = "restore it from a backup, or go back to a snapshot without it (CALL system.rollback_to_snapshot)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,17 +34,16 @@ class Reading:
     remembered: Memo
     digests: dict[str, Digest] = field(default_factory=dict)
     touched: dict[int, frozenset[str]] = field(default_factory=dict)
+    lists: dict[int, tuple[Manifest, ...]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
     def manifests(self, snapshot: Snapshot | None) -> tuple[Manifest, ...]:
         """Return a snapshot's manifests; none, and a fault, where its list cannot be read."""
         if snapshot is None:
             return ()
-        try:
-            return manifests_of(snapshot, self.storage)
-        except (CorruptMetadataError, VanishedError, PermanentError) as error:
-            self.faults.append(str(error))
-            return ()
+        if snapshot.id not in self.lists:
+            self.lists[snapshot.id] = self._listed(snapshot)
+        return self.lists[snapshot.id]
 
     def digest(self, manifest: Manifest) -> Digest | None:
         """Return a manifest of the current snapshot, from memory if it was read before; None, and a fault, where it
@@ -68,6 +69,13 @@ class Reading:
         """Return what the next reading may remember. What updates touched is not, where something was not readable."""
         return Memo(digests=self.digests, touched={} if self.faults else self.touched)
 
+    def _listed(self, snapshot: Snapshot) -> tuple[Manifest, ...]:
+        try:
+            return manifests_of(snapshot, self.storage)
+        except (VanishedError, PermanentError) as error:
+            self.faults.append(f"{error}: {_REMEDY}")
+            return ()
+
     def _digest(self, manifest: Manifest) -> Digest | None:
         known = self.remembered.digests.get(manifest.path)
         if known is not None:
@@ -75,5 +83,5 @@ class Reading:
         try:
             return Digest(files_of([manifest], self.metadata, self.storage), spec=manifest.spec)
         except (VanishedError, PermanentError) as error:
-            self.faults.append(str(error))
+            self.faults.append(f"{error}: {_REMEDY}")
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -107,14 +108,42 @@ def parse_metadata(content: bytes, *, file: str) -> TableMetadata:
     try:
         raw = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
         return _metadata(raw, file)
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, EOFError, OSError) as wrong:
-        raise CorruptMetadataError(f"{file} is no metadata file of an Iceberg table: {wrong!r}") from wrong
+    except _MALFORMED as wrong:
+        raise CorruptMetadataError(
+            f"{file} is no metadata file of an Iceberg table ({wrong!r}): restore it from a backup"
+        ) from wrong
+
+
+_MALFORMED = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    EOFError,
+    OSError,
+    zlib.error,
+)
+
+
+def span(milliseconds: int) -> timedelta:
+    """Return a duration. Those beyond all calendars, as the largest long that stands for "never", are the longest."""
+    return timedelta(milliseconds=milliseconds) if milliseconds < _LONGEST_MILLISECONDS else timedelta.max
+
+
+_LONGEST_MILLISECONDS = timedelta.max // timedelta(milliseconds=1)
 
 
 def _metadata(raw: Mapping[str, Any], file: str) -> TableMetadata:
     snapshots = tuple(map(_snapshot, raw.get("snapshots") or ()))
     current = raw.get("current-snapshot-id")
     current = None if current in (None, _NO_SNAPSHOT) else int(current)
+    refs = tuple(_refs(raw.get("refs"), current))
+    by_id = {one.id: one for one in snapshots}
+    for ref in refs:
+        if ref.snapshot not in by_id:  # to take it for a table without files would be the end of them
+            raise ValueError(f"{ref.name} is snapshot {ref.snapshot}, which is not there")
     return TableMetadata(
         file=file,
         format_version=int(raw["format-version"]),
@@ -124,14 +153,14 @@ def _metadata(raw: Mapping[str, Any], file: str) -> TableMetadata:
         properties={str(key): str(value) for key, value in (raw.get("properties") or {}).items()},
         snapshots=snapshots,
         current=current,
-        refs=tuple(_refs(raw.get("refs"), current)),
+        refs=refs,
         specs=_specs(raw),
         default_spec=int(raw.get("default-spec-id", 0)),
         sort_order=int(raw.get("default-sort-order-id", 0)),
         metadata_log=tuple(str(entry["metadata-file"]) for entry in raw.get("metadata-log") or ()),
         statistics_of=_statistics(raw),
         types=frozenset(_types(_schema(raw))),
-        by_id={one.id: one for one in snapshots},
+        by_id=by_id,
     )
 
 
@@ -208,4 +237,4 @@ def _moment(milliseconds: Any) -> datetime:
 
 
 def _span(milliseconds: Any) -> timedelta | None:
-    return None if milliseconds is None else timedelta(milliseconds=int(milliseconds))
+    return None if milliseconds is None else span(int(milliseconds))

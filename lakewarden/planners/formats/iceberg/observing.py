@@ -9,7 +9,7 @@ from datetime import datetime
 from hashlib import blake2b
 
 from lakewarden.planners.formats.iceberg.activity import usual_interval, writer_activity
-from lakewarden.planners.formats.iceberg.cold import with_rhythm
+from lakewarden.planners.formats.iceberg.cold import with_new_ones, with_rhythm
 from lakewarden.planners.formats.iceberg.digests import LiveFile
 from lakewarden.planners.formats.iceberg.files import read_table
 from lakewarden.planners.formats.iceberg.hindrances import is_encrypted
@@ -58,7 +58,7 @@ def observed(
         writers=activity,
         backlogs=needs.backlogs,
         hindrances=needs.hindrances,
-        faults=tuple(reading.faults),
+        faults=tuple(dict.fromkeys(reading.faults)),
         warnings=needs.warnings,
         at_rest=needs.at_rest,
         waits=needs.waits,
@@ -97,6 +97,7 @@ def _activity(table: Table, reading: Reading, files: Sequence[LiveFile]) -> Writ
     recent = recent_updates(updates, _options(table), interval)
     updated = with_rhythm(newest_updates((one, reading.partitions_of(one)) for one in recent), files, updates)
     touches = newest_touches(files, metadata, updated)
+    updated = with_new_ones(updated, files, writes)
     return writer_activity(writes, touches=touches, updated=updated, update_interval=interval)
 
 

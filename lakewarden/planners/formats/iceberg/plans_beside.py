@@ -1,8 +1,8 @@
 """The plan of a deletion, beside the table's metadata: what is going to be deleted, and what was.
 
 `metadata/lakewarden-<service>.json` below the table's folder, written by the worker through the table's own FileIO,
-which on disks replaces no file at one blow. So each version is written twice, first beside: where the file itself is cut
-off, the one beside it is whole, and means the same.
+which on disks replaces no file at one blow. So each version is written twice, first beside: where the file itself is
+cut off, the one beside it is whole, and means the same.
 """
 
 from __future__ import annotations

@@ -68,7 +68,8 @@ class Pointers:
         else:
             name, identifier = named_in_catalog(table.location)
             file = self._asked(name, table.catalog, storage, lambda catalog: catalog.metadata_file(identifier))
-        return Pointer(token=file, metadata_file=file)
+        numbered = table.catalog is None or isinstance(table.catalog, HadoopCatalog)
+        return Pointer(token=f"{file}{_written_at(file, storage)}" if numbered else file, metadata_file=file)
 
     def tables(self, name: str, settings: Catalog, storage: Storage) -> Sequence[str]:
         """Return the identifiers of all tables of a catalog. Raises what `of` raises."""
@@ -81,6 +82,17 @@ class Pointers:
         with self._opening:
             known = self._known.setdefault(key, _Known(name, settings, Gate(f"the catalog {name}", self._monotonic)))
         return known.asked(ask)
+
+
+def _written_at(file: str, storage: Storage) -> str:
+    """Return when a numbered metadata file was written, as far as a disk tells: a table that is dropped and made again
+    numbers its files from one again. Object stores, which no Hadoop catalog should be on, are not asked.
+    """
+    try:
+        at = storage.changed_at(file)
+    except FileNotFoundError:
+        return ""
+    return "" if at is None else f"@{at.timestamp()}"
 
 
 class _Known:

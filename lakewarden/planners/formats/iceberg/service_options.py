@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field, model_validator
 
+from lakewarden.planners.formats.iceberg.sort_order import parse_sort_order
 from lakewarden.planners.settings import Duration, Settings, Size
 
 
@@ -77,6 +78,8 @@ class ClusteringOptions(RewriteOptions):
     def _one_order(self) -> ClusteringOptions:
         if self.sort_order is not None and self.zorder:
             raise ValueError("sort_order and zorder are two orders: set one of them")
+        if self.sort_order is not None:
+            parse_sort_order(self.sort_order)
         return self
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
@@ -60,7 +61,7 @@ def _instant(snapshot: Snapshot, *, of_main: bool) -> Instant:
     run = snapshot.summary.get(RUN_ID) if snapshot.operation == "replace" else None
     return Instant(
         time=time,
-        action=snapshot.operation,
+        action=sys.intern(snapshot.operation),
         stands_for=stands_for(snapshot) if of_main else Deed.OTHER,
         state=State.COMPLETED,
         requested_at=snapshot.at,

@@ -100,7 +100,7 @@ def _reports(table: Table, engine: WriterEngine, hook_url: str) -> _Group:
     catalog, _ = named_in_catalog(table.location)
     key = "rest-metrics-reporting-enabled"
     return (
-        f"of the catalog, not of the table: commits are reported to it, and what it answers on /v1/.../metrics is "
-        f"mirrored to {hook_url}/v1/.../metrics?catalog={catalog}",
+        f"a setting of the catalog: what writers report to it an ingress mirrors to {hook_url}/v1/.../metrics"
+        f"?catalog={catalog}",
         {f"spark.sql.catalog.{catalog}.{key}" if engine is WriterEngine.SPARK else key: "true"},
     )

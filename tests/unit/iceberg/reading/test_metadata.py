@@ -11,6 +11,7 @@ from pyiceberg.table import StaticTable
 
 from lakewarden.planners.formats.iceberg.files import manifests_of, read_table
 from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, TableMetadata
+from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg_table import IcebergTable
 
@@ -101,6 +102,33 @@ def test_a_metadata_file_that_is_none_is_named(tmp_path: Path, content: bytes) -
         read_table(str(file), STORAGE)
 
 
+def test_a_compressed_file_that_is_damaged_is_named(tmp_path: Path) -> None:
+    """Wherever the damage is."""
+    table = IcebergTable(tmp_path / "trips", compressed=True)
+    whole = table.metadata_file.read_bytes()
+    for at in range(10, len(whole), 40):
+        table.metadata_file.write_bytes(whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :])
+        with pytest.raises(CorruptMetadataError, match=table.metadata_file.name):
+            read(table)
+
+
+def test_a_head_that_is_not_there_is_not_taken_for_an_empty_table(tmp_path: Path) -> None:
+    """All of its files would look like orphans."""
+    table = IcebergTable(tmp_path / "trips")
+    head = table.append()
+    broken: list[dict[str, Any]] = [
+        {"snapshots": []},
+        {"snapshots": [], "refs": {}},
+        {"current-snapshot-id": head + 1, "refs": {}},
+    ]
+    for changes in broken:
+        with pytest.raises(CorruptMetadataError, match="which is not there"):
+            rewritten(table, **changes)
+        table.save()
+    with pytest.raises(CorruptMetadataError, match="kept is snapshot 7"):
+        rewritten(table, refs={"kept": {"snapshot-id": 7, "type": "tag"}})
+
+
 def test_a_snapshot_without_a_manifest_list_says_how_to_get_one(tmp_path: Path) -> None:
     """The oldest writers named manifests in the metadata."""
     table = IcebergTable(tmp_path / "trips", version=1)
@@ -111,6 +139,33 @@ def test_a_snapshot_without_a_manifest_list_says_how_to_get_one(tmp_path: Path) 
     assert metadata.current_snapshot is not None
     with pytest.raises(CorruptMetadataError, match="commit to the table once"):
         manifests_of(metadata.current_snapshot, STORAGE)
+
+
+class Asked(LocalStorage):
+    """Remembers where it was asked for files, and has none."""
+
+    def __init__(self) -> None:
+        self.locations: list[str] = []
+
+    def read(self, location: str, *, limit: int = 2**26) -> bytes:
+        self.locations.append(location)
+        raise FileNotFoundError(location)
+
+
+@pytest.mark.parametrize(
+    ("spelled", "asked"),
+    [
+        ("s3a://lake/trips/metadata/v1.metadata.json", "s3://lake/trips/metadata/v1.metadata.json"),
+        ("abfs://lake@here/trips/v1.metadata.json", "abfss://lake@here/trips/v1.metadata.json"),
+        ("file:/lake/trips/v1.metadata.json", "/lake/trips/v1.metadata.json"),
+    ],
+)
+def test_a_storage_is_asked_in_its_own_spelling(spelled: str, asked: str) -> None:
+    """Metadata names files as the table's writers spelled them."""
+    storage = Asked()
+    with pytest.raises(TemporaryError, match="not there"):
+        read_table(spelled, storage)
+    assert storage.locations == [asked]
 
 
 @pytest.mark.parametrize("spelling", ["file:{}", "file://{}", "{}"])

@@ -160,6 +160,24 @@ def test_a_manifest_that_cannot_be_read_is_a_fault_and_no_error(table: IcebergTa
     assert len(files_in(mended)) == 2
 
 
+def test_a_fault_is_told_once(table: IcebergTable) -> None:
+    """The manifest of an update is asked for its files, and for what they touched."""
+    table.commit("overwrite", add=[table.file()])
+    (broken,) = table.metadata.glob("*-m0.avro")
+    broken.write_bytes(b"")
+    assert len(view_of(table).faults) == 1
+
+
+def test_a_new_update_costs_its_own_files_and_no_other(table: IcebergTable) -> None:
+    """The metadata file, its manifest list and its manifests, once each."""
+    table.append()
+    first = look(table)
+    table.commit("overwrite", add=[table.file(content=POSITION_DELETES), table.file()])
+    counting = CountingStorage()
+    look(table, previous=first, storage=counting)
+    assert [name.endswith("-m0.avro") for name in counting.names if name.endswith(".avro")] == [False, True, True]
+
+
 def test_a_manifest_list_that_is_not_there_is_a_fault(table: IcebergTable) -> None:
     """The table says that it has one, and nobody has moved its pointer since."""
     table.append()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from lakewarden.planners.formats.iceberg.files import read_table
 from lakewarden.planners.formats.iceberg.touches import is_update
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.view import WriterActivity
+from lakewarden.planners.model.view import Touch, WriterActivity
 from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg_look import CountingStorage, look, view_of
 from tests.support.iceberg_table import EQUALITY_DELETES, POSITION_DELETES, IcebergTable
@@ -47,11 +48,18 @@ class Tended:
 
     def updated(self, **options: Any) -> dict[str, float]:
         """Return when each partition was last updated, in minutes after the start."""
-        return {name: self.minutes(touch.at) for name, touch in (self.writers(**options).updated or {}).items()}
+        return {name: self.minutes(touch.at) for name, touch in self._known(**options).items() if touch.updates}
+
+    def new(self) -> dict[str, float]:
+        """Return when the partitions came to be that are new, and were not updated, in minutes after the start."""
+        return {name: self.minutes(touch.at) for name, touch in self._known().items() if not touch.updates}
 
     def touched(self) -> dict[str, float]:
         """Return when anything was last written to each partition, in minutes after the start."""
         return {name: self.minutes(touch.at) for name, touch in (self.writers().touches or {}).items()}
+
+    def _known(self, **options: Any) -> Mapping[str, Touch]:
+        return self.writers(**options).updated or {}
 
     def minutes(self, at: datetime) -> float:
         return (at - self.start) / MINUTE
@@ -72,12 +80,35 @@ def test_an_update_heats_the_partitions_that_it_wrote_to_and_no_other(tended: Te
     assert tended.touched() == {"p=0": 2, "p=1": 1, "p=2": 2}
 
 
+def test_a_partition_that_came_to_be_beside_an_updater_is_told_as_new(tended: Tended) -> None:
+    """From its first append on, and no longer when a rewrite has taken it: that found it old enough."""
+    tended.at(0).append(tended.table.file(0))
+    assert tended.new() == {}, "there is nobody who changes rows"
+    tended.merged(1, 0)
+    tended.at(2).append(tended.table.file(1))
+    tended.at(3).append(tended.table.file(1), tended.table.file(2))
+    assert tended.new() == {"p=1": 2, "p=2": 3}
+    tended.merged(4, 1)
+    assert tended.new() == {"p=2": 3}
+    tended.at(5).rewrite(p=2, summary=OURS)
+    assert tended.new() == {}
+
+
 def test_an_update_that_only_removes_files_heats_their_partition(tended: Tended) -> None:
     """Nothing that is live tells of it: its own manifests do."""
     dropped = tended.table.file(1)
     tended.at(0).append(tended.table.file(0), dropped)
     tended.at(1).commit("delete", remove=[dropped])
     assert tended.updated() == {"p=1": 1}
+
+
+def test_an_update_heats_nothing_that_an_earlier_one_did(tended: Tended) -> None:
+    """Manifests tell of files that were removed for as long as the table has them."""
+    dropped = tended.table.file(1)
+    tended.at(0).append(tended.table.file(0), dropped)
+    tended.at(1).commit("delete", remove=[dropped])
+    tended.merged(2, 0)
+    assert tended.updated() == {"p=0": 2, "p=1": 1}
 
 
 def test_an_update_is_remembered_when_a_rewrite_has_replaced_its_files(tended: Tended) -> None:
@@ -100,12 +131,13 @@ def test_updates_are_read_back_as_far_as_they_keep_us_off(tended: Tended) -> Non
 
 
 def test_the_newest_update_of_a_partition_counts_and_says_when_the_one_before_was(tended: Tended) -> None:
-    """Each partition has a rhythm of its own."""
+    """Each partition has a rhythm of its own, which it keeps when a rewrite has replaced all its files."""
     for minute in (0, 2, 3):
         tended.merged(minute, 0)
-    touch = (tended.writers().updated or {})["p=0"]
-    assert touch.before is not None
-    assert (tended.minutes(touch.at), tended.minutes(touch.before)) == (3, 2)
+    seen = [(tended.writers().updated or {})["p=0"]]
+    tended.at(3.5).rewrite(summary=OURS)
+    seen.append((tended.writers().updated or {})["p=0"])
+    assert [(tended.minutes(touch.at), tended.minutes(touch.before or tended.start)) for touch in seen] == [(3, 2)] * 2
 
 
 def test_cadences_of_writes_and_of_updates_are_told_apart(tended: Tended) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from live.travel import commits
+from live.hudi.travel import commits
 
 
 def forget_last_micro_batch(streaming: Path) -> int | None:

@@ -14,7 +14,9 @@ import fastavro
 from hudi import HudiTable
 
 from lakewarden.executors.demo.record import Batch, Ending, Record, rows_after
-from lakewarden.service.demo.reader import count_wrong_rows, read_snapshot
+from lakewarden.service.demo.hudi_reader import read_snapshot
+from lakewarden.service.demo.reader import count_wrong_rows
+from live.journey import Journey
 
 _OURS = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 _TIMELINE = Path(".hoodie") / "timeline"
@@ -37,26 +39,6 @@ class Commit:
     def writes(self) -> bool:
         """Whether a writer made it."""
         return self.operation not in _OURS
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Journey:
-    """What was found at one instant: how many rows differ from the record of then, or why nothing could be read.
-
-    `overtaken` is the instant of the compaction that was planned while this write was in flight: its log files belong
-    to file slices that begin later than itself, so its own instant does not show them (docs/hudi.md).
-    """
-
-    instant: str
-    operation: str
-    wrong: int = 0
-    failure: str = ""
-    overtaken: str = ""
-
-    @property
-    def right(self) -> bool:
-        """Whether the instant shows what it always showed."""
-        return not self.wrong and not self.failure
 
 
 def commits(table: Path) -> list[Commit]:

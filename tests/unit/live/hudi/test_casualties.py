@@ -6,7 +6,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from live.casualties import age_heartbeats
+from live.hudi.casualties import age_heartbeats
 
 
 def test_only_the_heartbeat_of_the_write_into_the_partition_is_aged(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from live.streaming import forget_last_micro_batch, was_sent_again
+from live.hudi.streaming import forget_last_micro_batch, was_sent_again
 
 
 def test_the_newest_micro_batch_is_forgotten_with_its_checksum(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.service.demo.process import Child
 from lakewarden.service.demo.scene import Scene
 from lakewarden.service.demo.stage import Stage
-from live.policies import DEAD_AFTER
+from live.hudi.policies import DEAD_AFTER
 from live.tally import tallies
 
 _SILENCE = DEAD_AFTER + timedelta(minutes=2)
@@ -45,13 +45,23 @@ class Casualties:
         rolled_back = 0 if done is None else done.succeeded
         if self._buried < self._wanted and rolled_back >= self._buried:
             number = self._buried + 1
-            arguments = ("--table-type", self._kind, "--partition", _partition(number))
-            self._sent.append(self._stage.start_casualty(number, arguments=arguments))
+            self._sent.append(self._start(number))
 
     def survivors(self) -> list[str]:
         """Return a sentence for each that ended in another way than it should."""
         ended = ((child.name, child.exit_code) for child in self._sent)
         return [f"{name} ended with {code}" for name, code in ended if code not in (None, -signal.SIGKILL)]
+
+    def _start(self, number: int) -> Child:
+        """Start one, with the options of the writer."""
+        child = self._stage.start(
+            f"casualty-{number}",
+            "lakewarden.executors.demo.hudi_casualty",
+            *self._stage.piece.writer_arguments(self._stage.directory),
+            *("--options", str(self._stage.options), "--table-type", self._kind, "--partition", _partition(number)),
+        )
+        self._stage.dismiss(child)
+        return child
 
 
 def age_heartbeats(table: Path, *, partition: str, age: timedelta) -> None:

@@ -11,7 +11,7 @@ from lakewarden.executors.demo.hudi_options import TableType
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config.loading import load
-from live.policies import WriterKind, inline_options, policies
+from live.hudi.policies import WriterKind, inline_options, policies
 
 SHOWN = [*Service]
 

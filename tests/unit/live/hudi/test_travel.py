@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lakewarden.executors.demo.record import Batch, Ending, Record
-from live.travel import Commit, batch_of, commits, earliest_retained, overtaking
+from live.hudi.travel import Commit, batch_of, commits, earliest_retained, overtaking
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "hudi"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "hudi"
 
 
 def batch(number: int, begun: float, answered: float | None) -> Batch:

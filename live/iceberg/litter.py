@@ -1,0 +1,53 @@
+"""Files that no commit knows, as a writer leaves them that died before it committed: work for the orphans service."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from lakewarden.planners.model.instant import Service
+from lakewarden.service.demo.scene import Scene
+from live.tally import tallies
+
+AGE = timedelta(days=4)
+"""How old they are made: nobody deletes what may belong to a commit that is under way, so not before a day."""
+
+_EACH = 3
+
+
+class Litter:
+    """Leaves some as soon as those before are gone, `wanted` times in all."""
+
+    def __init__(self, table: Path, *, wanted: int) -> None:
+        self._table = table
+        self._wanted = wanted
+        self._left: list[list[Path]] = []
+
+    def look(self, scene: Scene) -> None:
+        """Leave some more where the last ones are gone, and a run has said so."""
+        done = tallies(scene.runs).get(Service.ORPHANS)
+        swept = 0 if done is None else done.succeeded
+        if len(self._left) < self._wanted and swept >= len(self._left) and not self.lying():
+            self._left.append(leave(self._table, number=len(self._left) + 1))
+
+    def lying(self) -> list[Path]:
+        """Return those that are still there."""
+        return [file for files in self._left for file in files if file.exists()]
+
+    def complaints(self) -> list[str]:
+        """Return a sentence for each that should be gone, and is not."""
+        return [f"the orphan {file} was not deleted" for file in self.lying()]
+
+
+def leave(table: Path, *, number: int) -> list[Path]:
+    """Put some old files beside the table's own, and return where they are."""
+    folder = table / "data" / "region=lost"
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"lost-{number:03}-{one}.parquet" for one in range(_EACH)]
+    then = time.time() - AGE.total_seconds()
+    for file in files:
+        file.write_bytes(b"lost")
+        os.utime(file, (then, then))
+    return files

@@ -1,0 +1,50 @@
+"""Every snapshot that the clean has left, read by pyiceberg, which is not the code under test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from pyiceberg.table import Table
+
+from lakewarden.executors.demo.record import Record
+from lakewarden.service.demo.iceberg_reader import read_snapshot
+from lakewarden.service.demo.reader import complaints
+from live.journey import Journey
+
+_PRECISION = timedelta(milliseconds=1)
+"""Of the times of snapshots, which are cut off."""
+
+
+def travel(table: Table, records: Sequence[Record]) -> list[Journey]:
+    """Read the table at every snapshot, and hold its rows against the writers' records as of that snapshot."""
+    found = []
+    for snapshot in table.metadata.snapshots:
+        operation = "" if snapshot.summary is None else str(snapshot.summary.operation.value)
+        journey = Journey(instant=str(snapshot.snapshot_id), operation=operation)
+        at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
+        try:
+            rows = read_snapshot(table, snapshot=snapshot.snapshot_id).rows
+        except Exception as error:  # noqa: BLE001 - whatever a foreign reader raises is a journey that failed
+            found.append(replace(journey, failure=f"{type(error).__name__}: {error}"))
+            continue
+        before = [acknowledged_by(at, record) for record in records]
+        after = [begun_by(at, record) for record in records]
+        found.append(replace(journey, failure=complaints(rows, before=before, after=after)))
+    return found
+
+
+def acknowledged_by(at: datetime, record: Record) -> Record:
+    """Return what must be in a snapshot of that time.
+
+    A snapshot gets its time after its parent was read, and is committed only if its parent is still the newest one: so
+    whatever was acknowledged before that time is in it.
+    """
+    certain = (b for b in record.acknowledged() if b.answered is not None and b.answered < at)
+    return Record(batches=tuple(certain))
+
+
+def begun_by(at: datetime, record: Record) -> Record:
+    """Return what may be in a snapshot of that time."""
+    return Record(batches=tuple(batch for batch in record.batches if batch.begun < at + _PRECISION))

@@ -1,0 +1,141 @@
+"""The pointer of a table in a Hive metastore: a real one, from the jars that PySpark brings, on its own database."""
+
+from __future__ import annotations
+
+import copy
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyspark
+import pytest
+from pydantic import TypeAdapter
+from pyiceberg.catalog.hive import HiveCatalog as Writer
+from pyiceberg.catalog.sql import SqlCatalog
+
+from lakewarden.executors.worker.java import java_home
+from lakewarden.planners.formats.iceberg.catalogs import Catalog
+from lakewarden.planners.formats.iceberg.pointers import Pointers
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.storage import Storages
+
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
+
+ROWS = pa.table({"id": [1, 2, 3]})
+_SETTINGS: TypeAdapter[Any] = TypeAdapter(Catalog)
+_SERVER = "org.apache.hadoop.hive.metastore.HiveMetaStore"
+_OPENED = ("java.lang", "java.net", "java.util", "java.util.concurrent", "java.util.regex", "java.io", "java.nio")
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start a metastore, and return its address."""
+    folder, port = tmp_path_factory.mktemp("metastore"), _free_port()
+    settings = {
+        "javax.jdo.option.ConnectionURL": f"jdbc:derby:{folder}/db;create=true",
+        "datanucleus.schema.autoCreateAll": "true",
+        "hive.metastore.schema.verification": "false",
+        "hive.async.log.enabled": "false",  # it would need a jar that PySpark does not bring
+        "hive.metastore.warehouse.dir": f"{folder}/warehouse",
+        "derby.stream.error.file": f"{folder}/derby.log",
+    }
+    command = [f"{java_home()}/bin/java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    command += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
+    command += [f"-D{key}={value}" for key, value in settings.items()]
+    command += ["-cp", f"{Path(pyspark.__file__).parent}/jars/*", _SERVER, "-p", str(port)]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=dict(os.environ))
+        try:
+            _until_it_listens(port, process, folder / "log")
+            yield f"thrift://127.0.0.1:{port}"
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _until_it_listens(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 180
+    while time.monotonic() < deadline and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.2)
+    pytest.fail(f"the metastore did not start: {log.read_text()[-2000:]}")
+
+
+class _Asker:
+    def __init__(self, **settings: Any) -> None:
+        self.settings = _SETTINGS.validate_python({"type": "hive", "timeout": "20s", **settings})
+        self.storage = Storages().of("catalog://hive/any.table")
+
+    def where(self, identifier: str) -> str:
+        table = Table(id=TableId("t"), format="iceberg", location=f"catalog://hive/{identifier}", catalog=self.settings)
+        return Pointers().of(table, self.storage).metadata_file
+
+    def tables(self) -> list[str]:
+        return list(Pointers().tables("hive", self.settings, self.storage))
+
+
+def _catalog_of_files(folder: Path) -> SqlCatalog:
+    catalog = SqlCatalog("files", uri=f"sqlite:///{folder}/files.db", warehouse=f"file://{folder}/files")
+    catalog.create_namespace("sales")
+    return catalog
+
+
+def test_the_pointer_is_what_was_committed(metastore: str, tmp_path: Path) -> None:
+    """It moves with each commit; what is no Iceberg table, or none at all, has none, and is not listed.
+
+    A metastore that was set up without its transactions grants no lock, so the commits are made in another catalog, and
+    their pointer is altered here as Iceberg's `HiveTableOperations` does it.
+    """
+    writer, elsewhere = Writer("any", uri=metastore, warehouse=f"file://{tmp_path}"), _catalog_of_files(tmp_path)
+    writer.create_namespace("sales")
+    first, asker = writer.create_table("sales.orders", ROWS.schema), _Asker(uri=metastore)
+    assert asker.where("sales.orders") == first.metadata_location
+    orders = elsewhere.create_table("sales.orders", ROWS.schema)
+    for _ in range(2):
+        orders.append(ROWS)
+        with writer._client as client:
+            row = client.get_table("sales", "orders")
+            row.parameters["metadata_location"] = orders.metadata_location
+            client.alter_table("sales", "orders", row)
+        assert asker.where("sales.orders") == orders.metadata_location
+    with writer._client as client:
+        plain = copy.deepcopy(client.get_table("sales", "orders"))
+        plain.tableName, plain.parameters = "plain", {"EXTERNAL": "TRUE"}
+        client.create_table(plain)
+
+    with pytest.raises(PermanentError, match=r"sales\.plain of the catalog hive is no Iceberg table"):
+        asker.where("sales.plain")
+    with pytest.raises(PermanentError, match=r"the catalog hive has no table sales\.returns"):
+        asker.where("sales.returns")
+    assert asker.tables() == ["sales.orders"]
+
+
+def test_another_metastore_answers_where_one_is_down(metastore: str) -> None:
+    """They are named with commas; with none of them up the trouble is temporary, and names the catalog."""
+    down = f"thrift://127.0.0.1:{_free_port()}"
+
+    assert isinstance(_Asker(uri=f"{down},{metastore}").tables(), list)
+    with pytest.raises(TemporaryError, match="the catalog hive does not answer"):
+        _Asker(uri=down).tables()
+
+
+def test_a_metastore_that_falls_silent_is_given_up() -> None:
+    """It accepts the connection and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        begun = time.monotonic()
+        with pytest.raises(TemporaryError, match="the catalog hive does not answer"):
+            _Asker(uri=f"thrift://127.0.0.1:{mute.getsockname()[1]}", timeout="300ms").tables()
+        assert time.monotonic() - begun < 5

@@ -1,0 +1,30 @@
+"""Tables of two formats in one warm session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakewarden.executors.contract import Granted, Started, Step, Succeeded
+from lakewarden.planners.model.instant import Service
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Driver, Orders
+    from tests.integration.iceberg.conftest import Trips
+
+pytestmark = pytest.mark.spark
+
+
+def test_one_jvm_serves_tables_of_both_formats_at_a_time(driver: Driver, orders: Orders, trips: Trips) -> None:
+    """While a rewrite of one is written and not committed, the other's begins and ends, in the same JVM."""
+    iceberg = driver.submit(trips, Service.COMPACTION)
+    driver.climb(iceberg, to=Step.COMMIT)
+    hudi = driver.submit(orders, Service.COMPACTION)
+    assert isinstance(driver.finish(hudi), Succeeded)
+    driver.pool.answer(iceberg, Step.COMMIT, Granted())
+    assert isinstance(driver.finish(iceberg), Succeeded)
+
+    assert driver.next(iceberg, Started).executor == driver.next(hudi, Started).executor
+    assert trips.found() == trips.expected
+    assert orders.found() == orders.expected

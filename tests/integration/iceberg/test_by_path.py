@@ -1,0 +1,55 @@
+"""A table of a Hadoop catalog, which is found by its folder alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+from pyiceberg.table import StaticTable
+
+from lakewarden.executors.contract import Succeeded
+from lakewarden.planners.model.instant import Service
+from tests.integration.iceberg.conftest import QUIET
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Driver
+
+pytestmark = pytest.mark.spark
+
+
+@dataclass(frozen=True)
+class _ByPath:
+    folder: Path
+
+    @property
+    def assigned(self) -> Mapping[str, Any]:
+        return {"format": "iceberg", "location": str(self.folder), "table_options": QUIET}
+
+
+def test_a_table_is_compacted_by_its_folder(driver: Driver, spark: Any, tmp_path: Path) -> None:
+    """Its rows are the same afterwards, in one file, by a commit that bears the run."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.catalog.files", "org.apache.iceberg.spark.SparkCatalog")
+    session.conf.set("spark.sql.catalog.files.type", "hadoop")
+    session.conf.set("spark.sql.catalog.files.warehouse", str(tmp_path))
+    session.sql("create table files.db.trips (id bigint, v string) using iceberg")
+    for start in range(0, 30, 6):
+        session.sql(f"insert into files.db.trips select /*+ COALESCE(1) */ id, 'x' from range({start}, {start + 6})")
+    table = _ByPath(tmp_path / "db" / "trips")
+    run = driver.submit(table, Service.COMPACTION)
+
+    assert isinstance(driver.finish(run), Succeeded)
+    version = (table.folder / "metadata" / "version-hint.text").read_text()
+    found = StaticTable.from_metadata(str(table.folder / "metadata" / f"v{version}.metadata.json"))
+    current = found.current_snapshot()
+    assert current is not None
+    assert current.summary is not None
+    assert current.summary.additional_properties["lakewarden.run-id"] == run
+    [file] = [re.sub(r"^file:", "", path) for path in found.inspect.data_files()["file_path"].to_pylist()]
+    rows = duckdb.execute("select id, v from read_parquet(?) order by id", [file]).fetchall()
+    assert rows == [(id_, "x") for id_ in range(30)]

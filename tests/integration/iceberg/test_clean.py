@@ -1,0 +1,291 @@
+"""Iceberg's clean on real Spark: what Iceberg would delete, nothing that anybody needs, and no leak if killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakewarden.executors.contract import (
+    Ended,
+    Failed,
+    FailureKind,
+    Granted,
+    Lost,
+    NothingToDo,
+    Step,
+    Succeeded,
+    Yielded,
+)
+from lakewarden.planners.model.instant import Service, State
+from tests.integration.conftest import eventually
+from tests.integration.iceberg.deletions import EVERYTHING, Deletions, suffering
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Driver
+    from tests.integration.iceberg.conftest import Trips
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def table(trips: Trips) -> Deletions:
+    """Serve the table so that its snapshots may expire at once."""
+    return Deletions(trips)
+
+
+def by_flink(job: str, checkpoint: int) -> dict[str, str]:
+    return {"flink.job-id": job, "flink.operator-id": "op", "flink.max-committed-checkpoint-id": str(checkpoint)}
+
+
+def with_names_and_marks(table: Deletions) -> set[int]:
+    """Give the table a tag, a branch, deletes, a rewrite and a job of Flink's; return the snapshots that must stay."""
+    trips = table.trips
+    tagged, branched = table.snapshots()[2], table.snapshots()[4]
+    trips.read().manage_snapshots().create_tag(tagged, "v1").create_branch(branched, "audit").commit()
+    trips.delete(1, 2)
+    table.rewrite()
+    nothing = trips.read().scan().to_arrow().slice(0, 0)
+    for checkpoint in (7, 8):
+        trips.read().append(nothing, snapshot_properties=by_flink("job-1", checkpoint))
+    flink = table.snapshots()[-1]
+    trips.append()
+    return {flink, tagged, branched, table.snapshots()[-1]}
+
+
+def test_exactly_the_files_go_that_iceberg_would_delete_and_every_snapshot_that_stays_is_readable(
+    driver: Driver, table: Deletions, tmp_path: Path
+) -> None:
+    """On the same table Iceberg's own action, with the same ids, deletes the same files: its copy is put back."""
+    stay = with_names_and_marks(table)
+    expired = [one for one in table.snapshots() if one not in stay]
+    rows = {one: table.rows(one) for one in stay}
+    before = table.on_disk()
+    with table.put_back(tmp_path / "copy"):
+        table.expire_by_icebergs_own_action(*expired)
+        gone_by_iceberg = before - table.on_disk()
+    assert any(path.endswith(".parquet") for path in gone_by_iceberg)
+
+    run = driver.submit(table, Service.CLEAN, counts_files=True, **EVERYTHING)
+    plan = driver.climb(run, to=Step.COMMIT)
+    assert plan is not None
+    assert table.on_disk() == before
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    outcome = driver.next(run, Ended).outcome
+
+    assert isinstance(outcome, Succeeded)
+    assert set(table.snapshots()) == stay
+    assert before - table.on_disk() == gone_by_iceberg
+    assert table.on_disk() == table.known()
+    assert {one: table.rows(one) for one in stay} == rows
+    assert table.trips.found() == table.trips.expected
+    assert outcome.figures["snapshots_expired"] == len(expired)
+    assert outcome.figures["files_deleted"] == len(gone_by_iceberg)
+    of_data = sum(path.endswith(".parquet") for path in gone_by_iceberg)
+    assert plan.files_to_delete == outcome.figures["data_files_deleted"] == of_data
+    assert plan.files_in_table == len(table.trips.read().inspect.files())
+    assert set(table.trips.read().refs()) == {"main", "v1", "audit"}
+    beside = table.beside(Service.CLEAN)
+    assert beside is not None
+    assert (beside.pending, [one.run for one in beside.completed], table.lists()) == (None, [run], [])
+
+    assert isinstance(driver.carry_out(table, Service.CLEAN, **EVERYTHING), NothingToDo)
+
+
+@pytest.mark.parametrize(
+    ("point", "hit"),
+    [("expired", 1), pytest.param("deleting", 1, marks=pytest.mark.faults), ("deleting", 2)],
+)
+def test_a_clean_that_is_killed_is_finished_by_the_next_run_and_nothing_leaks(
+    driver: Driver, table: Deletions, worker_faults: Path, point: str, hit: int
+) -> None:
+    """Kill -9 right after the metadata commit, and in the middle of deleting: its own list tells what is left."""
+    table.trips.delete(0)
+    table.trips.lake.spark.sql(f"delete from {table.trips.sql} where p = 1")
+    table.trips.expected = {key: value for key, value in table.trips.expected.items() if key % 10 % 2 == 0}
+    with suffering(worker_faults, point, "crash", service="clean", hit=hit):
+        run = driver.submit(table, Service.CLEAN, **EVERYTHING)
+        driver.climb(run, to=Step.COMMIT)
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        driver.next(run, Lost)
+    assert len(table.snapshots()) == 1
+    assert table.on_disk() > table.known()
+    beside = table.beside(Service.CLEAN)
+    assert beside is not None
+    assert beside.pending is not None
+    assert (beside.pending.run, beside.pending.state) == (run, State.INFLIGHT)
+    driver.until_ready()
+
+    outcome = driver.carry_out(table, Service.CLEAN, instant=beside.pending.instant, **EVERYTHING)
+
+    assert isinstance(outcome, Succeeded)
+    assert table.on_disk() == table.known()
+    assert table.trips.found() == table.trips.expected
+    assert table.lists() == []
+    done = table.beside(Service.CLEAN)
+    assert done is not None
+    assert [(one.run, one.state) for one in done.completed] == [(run, State.COMPLETED)]
+
+
+def test_a_plan_that_nobody_has_begun_is_made_anew_without_what_must_stay_by_now(
+    driver: Driver, table: Deletions
+) -> None:
+    """Between plan and commit somebody goes back to a snapshot that was to expire: the run yields, and it stays."""
+    target = table.snapshots()[2]
+    rows = table.rows(target)
+    run = driver.submit(table, Service.CLEAN, **EVERYTHING)
+    plan = driver.climb(run, to=Step.COMMIT)
+    assert plan is not None
+    table.roll_back(target)
+    before = table.on_disk()
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    outcome = driver.next(run, Ended).outcome
+
+    assert isinstance(outcome, Yielded)
+    assert f"snapshot {target} was planned to expire, and must stay now" in outcome.reason
+    assert table.on_disk() == before
+    assert isinstance(driver.carry_out(table, Service.CLEAN, instant=plan.instant, **EVERYTHING), Succeeded)
+    assert table.rows(target) == rows
+    assert target in table.snapshots()
+    assert isinstance(driver.carry_out(table, Service.CLEAN, **EVERYTHING), Succeeded)
+    assert table.snapshots() == [target]
+    assert table.rows(target) == rows
+    assert table.on_disk() == table.known()
+
+
+def test_a_writer_that_goes_back_in_the_moment_of_our_commit_wins(
+    driver: Driver, table: Deletions, worker_faults: Path
+) -> None:
+    """The commit is conditional on what was looked at: it fails, the next look sees what must stay, and nothing is
+    deleted. The plan is then one that nobody has begun.
+    """
+    target, before = table.snapshots()[2], table.on_disk()
+    rows = table.rows(target)
+    with suffering(worker_faults, "expiring", "hold", service="clean") as stands:
+        run = driver.submit(table, Service.CLEAN, **EVERYTHING)
+        driver.climb(run, to=Step.COMMIT)
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        eventually(stands.exists)
+        table.roll_back(target)
+        stands.unlink()
+        outcome = driver.next(run, Ended).outcome
+
+    assert isinstance(outcome, Yielded)
+    assert len(table.snapshots()) == 6
+    assert table.on_disk() == before
+    assert table.rows(target) == rows
+    beside = table.beside(Service.CLEAN)
+    assert beside is not None
+    assert beside.pending is not None
+    assert beside.pending.state is State.REQUESTED
+
+
+def test_a_writer_that_appends_in_the_moment_of_our_commit_makes_it_begin_anew(
+    driver: Driver, table: Deletions, worker_faults: Path
+) -> None:
+    """A moved pointer is the one failure that is tried again; the append stands."""
+    with suffering(worker_faults, "expiring", "hold", service="clean") as stands:
+        run = driver.submit(table, Service.CLEAN, **EVERYTHING)
+        driver.climb(run, to=Step.COMMIT)
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        eventually(stands.exists)
+        table.trips.append()
+        stands.unlink()
+        outcome = driver.next(run, Ended).outcome
+
+    assert isinstance(outcome, Succeeded)
+    assert outcome.figures["snapshots_expired"] == 5
+    assert table.trips.found() == table.trips.expected
+    assert table.on_disk() == table.known()
+
+
+def test_what_cannot_be_deleted_is_tried_again_and_is_no_success(driver: Driver, table: Deletions) -> None:
+    """Stores swallow failures to delete: a listing tells what is left, and the list is gone through again."""
+    table.trips.lake.spark.sql(f"delete from {table.trips.sql} where p = 1")
+    run = driver.submit(table, Service.CLEAN, **EVERYTHING)
+    driver.climb(run, to=Step.COMMIT)
+    [stubborn, *_] = sorted((table.folder / "data" / "p=1").glob("*.parquet"))
+    stubborn.unlink()
+    (stubborn / "inside").mkdir(parents=True)
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    outcome = driver.next(run, Ended).outcome
+
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.TEMPORARY
+    assert "1 of " in outcome.reason
+    assert stubborn.name in outcome.reason
+    (stubborn / "inside").rmdir()
+    beside = table.beside(Service.CLEAN)
+    assert beside is not None
+    assert beside.pending is not None
+    assert isinstance(driver.carry_out(table, Service.CLEAN, instant=beside.pending.instant, **EVERYTHING), Succeeded)
+    assert table.on_disk() == table.known()
+
+
+def test_what_a_writer_picks_from_an_expiring_snapshot_is_not_deleted(driver: Driver, table: Deletions) -> None:
+    """A cherry-pick makes a new snapshot of an old one's files: the old one expires, its files stay."""
+    base, _, picked = table.snapshots()[2:5]
+    table.roll_back(base)
+    run = driver.submit(table, Service.CLEAN, **EVERYTHING)
+    driver.climb(run, to=Step.COMMIT)
+    table.cherry_pick(picked)
+    newest = table.snapshots()[-1]
+    rows = table.rows(newest)
+    assert len(rows) == 40
+    driver.pool.answer(run, Step.COMMIT, Granted())
+
+    outcome = driver.next(run, Ended).outcome
+    assert isinstance(outcome, Succeeded), outcome
+    assert picked not in table.snapshots()
+    assert table.rows(newest) == rows
+
+
+def test_what_a_writer_takes_up_again_after_the_metadata_commit_is_not_deleted(
+    driver: Driver, table: Deletions, worker_faults: Path
+) -> None:
+    """What the table needs is read again right before anything is deleted, and whenever it has moved on since."""
+    java = table.java()
+    table.trips.lake.spark.sql(f"delete from {table.trips.sql} where p = 1")
+    gone = java.snapshot(table.snapshots()[0]).addedDataFiles(java.io())
+    [file] = [one for one in list(gone) if "p=1" in str(one.location())]
+    with suffering(worker_faults, "expired", "hold", service="clean") as stands:
+        run = driver.submit(table, Service.CLEAN, **EVERYTHING)
+        driver.climb(run, to=Step.COMMIT)
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        eventually(stands.exists)
+        java.refresh()
+        java.newFastAppend().appendFile(file).commit()
+        stands.unlink()
+        outcome = driver.next(run, Ended).outcome
+
+    assert isinstance(outcome, Succeeded)
+    assert len(table.rows(table.snapshots()[-1])) == 35
+    assert table.on_disk() == table.known()
+
+
+def test_a_clean_keeps_what_a_writers_outage_needs(driver: Driver, trips: Trips) -> None:
+    """However young the policy wants the snapshots: the table's longest_outage stands at a day by default."""
+    kept = Deletions(trips, table_options={})
+    assert isinstance(driver.carry_out(kept, Service.CLEAN, **EVERYTHING), NothingToDo)
+    assert len(kept.snapshots()) == 6
+
+
+def test_a_table_whose_files_may_not_be_deleted_keeps_them(driver: Driver, table: Deletions) -> None:
+    """`gc.enabled=false` says that others may need them."""
+    table.trips.lake.spark.sql(f"alter table {table.trips.sql} set tblproperties ('gc.enabled' = 'false')")
+    outcome = driver.carry_out(table, Service.CLEAN, **EVERYTHING)
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.PERMANENT
+    assert "gc.enabled" in outcome.reason
+
+
+def test_a_list_that_was_taken_away_is_no_plan_any_more(driver: Driver, table: Deletions) -> None:
+    """Another tool's orphan removal has no respect for it: nothing is pending then, and the table as it was."""
+    plan = driver.leave_planned(table, Service.CLEAN, **EVERYTHING)
+    for path in (table.folder / "metadata").glob("*lakewarden-*"):
+        path.unlink()
+    outcome = driver.carry_out(table, Service.CLEAN, instant=plan.instant, **EVERYTHING)
+    assert outcome == NothingToDo(reason=f"{plan.instant} is not pending any more")
+    assert isinstance(driver.carry_out(table, Service.CLEAN, **EVERYTHING), Succeeded)
+    assert table.on_disk() == table.known()

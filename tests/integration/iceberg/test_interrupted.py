@@ -1,0 +1,91 @@
+"""A rewrite that is cancelled, or of which a part fails: what was not committed is gone, what was committed is told."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, Step, Succeeded, Yielded
+from lakewarden.planners.model.instant import Service
+from tests.integration.conftest import eventually
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Driver
+    from tests.integration.iceberg.conftest import Trips
+
+pytestmark = pytest.mark.spark
+
+
+@contextlib.contextmanager
+def _replaced(file: Path) -> Iterator[Path]:
+    """Put the file aside, for whatever comes into its place; put it back in the end."""
+    aside = file.with_name(f".{file.name}.aside")
+    file.rename(aside)
+    try:
+        yield file
+    finally:
+        aside.replace(file)
+
+
+@contextlib.contextmanager
+def _never_read(file: Path) -> Iterator[None]:
+    """Let whoever opens the file wait until the bracket is left."""
+    with _replaced(file):
+        os.mkfifo(file)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # nobody waits any more
+                os.close(os.open(file, os.O_WRONLY | os.O_NONBLOCK))
+
+
+def test_a_cancelled_rewrite_ends_within_seconds_and_leaves_nothing(driver: Driver, trips: Trips) -> None:
+    """One group is written, the other's job hangs: both are given up, and the files of the first are deleted."""
+    before = trips.files_on_disk()
+    run = driver.submit(trips, Service.COMPACTION)
+    driver.climb(run, to=Step.EXECUTE)
+    with _never_read(trips.data_file_of(0)):
+        driver.pool.answer(run, Step.EXECUTE, Granted())
+        eventually(lambda: any("parquet" in name for name in trips.files_on_disk() - before))
+        began = time.monotonic()
+        driver.pool.cancel(run, "the table is paused")
+        outcome = driver.next(run, Ended).outcome
+        took = time.monotonic() - began
+
+    assert outcome == Yielded(reason="the table is paused")
+    assert took < 5
+    assert trips.files_on_disk() == before
+    assert trips.signed_by(run) == []
+    assert isinstance(driver.carry_out(trips, Service.COMPACTION), Succeeded)
+    assert trips.found() == trips.expected
+
+
+@pytest.mark.parametrize("partial_progress", [False, True])
+def test_a_group_that_cannot_be_read_makes_no_run_a_success(
+    driver: Driver, trips: Trips, *, partial_progress: bool
+) -> None:
+    """Without partial progress nothing is committed, and nothing left behind. With it the other group is committed as a
+    part of the run, which fails all the same and says how much it did.
+    """
+    before = trips.files_on_disk()
+    with _replaced(trips.data_file_of(0)) as broken:
+        broken.write_bytes(b"this is no Parquet file")
+        run = driver.submit(trips, Service.COMPACTION, partial_progress=partial_progress)
+        outcome = driver.finish(run)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.TEMPORARY
+    if partial_progress:
+        assert "1 of 2 file groups" in outcome.reason
+        assert "files_rewritten 6" in outcome.reason
+        assert [one["lakewarden.part"] for one in trips.signed_by(run)] == ["more"]
+    else:
+        assert trips.signed_by(run) == []
+        assert trips.files_on_disk() == before
+    assert trips.found() == trips.expected

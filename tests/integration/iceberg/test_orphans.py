@@ -1,0 +1,126 @@
+"""Iceberg's orphans on real Spark: what was lost is found, and a commit on its way loses nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakewarden.executors.contract import Ended, Granted, Lost, NothingToDo, Step, Succeeded
+from lakewarden.planners.model.instant import Service
+from tests.integration.iceberg.deletions import Deletions, suffering
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Driver
+    from tests.integration.iceberg.conftest import Trips
+
+pytestmark = pytest.mark.spark
+
+DAYS = 86_400
+
+
+@pytest.fixture
+def table(trips: Trips) -> Deletions:
+    """Let every file of the table be ten days old."""
+    made = Deletions(trips)
+    for path in made.folder.rglob("*"):
+        age(path, days=10)
+    return made
+
+
+def age(path: Path, *, days: float) -> Path:
+    written = time.time() - days * DAYS
+    os.utime(path, (written, written))
+    return path
+
+
+def lost(table: Deletions, name: str, *, days: float = 10) -> Path:
+    """Leave a data file behind that no snapshot knows, with its checksum, as a writer does that was killed."""
+    [one, *_] = sorted((table.folder / "data" / "p=0").glob("*.parquet"))
+    path = one.with_name(f"{name}.parquet")
+    shutil.copy(one, path)
+    checksum = path.with_name(f".{path.name}.crc")
+    checksum.write_bytes(b"crc\0")
+    age(checksum, days=days)
+    return age(path, days=days)
+
+
+def test_old_files_go_that_nothing_knows_and_their_checksums_with_them(driver: Driver, table: Deletions) -> None:
+    """Everything that the table knows stays, and so does what was written lately."""
+    known = table.on_disk()
+    gone, young = lost(table, "lost"), lost(table, "young", days=2)
+    one = next((table.folder / "metadata").glob("*-m0.avro"))
+    manifest = age(Path(shutil.copy(one, one.with_name("lost-m0.avro"))), days=4)
+
+    run = driver.submit(table, Service.ORPHANS, counts_files=True)
+    plan = driver.climb(run, to=Step.COMMIT)
+    assert plan is not None
+    assert plan.files_to_delete == 2
+    assert gone.exists()
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    outcome = driver.next(run, Ended).outcome
+
+    assert isinstance(outcome, Succeeded)
+    assert outcome.figures["files_deleted"] == 2
+    assert not gone.exists()
+    assert not gone.with_name(f".{gone.name}.crc").exists()
+    assert not manifest.exists()
+    assert table.on_disk() == known | {str(young)}
+    assert table.trips.found() == table.trips.expected
+    assert table.lists() == []
+    assert isinstance(driver.carry_out(table, Service.ORPHANS), NothingToDo)
+
+
+def test_a_commit_that_lands_between_the_two_listings_loses_nothing(driver: Driver, table: Deletions) -> None:
+    """Its files were written long ago, and were orphans when they were listed first."""
+    landing, gone = lost(table, "landing"), lost(table, "gone")
+    run = driver.submit(table, Service.ORPHANS)
+    plan = driver.climb(run, to=Step.COMMIT)
+    assert plan is not None
+    assert plan.files_to_delete == 2
+    _add(table, landing)
+    rows = table.rows(table.snapshots()[-1])
+    assert len(rows) == 65
+    driver.pool.answer(run, Step.COMMIT, Granted())
+
+    assert isinstance(driver.next(run, Ended).outcome, Succeeded)
+    assert landing.exists()
+    assert not gone.exists()
+    assert table.rows(table.snapshots()[-1]) == rows
+
+
+def test_orphans_that_were_killed_are_finished_from_their_list(
+    driver: Driver, table: Deletions, worker_faults: Path
+) -> None:
+    """What is left of it is listed again first: somebody may have made use of it."""
+    first = lost(table, "first")
+    with suffering(worker_faults, "deleting", "crash", service="orphans"):
+        run = driver.submit(table, Service.ORPHANS)
+        driver.climb(run, to=Step.COMMIT)
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        driver.next(run, Lost)
+    assert not first.exists()
+    beside = table.beside(Service.ORPHANS)
+    assert beside is not None
+    assert beside.pending is not None
+    driver.until_ready()
+
+    outcome = driver.carry_out(table, Service.ORPHANS, instant=beside.pending.instant)
+    assert isinstance(outcome, Succeeded)
+    assert table.on_disk() == table.known()
+    done = table.beside(Service.ORPHANS)
+    assert done is not None
+    assert [one.run for one in done.completed] == [run]
+
+
+def _add(table: Deletions, path: Path) -> None:
+    """Commit a data file that lies there, as a writer's last step does."""
+    java = table.java()
+    [old, *_] = [one for one in list(java.currentSnapshot().addedDataFiles(java.io())) if "p=0" in str(one.location())]
+    jvm = table.trips.lake.spark.sparkContext._jvm
+    made = jvm.org.apache.iceberg.DataFiles.builder(java.spec()).copy(old).withPath(f"file:{path}").build()
+    java.newAppend().appendFile(made).commit()

@@ -1,0 +1,196 @@
+"""Tables that are found in a catalog are served like those that are listed, for as long as they are there."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from lakewarden.executors.contract import Step
+from lakewarden.planners.formats.fake import FakeTable
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Mode, Table, TableId
+from lakewarden.service.hooks.hints import At
+from lakewarden.service.store.port import RunState
+from tests.support.road import COMPACT, Road
+
+EVERY = timedelta(minutes=2)
+ORDERS = TableId("lake.orders")
+
+
+class Folder:
+    """A source: the tables in a folder, but for those that are `dropped`. While it is `away` it cannot tell."""
+
+    name = "lake"
+    every = EVERY
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.away = False
+        self.dropped: set[str] = set()
+        self.asked = 0
+
+    def find(self) -> Sequence[Table]:
+        self.asked += 1
+        if self.away:
+            raise TemporaryError("the catalog lake does not answer")
+        return [
+            Table(
+                id=TableId(f"lake.{folder.name}"),
+                format="fake",
+                location=str(folder),
+                mode=Mode.ACT,
+                policies=COMPACT,
+            )
+            for folder in sorted(self.folder.iterdir())
+            if folder.name not in self.dropped
+        ]
+
+
+class Lake:
+    """A daemon with one table that is listed by hand, and a folder in which others come and go."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "lake").mkdir()
+        self.source = Folder(folder / "lake")
+        self.road = Road(folder, sources=[self.source])
+
+    def create(self, name: str) -> FakeTable:
+        """Make a table in the folder."""
+        lake = FakeTable.create(self.source.folder / name, clock=self.road.clock)
+        self.road.lakes[TableId(f"lake.{name}")] = lake
+        return lake
+
+    def drop(self, name: str) -> None:
+        """Drop it, files and all."""
+        shutil.rmtree(self.source.folder / name)
+        del self.road.lakes[TableId(f"lake.{name}")]
+
+    @property
+    def registered(self) -> list[str]:
+        """The tables that the API shows."""
+        return [status.table.id for status in self.road.status.tables()]
+
+    def until_asked(self) -> None:
+        """Turn until the source has been asked once more, and what it told was heard."""
+        before = self.source.asked
+        self.road.until(lambda: self.source.asked > before, within=EVERY * 2)
+        self.road.turn()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+def test_a_new_table_is_served_without_a_restart(lake: Lake) -> None:
+    """It is found at the next listing, and goes the road from a commit to a settled run."""
+    lake.until_asked()
+    orders = lake.create("orders")
+    lake.until_asked()
+    for _ in range(3):
+        orders.write()
+
+    lake.road.until(lambda: lake.road.completed(Service.COMPACTION, ORDERS) != [])
+
+    assert lake.registered == ["trips", "lake.orders"]
+
+
+def test_a_catalog_is_asked_once_in_its_interval(lake: Lake) -> None:
+    """A listing may be long: it is not made with every turn."""
+    lake.road.for_a_while(EVERY * 3 + timedelta(minutes=1))
+
+    assert lake.source.asked == 4
+
+
+def test_a_hook_finds_a_table_that_was_found(lake: Lake) -> None:
+    """Writers announce their commits by the table's address, whoever registered it."""
+    orders = lake.create("orders")
+    lake.until_asked()
+
+    assert lake.road.status.mark_dirty(At(location=str(orders.folder))) == (ORDERS,)
+
+
+def test_a_dropped_table_is_attended_no_longer(lake: Lake) -> None:
+    """Nobody is alarmed over a table that is meant to be gone, and it is shown to nobody."""
+    lake.create("orders")
+    lake.until_asked()
+    lake.road.until(lambda: lake.road.status.table(ORDERS) is not None)
+    lake.drop("orders")
+    lake.until_asked()
+    troubles = len(lake.road.diary.troubles)
+    lake.road.for_a_while()
+
+    assert lake.registered == ["trips"]
+    assert len(lake.road.diary.troubles) == troubles
+    assert lake.road.status.table(ORDERS) is None
+
+
+def test_a_run_on_a_dropped_table_is_settled_first(lake: Lake) -> None:
+    """It is not forgotten with the table: what its worker tells of it still has a place."""
+    orders = lake.create("orders")
+    lake.until_asked()
+    for _ in range(3):
+        orders.write()
+    run = lake.road.until_executing(Step.EXECUTE)
+    assert run.table == ORDERS
+    lake.source.dropped = {"orders"}
+    lake.until_asked()
+
+    assert lake.registered == ["trips", "lake.orders"]
+
+    lake.road.held_pool.release()
+    lake.road.until(lambda: lake.road.states(table=ORDERS) == [RunState.SUCCEEDED])
+    lake.until_asked()
+    assert lake.registered == ["trips"]
+
+
+def test_a_catalog_that_does_not_answer_takes_no_table_away(lake: Lake) -> None:
+    """What it told before stays; it is asked again sooner than usual, and its trouble is nobody else's."""
+    orders = lake.create("orders")
+    lake.until_asked()
+    lake.source.away = True
+    lake.until_asked()
+    asked = lake.source.asked
+    lake.road.for_a_while(timedelta(minutes=2))
+
+    assert lake.registered == ["trips", "lake.orders"]
+    assert 3 <= lake.source.asked - asked <= 5
+    for _ in range(3):
+        orders.write()
+    lake.road.until(lambda: lake.road.completed(Service.COMPACTION, ORDERS) != [])
+
+
+def test_a_table_that_is_listed_by_hand_is_what_it_is_there(tmp_path: Path) -> None:
+    """The same address has one id, one policy and one attendant."""
+    road = Road(tmp_path, names=["trips"])
+    source = Folder(tmp_path)
+    source.folder = road.lakes[TableId("trips")].folder.parent
+    road.sources = [source]
+    road.compose()
+    road.until(lambda: source.asked > 0)
+    road.turn()
+
+    assert "lake.trips" not in {status.table.id for status in road.status.tables()}
+
+
+def test_a_run_of_a_found_table_outlives_its_daemon(lake: Lake) -> None:
+    """After a restart the table is not there until it is found; then its run is taken up where it was."""
+    orders = lake.create("orders")
+    lake.until_asked()
+    for _ in range(3):
+        orders.write()
+    run = lake.road.until_executing(Step.COMMIT)
+    del lake.road.lakes[ORDERS]
+
+    lake.road.compose()
+    lake.road.lakes[ORDERS] = orders
+    lake.road.until(lambda: all(state is not RunState.UNKNOWN for state in lake.road.states(table=ORDERS)))
+
+    lake.road.until(lambda: RunState.SUCCEEDED in lake.road.states(table=ORDERS), within=timedelta(minutes=10))
+    assert run.table == ORDERS
+    assert len(lake.road.completed(Service.COMPACTION, ORDERS)) == 1

@@ -1,0 +1,50 @@
+"""What every kind of catalog is asked with: a clock that stands still, and tables by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from lakewarden.planners.formats.iceberg.catalogs import Catalog
+from lakewarden.planners.formats.iceberg.pointers import Pointers
+from lakewarden.planners.model.clock import ManualClock
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.storage import Storages
+
+_SETTINGS: TypeAdapter[Any] = TypeAdapter(Catalog)
+Where = Callable[..., str]
+
+
+class Asker:
+    """Asks for pointers, on a clock that only moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.pointers = Pointers(monotonic=self.clock.monotonic)
+        self.storages = Storages()
+
+    def where(self, settings: Mapping[str, Any], identifier: str = "sales.orders", *, name: str = "lake") -> str:
+        """Return the metadata file of a table of a catalog."""
+        location = f"catalog://{name}/{identifier}"
+        table = Table(
+            id=TableId(identifier), format="iceberg", location=location, catalog=_SETTINGS.validate_python(settings)
+        )
+        return self.pointers.of(table, self.storages.of(location)).metadata_file
+
+    def at(self, folder: str) -> str:
+        """Return the metadata file of a table of a Hadoop catalog, by its folder."""
+        table = Table(id=TableId("orders"), format="iceberg", location=folder)
+        return self.pointers.of(table, self.storages.of(folder)).metadata_file
+
+    def tables(self, settings: Mapping[str, Any], *, name: str = "lake") -> list[str]:
+        """Return what the catalog lists."""
+        storage = self.storages.of(f"catalog://{name}/any.table")
+        return list(self.pointers.tables(name, _SETTINGS.validate_python(settings), storage))
+
+
+@pytest.fixture
+def asker() -> Asker:
+    return Asker()

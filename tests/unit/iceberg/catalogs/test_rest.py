@@ -1,0 +1,183 @@
+"""The pointer of a REST catalog's table: as the server has it, with as little traffic as it allows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.table import Table
+
+from lakewarden.planners.formats.iceberg.gate import REST_SECONDS
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from tests.support.iceberg_rest import IcebergRest, iceberg_rest
+
+ROWS = pa.table({"id": [1, 2, 3]})
+
+
+@pytest.fixture
+def rest(tmp_path: Path) -> Iterator[IcebergRest]:
+    with iceberg_rest(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def orders(rest: IcebergRest) -> Table:
+    """Make a table by pyiceberg's own client: the server is none of our making in its eyes."""
+    made: Table = RestCatalog("any", uri=rest.uri).create_table("sales.orders", ROWS.schema)
+    return made
+
+
+def _settings(rest: IcebergRest, **more: Any) -> dict[str, Any]:
+    return {"type": "rest", "uri": rest.uri, "timeout": "5s", **more}
+
+
+def test_it_moves_with_each_commit(asker: Any, rest: IcebergRest, orders: Table) -> None:
+    """It is what the engine that committed knows."""
+    seen = []
+    for _ in range(3):
+        orders.append(ROWS)
+        seen.append(asker.where(_settings(rest)))
+        assert seen[-1] == orders.metadata_location
+
+    assert len(set(seen)) == 3
+
+
+def test_an_unchanged_table_costs_one_short_answer(asker: Any, rest: IcebergRest, orders: Table) -> None:
+    """The server is told what is known already, and says that it still holds."""
+    asker.where(_settings(rest))
+    rest.loads()
+
+    assert asker.where(_settings(rest)) == orders.metadata_location
+    assert rest.loads() == [304]
+
+
+def test_a_server_without_etags_is_asked_all_the_same(asker: Any, rest: IcebergRest, orders: Table) -> None:
+    """They are the server's choice."""
+    rest.etags = False
+    asker.where(_settings(rest))
+    orders.append(ROWS)
+
+    assert asker.where(_settings(rest)) == orders.metadata_location
+
+
+def test_snapshots_that_nobody_names_are_not_sent(asker: Any, rest: IcebergRest, orders: Table) -> None:
+    """Of a long history nothing is needed to know whether it goes on."""
+    asker.where(_settings(rest))
+
+    assert any("tables/orders?snapshots=refs" in request for request, _ in rest.seen)
+
+
+def test_a_missing_table_is_said_to_be_missing(asker: Any, rest: IcebergRest, orders: Table) -> None:
+    """Trying again changes nothing; its neighbours are as well as before."""
+    with pytest.raises(PermanentError, match=r"the catalog lake has no table sales\.returns"):
+        asker.where(_settings(rest), "sales.returns")
+
+    assert asker.where(_settings(rest)) == orders.metadata_location
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_server_that_is_out_of_order_is_temporary_trouble(
+    asker: Any, rest: IcebergRest, orders: Table, status: int
+) -> None:
+    """It is named, left alone for a while, and asked again."""
+    asker.where(_settings(rest))
+    rest.status = status
+    with pytest.raises(TemporaryError, match="the catalog lake does not answer"):
+        asker.where(_settings(rest))
+    rest.status = None
+    rest.loads()
+    with pytest.raises(TemporaryError, match="the catalog lake does not answer"):
+        asker.where(_settings(rest))
+    assert rest.loads() == []
+
+    asker.clock.advance(timedelta(seconds=REST_SECONDS))
+    assert asker.where(_settings(rest)) == orders.metadata_location
+
+
+def test_a_slow_server_is_given_up(asker: Any, rest: IcebergRest, orders: Table) -> None:
+    """After the time-out of its settings, and not later."""
+    rest.delay = 2
+    begun = time.monotonic()
+    with pytest.raises(TemporaryError, match="the catalog lake has not answered in time"):
+        asker.where(_settings(rest, timeout="300ms"))
+    assert time.monotonic() - begun < 1.5
+
+
+def test_a_server_that_is_down_is_temporary_trouble(asker: Any, tmp_path: Path) -> None:
+    """It may come back."""
+    with iceberg_rest(tmp_path) as gone:
+        settings = _settings(gone)
+    with pytest.raises(TemporaryError, match="the catalog lake does not answer"):
+        asker.where(settings)
+
+
+def test_a_slow_catalog_keeps_few_threads_and_none_of_anothers(
+    asker: Any, rest: IcebergRest, orders: Table, tmp_path: Path
+) -> None:
+    """Those who would only wait are sent away at once, with its name; the other catalog answers as always."""
+    (tmp_path / "other").mkdir()
+    with iceberg_rest(tmp_path / "other") as other:
+        RestCatalog("any", uri=other.uri).create_table("sales.orders", ROWS.schema)
+        asker.where(_settings(rest))
+        rest.delay = 3
+        troubles: list[str] = []
+
+        def ask() -> None:
+            with pytest.raises(TemporaryError) as trouble:
+                asker.where(_settings(rest, timeout="2s"))
+            troubles.append(str(trouble.value))
+
+        threads = [threading.Thread(target=ask) for _ in range(12)]
+        begun = time.monotonic()
+        for thread in threads:
+            thread.start()
+        asker.where(_settings(other), name="other")
+        assert time.monotonic() - begun < 1.5
+        for thread in threads:
+            thread.join()
+
+    assert sum("is slow" in trouble for trouble in troubles) >= 8
+    assert all(trouble.startswith("the catalog lake ") for trouble in troubles)
+
+
+def test_a_refusal_names_the_setting(asker: Any, rest: IcebergRest, orders: Table, tmp_path: Path) -> None:
+    """A person must act: the secret is wrong. Once it is replaced, the next look succeeds."""
+    (tmp_path / "token").write_text("old")
+    rest.token = "new"
+    settings = _settings(rest, token={"file": str(tmp_path / "token")})
+    for _ in range(2):
+        with pytest.raises(PermanentError, match=r"see catalogs\.lake\.token") as refusal:
+            asker.where(settings)
+        assert "old" not in str(refusal.value)
+    (tmp_path / "token").write_text("new")
+
+    assert asker.where(settings) == orders.metadata_location
+
+
+def test_a_token_that_expired_is_asked_for_anew(
+    asker: Any, rest: IcebergRest, orders: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A credential is exchanged for tokens that do not last: nobody hears of it."""
+    monkeypatch.setenv("LAKE_CREDENTIAL", "me:secret")
+    rest.token, rest.credential = "first", "me:secret"
+    settings = _settings(rest, credential={"env": "LAKE_CREDENTIAL"})
+    assert asker.where(settings) == orders.metadata_location
+    rest.token = "second"
+
+    assert asker.where(settings) == orders.metadata_location
+
+
+def test_its_tables_are_listed_in_every_namespace(asker: Any, rest: IcebergRest, orders: Table) -> None:
+    """By the names that lead to them."""
+    client = RestCatalog("any", uri=rest.uri)
+    rest.catalog.create_namespace("sales.eu")
+    client.create_table("sales.eu.returns", ROWS.schema)
+
+    assert asker.tables(_settings(rest)) == ["sales.eu.returns", "sales.orders"]

@@ -1,0 +1,198 @@
+"""Which snapshots expire: those that Iceberg's own rule lets go, and of these never one that a writer may need."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.planners.formats.iceberg.expiry import Expiry, expirable
+from lakewarden.planners.formats.iceberg.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.service_options import CleanOptions
+from lakewarden.planners.model.errors import PermanentError
+from tests.support.iceberg_history import DAY, History, committed_checkpoint, histories, kept_by_iceberg
+from tests.support.values import NOW
+
+NO_OUTAGE: dict[str, Any] = {"longest_outage": timedelta(0), "flink_restores": timedelta(0)}
+TIMES = st.sampled_from([NOW - 30 * DAY, NOW - 10 * DAY, NOW, NOW + 60 * DAY])
+
+
+def expiry(
+    metadata: TableMetadata, now: datetime = NOW, *, table: dict[str, Any] | None = None, **options: Any
+) -> Expiry:
+    """Return what may expire with these options of clean and of the table."""
+    return expirable(metadata, CleanOptions(**options), IcebergTableOptions(**(table or {})), now)
+
+
+@given(history=histories(flink=False), now=TIMES, days=st.sampled_from([0, 1, 5]), count=st.integers(1, 4))
+def test_without_flink_it_is_icebergs_own_rule(history: History, now: datetime, days: int, count: int) -> None:
+    """Branches with their own retention, tags and unreferenced snapshots stay as `RemoveSnapshots` keeps them."""
+    metadata = history.metadata()
+    found = expiry(metadata, now, table=NO_OUTAGE, max_snapshot_age=days * DAY, min_snapshots_to_keep=count)
+    kept = kept_by_iceberg(metadata, now, age=days * DAY, count=count)
+    assert set(found.ids) == {one.id for one in metadata.snapshots} - kept
+
+
+def test_a_branch_ends_at_the_first_snapshot_that_is_too_old_whatever_the_clocks_before_it_say() -> None:
+    """The clock of one writer was behind: Iceberg does not look beyond its snapshot."""
+    history = History()
+    for at in (NOW - 3 * DAY, NOW - 5 * DAY, NOW):
+        history.at = at
+        history.commit()
+    metadata = history.metadata()
+    found = expiry(metadata, max_snapshot_age=4 * DAY)
+    assert set(found.ids) == {1, 2} == {1, 2, 3} - kept_by_iceberg(metadata, NOW, age=4 * DAY, count=1)
+
+
+@given(history=histories(), now=TIMES)
+def test_nothing_expires_that_iceberg_would_keep(history: History, now: datetime) -> None:
+    """Flink's marks and outages only ever keep more."""
+    metadata = history.metadata()
+    assert not set(expiry(metadata, now).ids) & kept_by_iceberg(metadata, now, age=5 * DAY, count=1)
+
+
+@given(history=histories(), now=TIMES)
+def test_no_name_loses_its_snapshot(history: History, now: datetime) -> None:
+    """The head of a branch and what a tag names stay, though `max-ref-age-ms` may be over."""
+    metadata = history.metadata()
+    found = expiry(metadata, now, table=NO_OUTAGE, max_snapshot_age=timedelta(0))
+    assert not set(found.ids) & {ref.snapshot for ref in metadata.refs}
+
+
+@given(history=histories(), now=TIMES, outage=st.sampled_from([DAY, 9 * DAY]))
+def test_nothing_younger_than_the_longest_outage_expires(history: History, now: datetime, outage: timedelta) -> None:
+    """Whatever age is asked for, and whatever a branch says of itself."""
+    metadata = history.metadata()
+    found = expiry(metadata, now, table={"longest_outage": outage}, max_snapshot_age=timedelta(0))
+    assert all(metadata.by_id[one].at < now - outage for one in found.ids)
+
+
+@given(history=histories(), now=TIMES, restores=st.sampled_from([timedelta(0), 7 * DAY]))
+def test_the_newest_snapshot_of_every_flink_job_and_operator_stays(
+    history: History, now: datetime, restores: timedelta
+) -> None:
+    """For as long as the table lives, whatever was committed since."""
+    metadata = history.metadata()
+    table = {"longest_outage": timedelta(0), "flink_restores": restores}
+    expired = set(expiry(metadata, now, table=table, max_snapshot_age=timedelta(0)).ids)
+    newest: dict[tuple[str, str], int] = {}
+    for one in metadata.snapshots:
+        if "flink.job-id" in one.summary:
+            newest[one.summary["flink.job-id"], one.summary.get("flink.operator-id", "")] = one.id
+    assert not expired & set(newest.values())
+
+
+@given(history=histories(), now=TIMES)
+def test_a_flink_job_that_is_restored_in_time_finds_its_last_checkpoint(history: History, now: datetime) -> None:
+    """Flink follows the parents from a branch's head, so a mark that nothing leads to would be worth nothing."""
+    metadata = history.metadata()
+    table = {"longest_outage": timedelta(0), "flink_restores": 9 * DAY}
+    gone = expiry(metadata, now, table=table, max_snapshot_age=timedelta(0)).ids
+    left = history.metadata(without=frozenset(gone))
+    for branch in (ref.name for ref in metadata.refs if ref.is_branch):
+        for job in ("job-a", "job-b"):
+            for operator in ("op-1", "op-2"):
+                before = committed_checkpoint(metadata, branch, job, operator)
+                if before >= 0 and metadata.by_id[before + 1].at >= now - 9 * DAY:
+                    assert committed_checkpoint(left, branch, job, operator) == before
+
+
+@given(history=histories(), now=TIMES, most=st.integers(1, 5))
+def test_a_run_takes_the_oldest_and_not_too_many(history: History, now: datetime, most: int) -> None:
+    """What is left over is counted."""
+    metadata = history.metadata()
+    everything = expiry(metadata, now)
+    some = expiry(metadata, now, max_snapshots=most)
+    assert some.ids == everything.ids[:most]
+    assert len(some.ids) + some.left == len(everything.ids)
+    ages = [metadata.by_id[one].at for one in everything.ids]
+    assert ages == sorted(ages)
+
+
+@given(history=histories(), now=TIMES)
+def test_it_is_known_when_the_next_may_expire(history: History, now: datetime) -> None:
+    """Not a moment before, and then indeed; if never, then not in a hundred years."""
+    metadata = history.metadata()
+    found = expiry(metadata, now)
+    later = NOW + 36_500 * DAY if found.next_at is None else found.next_at
+    assert set(expiry(metadata, later - timedelta(milliseconds=1)).ids) == set(found.ids) or found.next_at is None
+    assert (set(expiry(metadata, later).ids) > set(found.ids)) == (found.next_at is not None)
+
+
+def flink_then(commits: int) -> History:
+    """Return a table to which Flink committed its tenth checkpoint, and others something every hour since."""
+    history = History(at=NOW - timedelta(hours=commits))
+    history.commit()
+    history.commit(checkpoint=("abc", "def", 10))
+    for _ in range(commits):
+        history.at += timedelta(hours=1)
+        history.commit()
+    return history
+
+
+def test_explain_names_the_job_whose_memory_a_snapshot_is() -> None:
+    """A person learns which snapshot stays, and for whom."""
+    found = expiry(flink_then(48).metadata(), table={"flink_restores": timedelta(0)}, max_snapshot_age=DAY)
+    assert "snapshot 2 is the newest of Flink job abc, operator def (checkpoint 10)" in found.kept
+
+
+def test_explain_counts_what_leads_to_a_flink_job_and_what_an_outage_keeps() -> None:
+    """One sentence for each reason, not for each snapshot."""
+    metadata = flink_then(48).metadata()
+    [_, between] = expiry(metadata, max_snapshot_age=DAY).kept
+    assert between == (
+        "23 snapshots are on the way from a branch's head to the newest of a Flink job (flink_restores: 7d)"
+    )
+    table = {"longest_outage": 2 * DAY, "flink_restores": timedelta(0)}
+    assert (
+        "47 snapshots are younger than longest_outage (2d)" in expiry(metadata, table=table, max_snapshot_age="1h").kept
+    )
+
+
+def test_explain_names_tags() -> None:
+    """A tag is somebody's promise."""
+    history = flink_then(3)
+    history.point("v1", 1, is_branch=False)
+    assert "snapshot 1 has the tag 'v1'" in expiry(history.metadata()).kept
+
+
+def test_the_tables_own_properties_stand_where_the_policy_says_nothing() -> None:
+    """An owner who has told Iceberg need not tell us; the policy goes before it."""
+    history = History(at=NOW - 10 * DAY)
+    for _ in range(10):
+        history.commit()
+        history.at += DAY
+    own = {"history.expire.max-snapshot-age-ms": str(3 * 86_400_000), "history.expire.min-snapshots-to-keep": "8"}
+    assert expiry(history.metadata()).ids == (1, 2, 3, 4, 5)
+    assert expiry(history.metadata(own)).ids == (1, 2)
+    assert expiry(history.metadata(own), min_snapshots_to_keep=1).ids == (1, 2, 3, 4, 5, 6, 7)
+    assert expiry(history.metadata(own), max_snapshot_age=9 * DAY, min_snapshots_to_keep=1).ids == (1,)
+
+
+def test_an_age_that_stands_for_never_is_never() -> None:
+    """Owners write the largest long there is."""
+    history = flink_then(3)
+    metadata = history.metadata({"history.expire.max-snapshot-age-ms": str(2**63 - 1)})
+    assert expiry(metadata, NOW + 1000 * DAY, table=NO_OUTAGE).ids == ()
+
+
+def test_a_retention_that_cannot_be_read_expires_nothing() -> None:
+    """A guess would delete."""
+    with pytest.raises(PermanentError, match=r"history\.expire\.max-snapshot-age-ms is 'soon'"):
+        expiry(flink_then(3).metadata({"history.expire.max-snapshot-age-ms": "soon"}))
+
+
+def test_a_branch_may_ask_for_less_than_the_table_but_not_for_less_than_an_outage() -> None:
+    """A branch's own age goes before the policy's, and longest_outage before both."""
+    history = History(at=NOW - 4 * DAY)
+    history.commit()
+    for _ in range(4):
+        history.commit("dev")
+        history.at += DAY
+    history.refs["dev"] = replace(history.refs["dev"], max_snapshot_age=timedelta(minutes=1))
+    assert expiry(history.metadata(), table={"longest_outage": 2 * DAY}).ids == (2, 3)

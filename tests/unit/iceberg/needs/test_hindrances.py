@@ -1,0 +1,109 @@
+"""What holds services back on an Iceberg table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lakewarden.planners.formats.iceberg.hindrances import hindrances, warnings
+from lakewarden.planners.formats.iceberg.metadata import parse_metadata
+from lakewarden.planners.model.instant import Service
+from tests.support.iceberg_values import a_metadata, a_snapshot
+
+SNAPSHOT = a_snapshot(1, ago=timedelta(hours=1))
+EVERY = frozenset({Service.COMPACTION, Service.CLUSTERING, Service.CLEAN, Service.ORPHANS, Service.ARCHIVE})
+REWRITES = frozenset({Service.COMPACTION, Service.CLUSTERING})
+DELETING = frozenset({Service.CLEAN, Service.ORPHANS})
+
+
+def held_back(**news: Any) -> dict[str, frozenset[Service]]:
+    """Return the reasons for which services are held back, with the services. The table is a catalog's."""
+    file = "/somewhere/metadata/00001-9c12d441-03fe-4693-9a96-a0705ddf69c1.metadata.json"
+    found = hindrances(a_metadata(**{"snapshots": (SNAPSHOT,), "current": 1, "file": file, **news}))
+    return {one.reason: frozenset(service for service in EVERY if one.concerns(service)) for one in found}
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_an_ordinary_table_is_served(version: int) -> None:
+    """In every version, with the new types that Spark can read."""
+    types = frozenset({"struct", "long", "timestamptz", "decimal", "unknown", "list", "map", "uuid"})
+    assert held_back(format_version=version, types=types) == {}
+
+
+@pytest.mark.parametrize(
+    ("news", "services", "said"),
+    [
+        ({"format_version": 4}, EVERY, "format version 4"),
+        ({"properties": {"encryption.key-id": "k"}}, EVERY, "encryption.key-id"),
+        ({"types": frozenset({"long", "variant", "geometry"})}, REWRITES, "geometry, variant"),
+        ({"types": frozenset({"timestamp_ns"})}, REWRITES, "timestamp_ns"),
+        ({"properties": {"gc.enabled": "FALSE"}}, DELETING, "gc.enabled=false"),
+        ({"snapshots": (SNAPSHOT, replace(SNAPSHOT, id=7, manifest_list=None))}, DELETING, "snapshot 7"),
+        ({"location": "s3://bucket"}, frozenset({Service.ORPHANS}), "s3://bucket"),
+        ({"location": "file:"}, frozenset({Service.ORPHANS}), "no folder of its own"),
+    ],
+)
+def test_what_cannot_be_served_is_held_back(news: dict[str, Any], services: frozenset[Service], said: str) -> None:
+    """Only the services that it concerns, with a reason that names the thing."""
+    found = held_back(**news)
+    assert list(found.values()) == [services]
+    assert said in next(iter(found))
+
+
+@pytest.mark.parametrize("location", ["s3://bucket/t", "/t", "file:///t", "hdfs://nn:8020/t", "file:/t"])
+def test_a_folder_is_no_root(location: str) -> None:
+    """Wherever it is."""
+    assert held_back(location=location) == {}
+
+
+@pytest.mark.parametrize("name", ["v3.metadata.json", "v3.gz.metadata.json", "v3.metadata.json.gz"])
+@pytest.mark.parametrize(
+    ("folder", "location", "is_it"),
+    [
+        ("/lake/trips", "file:///lake/trips/", True),
+        ("s3://lake/trips", "s3a://lake/trips", True),
+        ("/lake/copy", "/lake/trips", False),
+        ("s3://other/trips", "s3://lake/trips", False),
+        ("/lake/trips", "", False),
+    ],
+)
+def test_a_table_without_a_catalog_lies_where_it_says(name: str, folder: str, location: str, *, is_it: bool) -> None:
+    """A copied folder names the files of the table that it was copied from: there we neither write nor delete."""
+    found = held_back(file=f"{folder}/metadata/{name}", location=location)
+
+    if is_it:
+        assert found == {}
+    else:
+        assert next(iter(found.items())) == (next(said for said in found if f"the table in {folder} " in said), EVERY)
+
+
+def test_files_outside_the_tables_folder_are_told() -> None:
+    """Orphans looks for none there: a person should know, nothing is in danger."""
+    inside = {"write.data.path": "/lake/trips/rows"}
+    assert warnings(a_metadata(properties=inside)) == ()
+    (warning,) = warnings(a_metadata(properties={**inside, "write.metadata.path": "/elsewhere/metadata"}))
+    assert (
+        warning
+        == "write.metadata.path is /elsewhere/metadata, outside the table's folder: orphans looks for none there"
+    )
+
+
+def test_types_are_found_however_deep_they_are() -> None:
+    """In structs, lists and maps; only of the current schema, and in version 1 of its only one."""
+    deep = (
+        b'{"type":"struct","schema-id":1,"fields":[{"id":1,"name":"a","required":false,"type":{"type":"list",'
+        b'"element-id":2,"element":{"type":"map","key-id":3,"key":"string","value-id":4,"value":{"type":"struct",'
+        b'"fields":[{"id":5,"name":"g","required":false,"type":"geometry(srid:1)"},'
+        b'{"id":6,"name":"d","required":false,"type":"decimal(9, 2)"},'
+        b'{"id":7,"name":"f","required":false,"type":"fixed[16]"}]}}}}]}'
+    )
+    old = b'{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"v","required":false,"type":"variant"}]}'
+    head = b'{"format-version":3,"location":"/t","last-updated-ms":0,"partition-specs":[],'
+    both = parse_metadata(head + b'"current-schema-id":1,"schemas":[' + old + b"," + deep + b"]}", file="m")
+    alone = parse_metadata(head.replace(b":3", b":1") + b'"schema":' + old + b"}", file="m")
+
+    assert both.types == {"struct", "list", "map", "string", "geometry", "decimal", "fixed"}
+    assert alone.types == {"struct", "variant"}

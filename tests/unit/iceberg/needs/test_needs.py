@@ -1,0 +1,381 @@
+"""What an Iceberg table needs of each service, and the sentences in which it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.planners.formats.iceberg.digests import LiveFile
+from lakewarden.planners.formats.iceberg.manifests import Content, Manifest
+from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.needs import Needs, needs_of
+from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.service_options import (
+    ArchiveOptions,
+    CleanOptions,
+    ClusteringOptions,
+    CompactionOptions,
+)
+from lakewarden.planners.formats.iceberg.timeline import timeline_of
+from lakewarden.planners.formats.iceberg.touches import newest_touches
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Policy, Table, TableId
+from lakewarden.planners.model.view import Backlog, Touch, WriterActivity
+from lakewarden.planners.settings import Settings
+from lakewarden.planners.triggers import NumCommits
+from tests.support.iceberg_values import MIB, a_commit_of_ours, a_file, a_manifest, a_metadata, a_snapshot, files
+from tests.support.values import NOW
+
+SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+FULL = 512 * MIB
+
+
+def a_table(**options: Settings) -> Table:
+    """Return a table with a policy for each of the services that are given options."""
+    policies = {
+        Service(service): Policy(trigger=NumCommits(at_least=1), options=found) for service, found in options.items()
+    }
+    return Table(id=TableId("trips"), format="iceberg", location="/lake/trips", policies=policies)
+
+
+def needs(
+    metadata: TableMetadata,
+    found: Sequence[LiveFile] = (),
+    *,
+    table: Table | None = None,
+    manifests: Sequence[Manifest] = (),
+    activity: WriterActivity | None = None,
+    now: datetime = NOW,
+) -> Needs:
+    """Return what the table needs."""
+    return needs_of(
+        table or a_table(),
+        metadata,
+        found,
+        manifests,
+        activity or WriterActivity(),
+        timeline=timeline_of(metadata),
+        now=now,
+    )
+
+
+def appends(number: int, *, since: timedelta = HOUR) -> list[Snapshot]:
+    """Return so many appends, a minute apart."""
+    return [a_snapshot(at + 1, ago=since - at * MINUTE) for at in range(number)]
+
+
+def updated(*partitions: str, ago: timedelta = 12 * SECOND, before: timedelta | None = None) -> WriterActivity:
+    """Return a writer that changed rows of these partitions so long ago."""
+    at = NOW - ago
+    touch = Touch(at=at, instant="1", updates=True, before=None if before is None else at - before)
+    return WriterActivity(updated=dict.fromkeys(partitions, touch), update_interval=2 * SECOND)
+
+
+def test_what_a_compaction_would_rewrite_has_piled_up() -> None:
+    """Files, bytes and groups are those of the planner, commits those since the last compaction."""
+    snapshots = [*appends(3), a_commit_of_ours(4, Service.COMPACTION, ago=50 * MINUTE), a_snapshot(5, ago=MINUTE)]
+    found = needs(a_metadata(*snapshots), files(5, sequence=5) + files(6, "p=1", sequence=5) + files(2, "p=2"))
+
+    assert found.backlogs[Service.COMPACTION] == Backlog(
+        commits=1,
+        commits_since_request=1,
+        since=NOW - 50 * MINUTE,
+        since_request=NOW - 50 * MINUTE,
+        files=11,
+        bytes=11 * MIB,
+        file_groups=2,
+        small_files=11,
+    )
+
+
+def test_what_was_left_by_the_last_compaction_is_due_at_once() -> None:
+    """A run takes no more than it may: what was there then counts from the first commit."""
+    snapshots = [*appends(3), a_commit_of_ours(4, Service.COMPACTION, ago=MINUTE)]
+    found = needs(a_metadata(*snapshots), files(5, sequence=3))
+
+    assert found.backlogs[Service.COMPACTION].commits == 3
+    assert found.backlogs[Service.COMPACTION].since == NOW - HOUR
+
+
+def test_a_part_of_a_run_is_no_compaction() -> None:
+    """What a run committed that was then killed, or met a conflict, does not count as the last one."""
+    part = a_commit_of_ours(4, Service.COMPACTION, ago=50 * MINUTE)
+    part = replace(part, summary={**part.summary, "lakewarden.part": "more"})
+    found = needs(a_metadata(*appends(3), part, a_snapshot(5, ago=MINUTE)), files(5, sequence=5))
+    assert found.backlogs[Service.COMPACTION].commits == 4
+
+
+def test_what_one_run_cannot_take_is_in_the_backlog_too() -> None:
+    """Only the run is bounded, not what there is to do."""
+    found = needs(
+        a_metadata(*appends(3)),
+        files(5) + files(5, "p=1"),
+        table=a_table(compaction=CompactionOptions(max_files=5)),
+    )
+    assert found.backlogs[Service.COMPACTION].files == 10
+
+
+def test_a_partition_whose_next_touch_is_near_changes_the_view() -> None:
+    """Nothing but time makes it hot; so does a writer that has not come when it should have."""
+    due_in_ten = updated("p=0", ago=5 * MINUTE, before=15 * MINUTE)
+    found = needs(a_metadata(*appends(3)), files(5), activity=due_in_ten)
+    assert found.backlogs[Service.COMPACTION].files == 5
+    assert found.changes_at == NOW + 9 * MINUTE
+
+    ours = a_commit_of_ours(4, Service.COMPACTION, ago=2 * SECOND)
+    silent = needs(
+        a_metadata(*appends(3), ours),
+        files(5),
+        table=replace(a_table(), options=IcebergTableOptions(distance=timedelta())),
+        activity=updated("p=1", ago=3 * SECOND),
+    )
+    assert silent.changes_at == NOW + 8 * SECOND
+
+
+def test_a_compaction_that_would_do_nothing_is_not_due() -> None:
+    """And says so."""
+    found = needs(a_metadata(*appends(3)), [*files(4), a_file(content=Content.EQUALITY_DELETES)])
+
+    assert Service.COMPACTION not in found.backlogs
+    assert found.at_rest[Service.COMPACTION].reason == (
+        "Iceberg's planner would rewrite nothing of 4 data files and 1 delete files"
+    )
+    assert found.at_rest[Service.COMPACTION].again_at is None
+
+
+def test_hot_partitions_are_no_backlog() -> None:
+    """Where all are hot the service rests until the first is not; where some are, the others are the backlog."""
+    metadata = a_metadata(*appends(3))
+    said = (
+        "partitions that a rewrite would take were changed by MERGE, UPDATE or DELETE, last at 11:59:48 UTC, and are "
+        "left alone"
+    )
+    all_hot = needs(metadata, files(5), activity=updated("p=0"))
+    assert Service.COMPACTION not in all_hot.backlogs
+    assert all_hot.at_rest[Service.COMPACTION].reason == f"1 of 1 {said}"
+    assert all_hot.at_rest[Service.COMPACTION].again_at == all_hot.changes_at == NOW + 48 * SECOND
+
+    some = needs(metadata, files(5) + files(7, "p=1"), activity=updated("p=0", "p=9"))
+    assert some.backlogs[Service.COMPACTION].files == 7
+    assert some.notes[Service.COMPACTION] == (f"1 of 2 {said}",)
+    assert Service.COMPACTION not in some.at_rest
+
+
+def test_a_table_without_partitions_is_hot_as_a_whole() -> None:
+    """It has no partitions to count."""
+    found = needs(a_metadata(*appends(3), specs={0: ()}), files(5, ""), activity=updated(""))
+    assert found.at_rest[Service.COMPACTION].reason == (
+        "the table's files were changed by MERGE, UPDATE or DELETE, last at 11:59:48 UTC, and are left alone"
+    )
+
+
+def test_what_is_never_quiet_names_the_remedy() -> None:
+    """A person has to choose between the writer and the rewrite there."""
+    found = needs(a_metadata(*appends(3)), files(5), activity=updated("p=0", before=MINUTE))
+    assert "never quiet for 1m: see quiet_intervals and quiet_for" in found.at_rest[Service.COMPACTION].reason
+
+
+def test_a_distance_is_kept_and_the_view_is_looked_at_again_then() -> None:
+    """There is no backlog until then; the commit of a run that is under way waits too."""
+    snapshots = [*appends(3), a_commit_of_ours(4, Service.COMPACTION, ago=10 * SECOND)]
+    found = needs(a_metadata(*snapshots), files(5), activity=updated("p=1", ago=9 * SECOND))
+
+    assert Service.COMPACTION not in found.backlogs
+    assert "distance of 30s" in found.at_rest[Service.COMPACTION].reason
+    assert found.waits[Service.COMPACTION].again_at == found.changes_at == NOW + 20 * SECOND
+    assert found.backlogs.keys() == {Service.ORPHANS}
+
+
+def clustering(
+    found: Sequence[LiveFile], *snapshots: Snapshot, activity: WriterActivity | None = None, **options: Any
+) -> Needs:
+    """Return the needs of a table with a clustering, whose writers were only seen through their files."""
+    metadata = a_metadata(*snapshots)
+    touches = newest_touches(found, metadata, {})
+    told = activity or WriterActivity(touches=touches)
+    return needs(metadata, found, table=a_table(clustering=ClusteringOptions(**options)), activity=told)
+
+
+def test_a_clustering_takes_what_no_clustering_has_written() -> None:
+    """Files of a size that is right too; not those whose commit is forgotten, nor those that it has written itself."""
+    old, of_ours = a_snapshot(8, ago=3 * HOUR), a_commit_of_ours(9, Service.CLUSTERING, ago=2 * HOUR)
+    found = clustering(
+        [
+            *files(5, "p=0", size=FULL, snapshot=8),
+            *files(5, "p=1", size=FULL, snapshot=9),
+            *files(5, "p=2", snapshot=3),
+        ],
+        old,
+        of_ours,
+    )
+    assert found.backlogs[Service.CLUSTERING].files == 5
+
+    nothing = clustering(files(5, snapshot=9) + files(4, "p=1", snapshot=8), old, of_ours)
+    assert nothing.at_rest[Service.CLUSTERING].reason == (
+        "in no partition is there enough that a clustering has not put in order yet"
+    )
+
+
+def test_a_partition_is_written_anew_only_for_enough_that_is_new() -> None:
+    """Five files, or more bytes than a file is to have; then the whole of it."""
+    old, of_ours = a_snapshot(8, ago=3 * HOUR), a_commit_of_ours(9, Service.CLUSTERING, ago=2 * HOUR)
+    ordered = files(3, snapshot=9, size=FULL)
+    assert Service.CLUSTERING not in clustering(ordered + files(4, snapshot=8), old, of_ours).backlogs
+    assert clustering(ordered + files(5, snapshot=8), old, of_ours).backlogs[Service.CLUSTERING].files == 8
+    large = files(2, snapshot=8, size=300 * MIB)
+    assert clustering(ordered + large, old, of_ours).backlogs[Service.CLUSTERING].files == 5
+    only_one = clustering(ordered + files(1, snapshot=8), old, of_ours, min_input_files=1)
+    assert only_one.backlogs[Service.CLUSTERING].files == 4
+
+
+def test_a_clustering_waits_until_nothing_was_written_for_a_while() -> None:
+    """Appends count here, as they do for no compaction."""
+    written = a_snapshot(8, ago=20 * MINUTE)
+    found = clustering(files(5, snapshot=8), written)
+
+    assert found.at_rest[Service.CLUSTERING].again_at == found.changes_at == NOW + 40 * MINUTE
+    assert "were written to within 1h" in found.at_rest[Service.CLUSTERING].reason
+    assert clustering(files(5, snapshot=8), written, untouched_for=20 * MINUTE).backlogs[Service.CLUSTERING].files == 5
+
+
+def test_a_clustering_waits_for_the_longer_of_the_two() -> None:
+    """For what was written, and for what is left alone for a writer's sake."""
+    written = a_snapshot(8, ago=20 * MINUTE)
+    for interval, wait in ((10 * MINUTE, 40 * MINUTE), (30 * MINUTE, 70 * MINUTE)):
+        touch = Touch(at=written.at, instant="1", updates=True)
+        told = WriterActivity(touches={"p=0": touch}, updated={"p=0": touch}, update_interval=interval)
+        found = clustering(files(5, snapshot=8), written, activity=told)
+        assert found.at_rest[Service.CLUSTERING].again_at == NOW + wait
+
+
+def test_without_a_policy_nothing_is_clustered() -> None:
+    """There is no order by default."""
+    found = needs(a_metadata(*appends(3)), files(5))
+    assert Service.CLUSTERING not in (*found.backlogs, *found.at_rest)
+
+
+def test_a_clean_is_due_when_a_snapshot_may_expire() -> None:
+    """What may go, and what stays although it is old, is told; else it rests until the next may go."""
+    young = needs(a_metadata(a_snapshot(1, ago=3 * DAY), a_snapshot(2, ago=2 * DAY)))
+    assert young.at_rest[Service.CLEAN].reason == "none of 2 snapshots may expire yet"
+    again_at = young.at_rest[Service.CLEAN].again_at
+    assert again_at is not None
+    assert again_at == young.changes_at
+    assert timedelta() < again_at - (NOW + 2 * DAY) < SECOND
+
+    old = needs(a_metadata(a_snapshot(1, ago=9 * DAY), a_snapshot(2, ago=8 * DAY), a_snapshot(3, ago=7 * DAY)))
+    assert old.backlogs[Service.CLEAN].commits == 3
+    assert old.notes[Service.CLEAN][0] == "2 snapshots may expire now"
+
+    bounded = needs(
+        a_metadata(a_snapshot(1, ago=9 * DAY), a_snapshot(2, ago=8 * DAY), a_snapshot(3, ago=7 * DAY)),
+        table=a_table(clean=CleanOptions(max_snapshots=1)),
+    )
+    assert bounded.notes[Service.CLEAN][0] == "1 snapshot may expire now, and 1 more in later runs"
+
+
+def test_an_archive_is_due_when_there_are_many_small_manifests() -> None:
+    """Those of the current spec, with less than half of what writers aim at, of data or of deletes."""
+    metadata = a_metadata(*appends(3))
+    small = [a_manifest() for _ in range(20)]
+    assert needs(metadata, manifests=small).notes[Service.ARCHIVE] == ("20 small manifests of 20 are written anew",)
+    for others in (
+        small[:19],
+        [*small[:10], *(a_manifest(of_deletes=True) for _ in range(10))],
+        [a_manifest(spec=7) for _ in range(20)],
+        [a_manifest(length=4 * MIB) for _ in range(20)],
+    ):
+        rest = needs(metadata, manifests=others).at_rest[Service.ARCHIVE]
+        assert rest.reason.endswith("of 20 small manifests that are worth a rewrite")
+    smaller = a_metadata(*appends(3), properties={"commit.manifest.target-size-bytes": "10000"})
+    assert Service.ARCHIVE not in needs(smaller, manifests=small).backlogs
+
+
+def test_an_archive_is_due_until_the_metadata_versions_are_bounded() -> None:
+    """As many as the policy says, and only if it says so."""
+    table = a_table(archive=ArchiveOptions(metadata_versions=50))
+    bounded = {
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "50",
+    }
+    assert Service.ARCHIVE in needs(a_metadata(*appends(1)), table=table).backlogs
+    assert Service.ARCHIVE not in needs(a_metadata(*appends(1))).backlogs
+    assert Service.ARCHIVE not in needs(a_metadata(*appends(1), properties=bounded), table=table).backlogs
+    for changed in ("true", "51"):
+        other = bounded | {"write.metadata.previous-versions-max": changed}
+        assert Service.ARCHIVE in needs(a_metadata(*appends(1), properties=other), table=table).backlogs
+
+
+def test_a_table_without_a_snapshot_needs_nothing() -> None:
+    """It was created, and never written to."""
+    found = needs(a_metadata())
+    assert found.backlogs == {}
+    assert {rest.reason for rest in found.at_rest.values()} == {"nothing was ever committed to the table"}
+
+
+@pytest.mark.parametrize(
+    ("table", "properties", "service"),
+    [
+        (a_table(compaction=CompactionOptions(min_file_size=FULL)), {}, Service.COMPACTION),
+        (a_table(), {"write.target-file-size-bytes": "lots"}, Service.COMPACTION),
+        (a_table(clustering=ClusteringOptions(max_file_size=MIB)), {}, Service.CLUSTERING),
+        (a_table(), {"history.expire.max-snapshot-age-ms": "long"}, Service.CLEAN),
+    ],
+)
+def test_settings_that_iceberg_would_refuse_hold_their_service_back(
+    table: Table, properties: dict[str, str], service: Service
+) -> None:
+    """And no other."""
+    found = needs(a_metadata(*appends(3), properties=properties), files(5), table=table)
+    assert [hindrance.services for hindrance in found.hindrances] == [frozenset({service})]
+    assert service not in found.backlogs
+    assert found.hindrances[0].remedy
+
+
+SPANS = st.integers(1, 7200).map(lambda seconds: seconds * SECOND)
+
+
+@given(
+    st.lists(SPANS, min_size=1, max_size=6),
+    st.dictionaries(st.sampled_from(["p=0", "p=1"]), SPANS),
+    st.none() | SPANS,
+    st.none() | SPANS,
+    st.integers(1, 4 * 7200),
+)
+def test_until_it_changes_a_view_stands(
+    ages: list[timedelta], hot: dict[str, timedelta], interval: timedelta | None, run: timedelta | None, later: int
+) -> None:
+    """Before `changes_at` nothing that is decided on is another, whoever looks."""
+    commits = [a_snapshot(at + 1, ago=ago) for at, ago in enumerate(sorted(ages, reverse=True))]
+    if run is not None:
+        commits.append(a_commit_of_ours(len(commits) + 1, Service.COMPACTION, ago=min(run, *ages)))
+    found = files(5) + files(6, "p=1", snapshot=len(ages)) + files(5, "p=2")
+    metadata = a_metadata(*commits)
+    table = Table(
+        id=TableId("trips"),
+        format="iceberg",
+        location="/lake/trips",
+        options=IcebergTableOptions(longest_outage=HOUR),
+        policies=a_table(
+            clustering=ClusteringOptions(),
+            clean=CleanOptions(max_snapshot_age=HOUR),
+        ).policies,
+    )
+    activity = WriterActivity(
+        touches=newest_touches(found, metadata, {}),
+        updated={one: Touch(at=NOW - ago, instant="1", updates=True) for one, ago in hot.items()},
+        update_interval=interval,
+    )
+    first = needs(metadata, found, table=table, activity=activity)
+    moment = NOW + later * SECOND
+    if first.changes_at is None or moment < first.changes_at:
+        then = needs(metadata, found, table=table, activity=activity, now=moment)
+        assert (then.backlogs, then.at_rest.keys(), then.waits) == (first.backlogs, first.at_rest.keys(), first.waits)
+    else:
+        assert first.changes_at > NOW

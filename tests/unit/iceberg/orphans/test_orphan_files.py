@@ -1,0 +1,223 @@
+"""Orphans: what is old and unknown may go; what is young, hidden, somebody else's or in doubt may not."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewarden.planners.formats.iceberg.files import VanishedError, read_table
+from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, TableMetadata
+from lakewarden.planners.formats.iceberg.orphan_files import Probe, spare_known, unknown_files
+from lakewarden.planners.formats.iceberg.plans_beside import file_of, list_of
+from lakewarden.planners.formats.iceberg.service_options import OrphansOptions
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.ports import FileEntry
+from lakewarden.planners.storage import LocalStorage
+from tests.support.iceberg_table import IcebergTable
+from tests.support.values import NOW
+
+DAY = timedelta(days=1)
+PROBE = Probe(path="metadata/lakewarden-orphans.json", size=5)
+
+
+def put(path: Path | str, *, ago: timedelta = 5 * DAY, content: bytes = b"x") -> str:
+    """Write a file that is as old as that, and return its path."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    written = (NOW - ago).timestamp()
+    os.utime(path, (written, written))
+    return str(path)
+
+
+def probe(table: IcebergTable, *, ago: timedelta = timedelta(0)) -> Probe:
+    """Let the plan beside have been written just now, by the storage's clock."""
+    put(table.folder / PROBE.path, ago=ago, content=b"probe")
+    return PROBE
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> IcebergTable:
+    """Make a table of three commits, all of whose files are old."""
+    made = IcebergTable(tmp_path / "trips")
+    for _ in range(3):
+        made.append()
+    for file in made.live():
+        put(file.path)
+    for path in made.metadata.iterdir():
+        put(path, content=path.read_bytes())
+    return made
+
+
+def metadata_of(table: IcebergTable) -> TableMetadata:
+    log = tuple(str(path) for path in sorted(table.metadata.glob("*.metadata.json")) if path != table.metadata_file)
+    return replace(read_table(str(table.metadata_file), LocalStorage()), metadata_log=log)
+
+
+def orphans(table: IcebergTable, *, now: datetime = NOW, lists: tuple[str, ...] = (), **options: Any) -> set[str]:
+    """Return the orphans of a listing of now and the metadata after it."""
+    settings = OrphansOptions(**options)
+    metadata = metadata_of(table)
+    found = unknown_files(metadata, settings, LocalStorage(), probe=probe(table), now=now)
+    spare_known(found, metadata, settings, LocalStorage(), lists=lists)
+    return {file.path for file in found.files()}
+
+
+def test_what_is_old_and_unknown_is_an_orphan(table: IcebergTable) -> None:
+    """Data and metadata alike; all that the table knows stays, its version hint and its older versions included."""
+    left = {put(table.folder / "data/p=0/lost.parquet"), put(table.metadata / "lost-m0.avro")}
+    assert orphans(table) == left
+
+
+def test_versions_that_only_older_versions_name_are_known(table: IcebergTable) -> None:
+    """The log of one metadata file is bounded, and somebody may go back by each of them."""
+    *older, previous, newest = (str(table.metadata / f"v{one}.metadata.json") for one in range(1, 5))
+    named = [{"metadata-file": one, "timestamp-ms": 0} for one in older]
+    put(previous, content=json.dumps(json.loads(Path(previous).read_bytes()) | {"metadata-log": named}).encode())
+    metadata = replace(read_table(newest, LocalStorage()), metadata_log=(previous,))
+    found = unknown_files(metadata, OrphansOptions(), LocalStorage(), probe=probe(table), now=NOW)
+    assert all(one in found for one in older)
+    spare_known(found, metadata, OrphansOptions(), LocalStorage(), lists=())
+    assert not found
+
+
+def test_what_was_written_lately_may_be_a_commit_under_way(table: IcebergTable) -> None:
+    """Its metadata comes last."""
+    put(table.folder / "data/p=0/young.parquet", ago=2 * DAY)
+    old = put(table.folder / "data/p=0/old.parquet", ago=4 * DAY)
+    assert orphans(table) == {old}
+
+
+def test_no_setting_lets_younger_files_go_than_those_of_a_day(table: IcebergTable) -> None:
+    """A long commit is under way for hours."""
+    put(table.folder / "data/p=0/young.parquet", ago=timedelta(hours=23))
+    old = put(table.folder / "data/p=0/old.parquet", ago=timedelta(hours=25))
+    assert orphans(table, older_than="0s") == {old}
+
+
+def test_a_clock_of_ours_that_is_ahead_makes_nothing_old(table: IcebergTable) -> None:
+    """The storage's own clock is what files' times are held against."""
+    put(table.folder / "data/p=0/young.parquet", ago=DAY)
+    assert orphans(table, now=NOW + 365 * DAY) == set()
+
+
+def test_a_clock_of_ours_that_is_behind_makes_files_younger_and_never_older(table: IcebergTable) -> None:
+    """Where the two do not agree, the one that spares more is believed."""
+    put(table.folder / "data/p=0/lost.parquet", ago=4 * DAY)
+    assert orphans(table, now=NOW - 2 * DAY) == set()
+
+
+def test_a_listing_that_does_not_show_what_was_written_a_moment_ago_is_not_believed(table: IcebergTable) -> None:
+    """It is not of now, or of another folder."""
+    metadata = metadata_of(table)
+    with pytest.raises(TemporaryError, match=r"does not show metadata/lakewarden-orphans\.json"):
+        unknown_files(metadata, OrphansOptions(), LocalStorage(), probe=PROBE, now=NOW)
+    earlier = replace(probe(table), size=4)
+    with pytest.raises(TemporaryError, match="as it was written a moment ago"):
+        unknown_files(metadata, OrphansOptions(), LocalStorage(), probe=earlier, now=NOW)
+
+
+def test_a_listing_that_fails_lets_nothing_go(table: IcebergTable) -> None:
+    """Nor one that fails in a folder below."""
+    put(table.folder / "data/p=0/lost.parquet")
+
+    class Failing(LocalStorage):
+        def listing(self, location: str) -> list[FileEntry]:
+            if location.endswith("p=0"):
+                raise TemporaryError("the store is away")
+            return list(super().listing(location))
+
+    with pytest.raises(TemporaryError, match="the store is away"):
+        unknown_files(metadata_of(table), OrphansOptions(), Failing(), probe=probe(table), now=NOW)
+
+
+def test_a_commit_that_lands_after_the_listing_is_not_lost(table: IcebergTable) -> None:
+    """Metadata is read after the listing, never before it."""
+    landing = table.file()
+    put(landing.path)
+    found = unknown_files(metadata_of(table), OrphansOptions(), LocalStorage(), probe=probe(table), now=NOW)
+    assert landing.path in found
+    table.append(landing)
+    spare_known(found, metadata_of(table), OrphansOptions(), LocalStorage(), lists=())
+    assert landing.path not in found
+
+
+def test_files_of_every_snapshot_are_known_not_only_of_the_newest(table: IcebergTable) -> None:
+    """Branches, tags and time travel read them."""
+    audit = table.file(1)
+    put(audit.path)
+    table.commit("append", add=[audit], branch="audit")
+    gone = table.live()[0]
+    table.commit("delete", remove=[gone])
+    assert orphans(table) == set()
+
+
+def test_a_manifest_that_cannot_be_read_lets_nothing_go(table: IcebergTable) -> None:
+    """It may know every file."""
+    put(table.folder / "data/p=0/lost.parquet")
+    next(table.metadata.glob("*-m0.avro")).unlink()
+    with pytest.raises((CorruptMetadataError, VanishedError)):
+        orphans(table)
+
+
+def test_hidden_files_are_left_alone(table: IcebergTable) -> None:
+    """Names that begin with `_` or `.` are no files of Iceberg's; checksums go with the file they are of."""
+    for name in ("_SUCCESS", ".staging/x.parquet", "_temporary/0/x.parquet", "data/.f.parquet.crc"):
+        put(table.folder / name)
+    assert orphans(table) == set()
+
+
+def test_a_table_in_a_folder_below_is_another_table(table: IcebergTable) -> None:
+    """It stays whole, though this one knows none of its files."""
+    inner = IcebergTable(table.folder / "inner")
+    inner.append(inner.file())
+    for path in (*inner.metadata.iterdir(), inner.folder / "data/p=0/x.parquet"):
+        put(path, content=path.read_bytes() if path.exists() else b"")
+    assert orphans(table) == set()
+
+
+def test_two_tables_in_one_folder_are_refused(table: IcebergTable) -> None:
+    """Whose an unknown file is cannot be told."""
+    raw = json.loads(table.metadata_file.read_text()) | {"table-uuid": "another"}
+    put(table.metadata / "00001-another.metadata.json", content=json.dumps(raw).encode())
+    metadata = metadata_of(table)
+    metadata = replace(metadata, metadata_log=tuple(one for one in metadata.metadata_log if "another" not in one))
+    found = unknown_files(metadata, OrphansOptions(), LocalStorage(), probe=probe(table), now=NOW)
+    with pytest.raises(PermanentError, match="of another table"):
+        spare_known(found, metadata, OrphansOptions(), LocalStorage(), lists=())
+
+
+def test_a_link_does_not_lead_out_of_the_tables_folder(table: IcebergTable, tmp_path: Path) -> None:
+    """What lies elsewhere is not this table's to delete."""
+    put(tmp_path / "elsewhere" / "precious.parquet")
+    (table.folder / "data" / "p=9").symlink_to(tmp_path / "elsewhere")
+    assert orphans(table) == set()
+
+
+def test_plans_beside_and_their_lists_are_known(table: IcebergTable) -> None:
+    """Also a clean's, which may wait for a person for longer than orphans are left."""
+    run = RunId("r1")
+    for service in (Service.CLEAN, Service.ORPHANS):
+        put(file_of(service, str(table.folder), beside=True))
+    put(file_of(Service.CLEAN, str(table.folder)))
+    waiting = put(list_of(Service.CLEAN, str(table.folder), run))
+    stray = put(list_of(Service.CLEAN, str(table.folder), RunId("r0")))
+    assert orphans(table, lists=(waiting,)) == {stray}
+
+
+def test_a_file_known_under_another_address_is_refused_or_left_alone(table: IcebergTable) -> None:
+    """The same path in another store may be the same file."""
+    doubtful = put(table.folder / "data/p=0/x.parquet")
+    lost = put(table.folder / "data/p=0/lost.parquet")
+    known = table.file()
+    table.append(replace(known, path=f"hdfs://name-node:8020{doubtful}"))
+    with pytest.raises(PermanentError, match=r"is known to the table as hdfs://name-node:8020/.*on_prefix_mismatch"):
+        orphans(table)
+    assert orphans(table, on_prefix_mismatch="ignore") == {lost}

@@ -1,0 +1,205 @@
+"""What may be deleted with the snapshots that expire: what only they need; nothing where something is unreadable."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakewarden.planners.formats.iceberg.files import VanishedError, read_table
+from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, TableMetadata
+from lakewarden.planners.formats.iceberg.reachable import Kind, NamedFile, Suspects, metadata_files, only_reachable_from
+from lakewarden.planners.formats.iceberg.spelling import Spelling
+from lakewarden.planners.storage import LocalStorage
+from tests.support.iceberg_look import CountingStorage
+from tests.support.iceberg_table import POSITION_DELETES, IcebergTable
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> IcebergTable:
+    """Make a table without rows."""
+    return IcebergTable(tmp_path / "trips")
+
+
+def metadata_of(table: IcebergTable) -> TableMetadata:
+    return read_table(str(table.metadata_file), LocalStorage())
+
+
+def needed_by(table: IcebergTable, snapshots: Collection[int]) -> set[tuple[Kind, str]]:
+    """Return what snapshots need, by what the table's writer remembers to have written."""
+    needed = set()
+    for one in snapshots:
+        needed.add((Kind.MANIFEST_LIST, table.snapshots[one].line["manifest-list"]))
+        needed |= {(Kind.MANIFEST, str(manifest.path)) for manifest in table.snapshots[one].manifests}
+        needed |= {(Kind.CONTENT, file.path) for file in table.live(one)}
+    return needed
+
+
+def written_at_random(table: IcebergTable, chance: random.Random) -> None:
+    """Let appends, deletes, rewrites, branches and rollbacks happen."""
+    for _ in range(chance.randrange(3, 9)):
+        match chance.choice(["append", "delete", "drop", "rewrite", "manifests", "branch", "roll back"]):
+            case "delete" if table.live():
+                of = chance.choice(table.live())
+                table.commit("delete", add=[table.file(content=POSITION_DELETES, references=of.path)])
+            case "drop" if table.live():
+                table.commit("delete", remove=[chance.choice(table.live())])
+            case "rewrite" if table.live():
+                table.rewrite()
+            case "manifests" if table.live():
+                table.rewrite_manifests()
+            case "branch":
+                table.commit("append", add=[table.file(1)], branch="audit")
+            case "roll back" if table.current is not None:
+                table.roll_back(chance.choice(list(table.snapshots)))
+            case _:
+                table.append()
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_exactly_what_no_other_snapshot_needs_may_go(table: IcebergTable, seed: int) -> None:
+    """Whatever was written, and whichever snapshots expire."""
+    chance = random.Random(seed)
+    written_at_random(table, chance)
+    expired = [one for one in table.snapshots if chance.random() < 0.5]
+    found = only_reachable_from(expired, metadata_of(table), LocalStorage())
+    expected = needed_by(table, expired) - needed_by(table, set(table.snapshots) - set(expired))
+    assert {(file.kind, file.path) for file in found.files()} == expected
+
+
+def test_a_file_that_is_written_differently_is_the_same_file(table: IcebergTable) -> None:
+    """One writer of a table says `file:/x`, another `/x`: what the one needs, the other's snapshot does not take."""
+    kept = table.file()
+    expired = table.append(kept)
+    table.commit("replace", remove=[kept])
+    table.append(type(kept)(path=f"file:{kept.path}"))
+    assert kept.path not in only_reachable_from([expired], metadata_of(table), LocalStorage())
+
+
+def test_statistics_go_with_their_snapshot(table: IcebergTable) -> None:
+    """They are nobody else's."""
+    expired, kept = table.append(), table.append()
+    statistics = {expired: ("/s/old.stats",), kept: ("/s/new.stats",)}
+    metadata = replace(metadata_of(table), statistics_of=statistics)
+    found = only_reachable_from([expired], metadata, LocalStorage()).files()
+    assert [file.path for file in found if file.kind is Kind.STATISTICS] == ["/s/old.stats"]
+
+
+@pytest.mark.parametrize("whose", ["expired", "retained"])
+@pytest.mark.parametrize("what", ["gone", "broken"])
+def test_a_manifest_that_cannot_be_read_lets_nothing_go(table: IcebergTable, whose: str, what: str) -> None:
+    """Nobody knows what it names."""
+    expired = table.append()
+    table.commit("overwrite", add=[table.file()], remove=table.live())
+    manifests = {one.path for one in table.snapshots[expired].manifests}
+    retained = {one.path for one in table.snapshots[table.current or 0].manifests} - manifests
+    [path, *_] = sorted(manifests if whose == "expired" else retained)
+    path.write_bytes(path.read_bytes()[:200]) if what == "broken" else path.unlink()
+    with pytest.raises((CorruptMetadataError, VanishedError)):
+        only_reachable_from([expired], metadata_of(table), LocalStorage())
+
+
+def test_what_the_table_needs_by_now_is_spared(table: IcebergTable) -> None:
+    """A snapshot that came after the list may need a file of it again: a cherry-pick does."""
+    picked = table.file()
+    expired = table.append(picked)
+    table.commit("delete", remove=[picked])
+    suspects = only_reachable_from([expired], metadata_of(table), LocalStorage())
+    assert picked.path in suspects
+    table.append(picked)
+    suspects.spare_reachable(metadata_of(table), LocalStorage(), without=[expired])
+    assert picked.path not in suspects
+
+
+def test_a_manifest_that_a_new_snapshot_takes_over_is_spared(table: IcebergTable) -> None:
+    """A branch that is made of an expiring snapshot, and committed to, shares its manifests."""
+    expired = table.append()
+    table.commit("delete", remove=table.live())
+    suspects = only_reachable_from([expired], metadata_of(table), LocalStorage())
+    assert {file.kind for file in suspects.files()} == {Kind.CONTENT, Kind.MANIFEST, Kind.MANIFEST_LIST}
+    table.refs["audit"] = {"snapshot-id": expired, "type": "branch"}
+    table.commit("append", add=[table.file()], branch="audit")
+    suspects.spare_reachable(metadata_of(table), LocalStorage(), without=[expired])
+    assert {file.kind for file in suspects.files()} == {Kind.MANIFEST_LIST}
+
+
+def test_a_manifest_is_read_once_however_often_the_table_is_looked_at(table: IcebergTable) -> None:
+    """It never changes; of a table with thousands only the new ones cost anything."""
+    expired = table.append()
+    table.commit("overwrite", add=[table.file()], remove=table.live())
+    table.append()
+    storage = CountingStorage()
+    suspects = only_reachable_from([expired], metadata_of(table), storage)
+    read = [name for name in storage.names if "-m" in name]
+    assert len(read) == len(set(read))
+    table.append()
+    storage.names.clear()
+    suspects.spare_reachable(metadata_of(table), storage, without=[expired])
+    assert len([name for name in storage.names if "-m" in name]) == 1
+
+
+def test_what_names_others_is_deleted_after_them(table: IcebergTable) -> None:
+    """Who is killed in between can still learn from a manifest what it named."""
+    expired = table.append()
+    table.commit("delete", remove=table.live())
+    kinds = [file.kind for file in only_reachable_from([expired], metadata_of(table), LocalStorage()).files()]
+    assert kinds == [Kind.CONTENT, Kind.MANIFEST, Kind.MANIFEST_LIST]
+
+
+def test_metadata_files_lead_to_older_ones_and_all_of_them_are_known(tmp_path: Path) -> None:
+    """The log of one file is bounded; the oldest that is there knows what was before it."""
+    for number, log in {1: [], 2: [1], 3: [1, 2], 4: [2, 3]}.items():
+        names = ", ".join(f'{{"metadata-file": "{tmp_path}/v{one}.metadata.json"}}' for one in log)
+        text = f'{{"format-version": 2, "location": "{tmp_path}", "last-updated-ms": 0, "metadata-log": [{names}]}}'
+        (tmp_path / f"v{number}.metadata.json").write_text(text)
+    newest = read_table(f"{tmp_path}/v4.metadata.json", LocalStorage())
+    assert metadata_files(newest, LocalStorage()) == {f"{tmp_path}/v{one}.metadata.json" for one in range(1, 5)}
+    (tmp_path / "v2.metadata.json").unlink()
+    assert f"{tmp_path}/v1.metadata.json" in metadata_files(newest, LocalStorage())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("file:///x/f", "/x/f"),
+        ("file:/x/f", "/x/f"),
+        ("file://localhost/x/f", "/x/f"),
+        ("/x//y/f", "/x/y/f"),
+        ("s3a://b/t/f", "s3://b/t/f"),
+        ("s3n://b/t//f", "s3://b/t/f"),
+        ("abfs://c@a/f", "abfss://c@a/f"),
+    ],
+)
+def test_paths_of_one_file_are_spelled_alike(one: str, other: str) -> None:
+    """Engines write them as they like."""
+    assert Spelling()(one) == Spelling()(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("/x/p=a%2Fb/f", "/x/p=a/b/f"), ("file:/x/a%20b/f", "/x/a b/f")])
+def test_paths_are_taken_letter_by_letter(one: str, other: str) -> None:
+    """Iceberg's paths are not encoded: a per cent sign is one, whatever the scheme."""
+    assert Spelling()(one) != Spelling()(other)
+    assert Spelling()(one).endswith(one.removeprefix("file:"))
+
+
+def test_a_link_to_a_folder_is_seen_through(tmp_path: Path) -> None:
+    """Metadata may go by a link, and the listing by the folder."""
+    (tmp_path / "real" / "p=[1]*").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert Spelling()(f"file:{tmp_path}/link/p=[1]*/f") == f"{tmp_path}/real/p=[1]*/f"
+    assert Spelling().folder(f"{tmp_path}/link/") == f"{tmp_path}/real"
+
+
+def test_a_file_that_is_known_under_another_host_is_mistaken() -> None:
+    """Whether it is the same file, its name does not tell: it stays, and is named."""
+    listed = [NamedFile(Kind.ORPHAN, f"hdfs://{host}/t/f") for host in ("nn1:8020", "nn2:8020")]
+    suspects = Suspects([listed[0]], Spelling())
+    suspects.spare("hdfs://nn1/t/f")
+    assert not suspects
+    assert suspects.mistaken == {"hdfs://nn1:8020/t/f": "hdfs://nn1/t/f"}
+    both = Suspects(listed, Spelling())
+    both.spare("hdfs://nn2:8020/t/f")
+    assert not both
