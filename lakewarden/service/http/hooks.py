@@ -26,9 +26,7 @@ HookHeard = Callable[[str, str], None]
 def add_hooks(app: FastAPI, plane: ControlPlane, heard: HookHeard) -> None:
     """Add the routes, one for each sender."""
 
-    async def taken(
-        sender: str, request: Request, read: Callable[[bytes], Sequence[Hint]]
-    ) -> tuple[str, list[TableId]]:
+    async def taken(sender: str, request: Request, read: _Read) -> tuple[str, list[TableId]]:
         """Return what became of a hook, and the tables that are looked at for it."""
         try:
             body = await request.body()

@@ -15,7 +15,7 @@ from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, S
 from lakewarden.executors.programs.iceberg.errors import translated
 from lakewarden.executors.programs.iceberg.file_groups import each
 from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
-from lakewarden.executors.programs.iceberg.signature import signature
+from lakewarden.executors.programs.iceberg.signature import signed
 from lakewarden.planners.formats.iceberg.backlog import bounds_versions, small_manifests
 from lakewarden.planners.formats.iceberg.files import manifests_of
 from lakewarden.planners.formats.iceberg.manifests import Manifest
@@ -88,12 +88,8 @@ class ArchiveSteps:
 
     def _rewrite(self) -> Any:
         self._table.java.refresh()
-        session = self._table.spark._jsparkSession  # noqa: SLF001 - pyspark's own door to py4j
-        action = self._table.jvm.org.apache.iceberg.spark.actions.SparkActions.get(session)
-        rewrite = action.rewriteManifests(self._table.java).rewriteIf(self._is_small())
-        for key, value in signature(self._table.assignment).items():
-            rewrite.snapshotProperty(key, value)
-        return rewrite.execute()
+        rewrite = self._table.actions.rewriteManifests(self._table.java).rewriteIf(self._is_small())
+        return signed(rewrite, self._table.assignment).execute()
 
     def _is_small(self) -> Any:
         """Return Java's predicate over manifests, which are equal where their paths are (`GenericManifestFile`)."""

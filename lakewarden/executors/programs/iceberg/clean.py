@@ -93,13 +93,7 @@ class CleanSteps:
         metadata = self._table.metadata()
         require_permission(metadata)
         journal = Journal.of(self._table, metadata)
-        beside = journal.read()
-        pending = beside.pending
-        if pending is None or pending.instant != plan.on_timeline:
-            raise TemporaryError(f"{plan.on_timeline} is not pending beside the table any more")
-        files = journal.listed(pending)
-        if files is None:
-            raise TemporaryError(f"the list of {plan.on_timeline} is not there any more")
+        beside, pending, files = journal.to_carry_out(plan.on_timeline)
         journal.begin(beside, pending)
         expired = self._expire(journal, beside, pending)
         FAULTS.reach(Point.EXPIRED, run=self._table.assignment.run, service=self._table.assignment.service)

@@ -15,7 +15,7 @@ from lakewarden.executors.programs.iceberg.errors import translated
 from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
 from lakewarden.executors.programs.iceberg.rewriting import RewriteSteps, undertaken
 from lakewarden.executors.programs.iceberg.runners import bin_packing
-from lakewarden.executors.programs.iceberg.signature import signature
+from lakewarden.executors.programs.iceberg.signature import signed
 from lakewarden.planners.formats.iceberg.cold import left_alone
 from lakewarden.planners.formats.iceberg.service_options import CompactionOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
@@ -58,15 +58,8 @@ class CompactionSteps(RewriteSteps):
             total = self._table.java.currentSnapshot().summary().getOrDefault("total-delete-files", "0")
             if int(total) == 0:
                 return
-            actions = self._table.jvm.org.apache.iceberg.spark.actions.SparkActions.get(
-                self._table.spark._jsparkSession  # noqa: SLF001 - pyspark's own door to py4j
-            )
+            actions, run = self._table.actions, self._table.assignment
             if self._deletes.remove_dangling_deletes:
-                self._signed(actions.removeDanglingDeleteFiles(self._table.java)).execute()
+                signed(actions.removeDanglingDeleteFiles(self._table.java), run).execute()
             if self._deletes.rewrite_position_deletes:
-                self._signed(actions.rewritePositionDeletes(self._table.java)).execute()
-
-    def _signed(self, action: Any) -> Any:
-        for key, value in signature(self._table.assignment).items():
-            action.snapshotProperty(key, value)
-        return action
+                signed(actions.rewritePositionDeletes(self._table.java), run).execute()

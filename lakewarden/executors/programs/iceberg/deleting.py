@@ -112,6 +112,20 @@ class Journal:
             return None
         return files if end == [_END, len(files)] else None
 
+    def to_carry_out(self, instant: str) -> tuple[PlanBeside, DeletionPlan, tuple[NamedFile, ...]]:
+        """Return what lies beside the table, the pending plan of this name, and its list.
+
+        Raises TemporaryError where the plan is not pending any more, or its list is not there.
+        """
+        beside = self.read()
+        pending = beside.pending
+        if pending is None or pending.instant != instant:
+            raise TemporaryError(f"{instant} is not pending beside the table any more")
+        files = self.listed(pending)
+        if files is None:
+            raise TemporaryError(f"the list of {instant} is not there any more")
+        return beside, pending, files
+
     def begin(self, beside: PlanBeside, plan: DeletionPlan) -> Probe:
         """Write that the plan is begun: from here on it is finished by whoever comes after us."""
         return self.write(replace(beside, pending=replace(plan, state=State.INFLIGHT)))
@@ -159,7 +173,7 @@ def delete(table: OpenTable, suspects: Suspects, spare: Callable[[TableMetadata]
     """
     seen, tried = "", list[NamedFile]()
     for batch in _batches(suspects.files()):
-        if _pointer(table) != seen:
+        if table.refreshed() != seen:
             metadata = table.metadata()
             require_permission(metadata)
             spare(metadata)
@@ -197,12 +211,6 @@ def _batches(files: Iterable[NamedFile]) -> Iterator[Sequence[NamedFile]]:
     for _, group in itertools.groupby(files, key=lambda file: file.kind):
         alike = list(group)
         yield from (alike[start : start + _BATCH] for start in range(0, len(alike), _BATCH))
-
-
-def _pointer(table: OpenTable) -> str:
-    with translated(Step.PLAN):
-        table.java.refresh()
-        return str(table.java.operations().current().metadataFileLocation())
 
 
 def _delete(table: OpenTable, paths: Sequence[str]) -> None:

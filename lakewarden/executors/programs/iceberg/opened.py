@@ -40,6 +40,12 @@ class OpenTable:
         """Return py4j's view of the JVM."""
         return self.spark.sparkContext._jvm  # noqa: SLF001 - pyspark's own door to py4j
 
+    @property
+    def actions(self) -> Any:
+        """Return Iceberg's own actions, in the run's session (`org.apache.iceberg.spark.actions.SparkActions`)."""
+        session = self.spark._jsparkSession  # noqa: SLF001 - pyspark's own door to py4j
+        return self.jvm.org.apache.iceberg.spark.actions.SparkActions.get(session)
+
     def refreshed(self) -> str:
         """Ask the catalog for the table as it is now, and return its metadata file; `java` is at that version."""
         with translated(Step.PLAN):

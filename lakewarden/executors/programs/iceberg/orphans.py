@@ -15,7 +15,7 @@ from lakewarden.planners.formats.iceberg.plans_beside import DeletionPlan
 from lakewarden.planners.formats.iceberg.reachable import Suspects
 from lakewarden.planners.formats.iceberg.service_options import OrphansOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import Storage
 
 
@@ -65,13 +65,7 @@ class OrphansSteps:
         """Delete what was listed, is listed again, is still old, and is not known to the metadata of now."""
         metadata = self._table.metadata()
         journal = Journal.of(self._table, metadata)
-        beside = journal.read()
-        pending = beside.pending
-        if pending is None or pending.instant != plan.on_timeline:
-            raise TemporaryError(f"{plan.on_timeline} is not pending beside the table any more")
-        files = journal.listed(pending)
-        if files is None:
-            raise TemporaryError(f"the list of {plan.on_timeline} is not there any more")
+        beside, pending, files = journal.to_carry_out(plan.on_timeline)
         require_permission(metadata)
         suspects = self._listed(metadata, probe=journal.begin(beside, pending)).among(files)
         gone = delete(self._table, suspects, lambda current: self._spare(suspects, journal, current))
