@@ -209,18 +209,24 @@ class Ended:
     outcome: Outcome
 
 
+class Blame(StrEnum):
+    """Whose fault it is, as far as a run is concerned, that its worker is dead."""
+
+    ITS_OWN = "its own"
+    """It was alone in the JVM, or the worker was killed for its sake: its step outlived its permit."""
+    ANYBODYS = "anybody's"
+    """The JVM died, or hung, while the run was in it beside others: nobody knows who it was."""
+    NOT_ITS = "not its"
+    """We killed the worker for another reason: the pool was closed, the lease was lost, another run hung in it."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lost:
-    """The worker of a run is dead, and so is its JVM: what became of the run, only the timeline can tell.
-
-    `beside` is how many other runs died with it: with none, nobody but this run can have killed its worker. `ours`
-    tells that we killed it for a reason that is not the run's (the pool was closed, the lease was lost).
-    """
+    """The worker of a run is dead, and so is its JVM: what became of the run, only the timeline can tell."""
 
     run: RunId
     reason: str
-    beside: int = 0
-    ours: bool = False
+    blame: Blame = Blame.ITS_OWN
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

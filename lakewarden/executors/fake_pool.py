@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lakewarden.executors.contract import (
     Asked,
     Assignment,
+    Blame,
     Ended,
     Granted,
     Lost,
@@ -109,7 +110,14 @@ class FakePool:
 
     def crash(self) -> None:
         """Let a worker die in which all runs are."""
-        self._lose_all("the fake worker was killed", ours=False)
+        blame = Blame.ITS_OWN if len(self._runs) == 1 else Blame.ANYBODYS
+        self._lose_all("the fake worker was killed", blame)
+
+    def expire(self, run: RunId) -> None:
+        """Let the permit of a run's step be over in a worker that all runs share."""
+        for lost in list(self._runs):
+            blame = Blame.ITS_OWN if lost == run else Blame.NOT_ITS
+            self._lose(lost, Lost(run=lost, reason=f"the permit of run {run} has expired", blame=blame))
 
     def extend(self, until: float) -> None:
         """Keep the moment: what is asked of the pool after it finds its runs lost."""
@@ -118,22 +126,21 @@ class FakePool:
 
     def evict(self, reason: str) -> None:
         """Lose every run, and have room again at once."""
-        self._lose_all(reason, ours=True)
+        self._lose_all(reason, Blame.NOT_ITS)
         self._tell(RoomChanged(reason=f"the fake pool has room again: {reason}"))
 
     def close(self) -> None:
         """Lose every run."""
         self._slots = 0
-        self._lose_all("the pool was closed", ours=True)
+        self._lose_all("the pool was closed", Blame.NOT_ITS)
 
     def _end_what_is_out_of_time(self) -> None:
         if self._clock is not None and self._until is not None and self._clock.monotonic() >= self._until:
-            self._lose_all("nobody said in time that it may live on", ours=True)
+            self._lose_all("nobody said in time that it may live on", Blame.NOT_ITS)
 
-    def _lose_all(self, reason: str, *, ours: bool) -> None:
-        beside = len(self._runs) - 1
+    def _lose_all(self, reason: str, blame: Blame) -> None:
         for run in list(self._runs):
-            self._lose(run, Lost(run=run, reason=reason, beside=beside, ours=ours))
+            self._lose(run, Lost(run=run, reason=reason, blame=blame))
 
     def _lose(self, run: RunId, lost: Lost) -> None:
         self._runs.pop(run).ladder.close()  # leaves the bracket by GeneratorExit, which no program takes for an abort

@@ -15,6 +15,7 @@ import structlog
 from lakewarden.executors.contract import (
     Asked,
     Assignment,
+    Blame,
     Ended,
     Granted,
     Lost,
@@ -39,7 +40,7 @@ from lakewarden.executors.protocol import (
     Ready,
     Stop,
 )
-from lakewarden.executors.supervision import Backoff, Watch, Wear
+from lakewarden.executors.supervision import Backoff, Fault, Watch, Wear
 from lakewarden.executors.worker_log import keep_within
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
@@ -63,7 +64,7 @@ class _Worker:
     wear: Wear  # since it is ready
     slots: int = 0  # none until it is ready
     runs: set[RunId] = field(default_factory=set)
-    fault: str | None = None  # why we killed it
+    fault: Fault | None = None  # why we killed it
     ours: bool = False  # whether that was for a reason of our own
     until: float | None = None  # the moment it was last told to live until
     retiring: bool = False  # it takes no new run, and is asked to stop when it has none
@@ -72,6 +73,14 @@ class _Worker:
     @property
     def free(self) -> int:
         return 0 if self.retiring or self.fault else self.slots - len(self.runs)
+
+    def blame(self, run: RunId) -> Blame:
+        """Return whose fault it is that the worker is dead, as far as a run is concerned that was in it."""
+        if self.ours:
+            return Blame.NOT_ITS
+        if self.fault is not None and self.fault.culprits:
+            return Blame.ITS_OWN if run in self.fault.culprits else Blame.NOT_ITS
+        return Blame.ITS_OWN if self.runs == {run} else Blame.ANYBODYS
 
     def is_out_of_time(self, now: float) -> bool:
         """Whether the moment has passed until which it may live: it ends by itself, if it has not ended yet."""
@@ -218,6 +227,8 @@ class WorkerPool:
             log.warning("a session worker could not be started", worker=name, reason=str(error))
             return backoff.after_death()
         self._listen(worker)
+        with self._lock:  # it ends itself when a permit is over
+            worker.fault = worker.fault or worker.watch.overdue(self._clock.monotonic())
         worker.process.wait_until_gone()
         worker.process.tidy_up()
         self._bury(worker)
@@ -297,13 +308,13 @@ class WorkerPool:
             for run in lost:
                 del self._owner[run]
             if worker.is_out_of_time(self._clock.monotonic()):
-                worker.fault, worker.ours = worker.fault or _OUT_OF_TIME, True
-        reason = worker.fault or f"its process ended, {worker.log.name} says why"
+                worker.fault, worker.ours = worker.fault or Fault(reason=_OUT_OF_TIME), True
+        reason = worker.fault.reason if worker.fault else f"its process ended, {worker.log.name} says why"
         if not worker.stopping:
             log.warning("a session worker is gone", worker=worker.name, reason=reason, runs_lost=len(lost))
         for run in lost:
             told = f"session worker {worker.name} is gone: {reason}"
-            self._tell(Lost(run=run, reason=told, beside=len(lost) - 1, ours=worker.ours))
+            self._tell(Lost(run=run, reason=told, blame=worker.blame(run)))
         self._tell(RoomChanged(reason=f"{worker.name} is gone: {reason}"))
 
     # ---- ending workers
@@ -315,7 +326,7 @@ class WorkerPool:
                 workers = list(self._workers)
                 faults = [(w, fault) for w in workers if (fault := w.watch.fault(now))]
             for worker, fault in faults:
-                self._end(worker, fault)
+                self._kill(worker, fault)
             for worker in workers:
                 self._retire_if_worn(worker)
                 keep_within(worker.log)
@@ -337,9 +348,12 @@ class WorkerPool:
             self._send(worker, Stop())
 
     def _end(self, worker: _Worker, reason: str, *, ours: bool = False) -> None:
+        self._kill(worker, Fault(reason=reason), ours=ours)
+
+    def _kill(self, worker: _Worker, fault: Fault, *, ours: bool = False) -> None:
         with self._lock:
             if worker.fault is None:  # else it is dying already, of what came first
-                worker.fault, worker.ours = reason, ours
+                worker.fault, worker.ours = fault, ours
         worker.process.kill()
 
     def _send(self, worker: _Worker, frame: FromDaemon) -> None:

@@ -5,11 +5,21 @@ Rules only: no process, no thread, no clock. Times are seconds of one monotonic 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import timedelta
 
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.settings import format_duration, format_size
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fault:
+    """Why a worker must be killed, and for whose sake. Without `culprits` it may be any run's, or none's."""
+
+    reason: str
+    culprits: frozenset[RunId] = frozenset()
 
 
 class Watch:
@@ -48,22 +58,29 @@ class Watch:
         """Note that the worker, without runs, was asked to end."""
         self._stops_until = now + self._profile.cancel_grace.total_seconds()
 
-    def fault(self, now: float) -> str | None:
+    def fault(self, now: float) -> Fault | None:
         """Return why the worker must be killed now, or None while it is well."""
         if self._last_proof is None:
             limit = self._profile.start_within.total_seconds()
-            return f"its session was not up within {limit:g} s" if now - self._started > limit else None
+            return Fault(reason=f"its session was not up within {limit:g} s") if now - self._started > limit else None
+        if (overdue := self.overdue(now)) is not None:
+            return overdue
         limit = self._profile.hung_after.total_seconds()
         if now - self._last_proof > limit:
-            return f"its JVM has not answered for {limit:g} s"
-        for run, at in self._permits.items():
-            if now > at:
-                return f"the permit of run {run} has expired"
-        for run, at in self._graces.items():
-            if now > at:
-                return f"run {run} was cancelled and has not ended within its grace"
+            return Fault(reason=f"its JVM has not answered for {limit:g} s")
         if self._stops_until is not None and now > self._stops_until:
-            return "it was asked to stop and has not ended within its grace"
+            return Fault(reason="it was asked to stop and has not ended within its grace")
+        return None
+
+    def overdue(self, now: float) -> Fault | None:
+        """Return which runs have outlived their permit, or else the grace in which they were to end, if any have.
+
+        The worker ends itself when a permit is over, a moment after it is over here: whoever finds it gone asks this.
+        """
+        if expired := frozenset(run for run, at in self._permits.items() if now > at):
+            return Fault(reason=f"the permit of {_named(expired)} has expired", culprits=expired)
+        if slow := frozenset(run for run, at in self._graces.items() if now > at):
+            return Fault(reason=f"{_named(slow)} was cancelled and has not ended within its grace", culprits=slow)
         return None
 
 
@@ -100,6 +117,10 @@ class Wear:
         if grown > self._profile.recycle_growth:
             return f"its memory has grown by {format_size(grown)} since its {self.WARM_AFTER}th run"
         return None
+
+
+def _named(runs: Collection[RunId]) -> str:
+    return f"run {' and run '.join(sorted(runs))}"
 
 
 class Backoff:

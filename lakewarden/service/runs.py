@@ -11,6 +11,7 @@ import structlog
 from lakewarden.executors.contract import (
     Asked,
     Assignment,
+    Blame,
     Ended,
     Lost,
     Outcome,
@@ -36,13 +37,20 @@ from lakewarden.service.events import Listener
 from lakewarden.service.freed import Freed
 from lakewarden.service.questions import Questions
 from lakewarden.service.recovery import Recovery
-from lakewarden.service.settle import Aftermath, Gone, Shown, settle
+from lakewarden.service.settle import Aftermath, Gone, Shown, clears, settle
 from lakewarden.service.standing import Standings
 from lakewarden.service.store.port import Run, RunState, Store, SupersededError
 from lakewarden.service.tenure import Tenure
 from lakewarden.service.watch import Watch
 
 log = structlog.get_logger(__name__)
+
+_AFTERMATHS = {
+    Blame.ITS_OWN: Aftermath.STRIKE,
+    Blame.ANYBODYS: Aftermath.SUSPECT,
+    Blame.NOT_ITS: Aftermath.AGAIN,
+}
+"""What the death of its worker means for a run's service."""
 
 
 class Runs:
@@ -239,7 +247,7 @@ class Runs:
             # Off the timeline a service counts from what it left, not from what it found.
             seen = view if run.off_timeline or planned_on is None else planned_on
             if view is None or str(view.identity) == run.identity:  # a table made anew is not to blame for the old one
-                self._standings.ended(run.table, run.service, settlement, seen)
+                self._standings.ended(run.table, run.service, settlement, seen, cleared=clears(ending, run))
         self._listener.ended(run)
         self._settled(run.table)
 
@@ -263,10 +271,7 @@ def _death(lost: Lost, *, hung: str | None) -> Gone:
     """Return how a run ended whose worker died. `hung` is why we had asked it to stop before, if we had."""
     if hung is not None:  # killed for its sake, whoever was beside it
         return Gone(reason=f"{hung}: {lost.reason}", proved=True)
-    if lost.ours:
-        return Gone(reason=lost.reason, proved=True, aftermath=Aftermath.AGAIN)
-    aftermath = Aftermath.SUSPECT if lost.beside else Aftermath.STRIKE
-    return Gone(reason=lost.reason, proved=True, aftermath=aftermath)
+    return Gone(reason=lost.reason, proved=True, aftermath=_AFTERMATHS[lost.blame])
 
 
 def _assignment(table: Table, run: Run, *, predecessor_dead: bool) -> Assignment:

@@ -14,6 +14,7 @@ from typing import assert_never
 
 from lakewarden.executors.contract import Failed, FailureKind, NothingToDo, Outcome, Step, Succeeded, Yielded
 from lakewarden.planners.model.timeline import Fate
+from lakewarden.planners.services import SERVICES
 from lakewarden.service.store.port import Run, RunState
 
 
@@ -88,6 +89,14 @@ def settle(ending: Outcome | Gone, shown: Shown | None, run: Run) -> Settlement:
     if shown is not None and shown.fate is Fate.ARCHIVED:
         return _archived(ending)
     return _unfinished(ending, None if shown is None else shown.fate)
+
+
+def clears(ending: Outcome | Gone, run: Run) -> bool:
+    """Whether an ending shows that the run's service does not kill its JVM: its worker lived to tell of the step that
+    works. A run that stepped back before that, or failed while it planned, shows nothing.
+    """
+    works = Step.COMMIT if SERVICES[run.service].joined else Step.EXECUTE
+    return not isinstance(ending, Gone) and run.step in (works, Step.COMMIT)
 
 
 def completed_by_another(instant: str | None) -> str:

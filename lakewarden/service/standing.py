@@ -104,9 +104,20 @@ class Standings:
         """Leave a service of a table alone until a person resumes it."""
         self._keep(replace(self._row(table, service), quarantined=reason))
 
-    def ended(self, table: TableId, service: Service, settlement: Settlement, view: TableView | None) -> None:
-        """Learn from how a run ended."""
+    def ended(
+        self,
+        table: TableId,
+        service: Service,
+        settlement: Settlement,
+        view: TableView | None,
+        *,
+        cleared: bool = False,
+    ) -> None:
+        """Learn from how a run ended; `cleared` of the suspicion that it kills JVMs, if it was under one."""
         row = self._row(table, service)
+        if cleared and row.suspect:
+            row = replace(row, suspect=False)
+            self._keep(row)
         match settlement.aftermath:
             case Aftermath.NONE:
                 self._keep(StandingRow(table=table, service=service))

@@ -77,16 +77,15 @@ class Life:
         table.write()
         if stuck:
             os.mkfifo(self._plug)  # read as a plan, but never written
-        self.pool.submit(
-            Assignment(
-                run=RUN,
-                epoch=1,
-                table=TableId("t"),
-                format="fake",
-                location=str(table.folder),
-                service=service,
-            )
+        self.assignment = Assignment(
+            run=RUN,
+            epoch=1,
+            table=TableId("t"),
+            format="fake",
+            location=str(table.folder),
+            service=service,
         )
+        self.pool.submit(self.assignment)
         started = self.until(lambda e: isinstance(e, Started))
         assert isinstance(started, Started)
         self.executor = started.executor

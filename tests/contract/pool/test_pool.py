@@ -9,6 +9,7 @@ import pytest
 
 from lakewarden.executors.contract import (
     Asked,
+    Blame,
     Ended,
     Failed,
     FailureKind,
@@ -182,7 +183,7 @@ def test_a_run_whose_worker_dies_is_lost_once_and_can_be_taken_up(harness: Harne
     harness.until_room()
 
     assert harness.of(run)[-1] == lost
-    assert (lost.beside, lost.ours) == (0, False)
+    assert lost.blame is Blame.ITS_OWN
     assert table.log_files == 2
     heir = harness.submit(table, "heir", instant=plan.instant)
     harness.climb(heir, to=Step.COMMIT)
@@ -192,7 +193,7 @@ def test_a_run_whose_worker_dies_is_lost_once_and_can_be_taken_up(harness: Harne
 
 
 def test_an_evicted_pool_loses_its_runs_for_no_fault_of_theirs_and_has_room_again(harness: Harness) -> None:
-    """Each run is told how many died beside it, and that it was us; the tables are as the last step left them."""
+    """Each run is told that it was us; the tables are as the last step left them."""
     table = harness.table(writes=2)
     runs = [harness.submit(table, "evicted"), harness.submit(harness.table(), "evicted-beside")]
     for run in runs:
@@ -202,7 +203,7 @@ def test_an_evicted_pool_loses_its_runs_for_no_fault_of_theirs_and_has_room_agai
 
     for run in runs:
         lost = harness.next(Lost, run)
-        assert (lost.beside, lost.ours) == (1, True)
+        assert lost.blame is Blame.NOT_ITS
         assert "the lease is lost" in lost.reason
     harness.until_room()
     assert table.log_files == 2
@@ -220,7 +221,7 @@ def test_a_pool_lives_until_the_moment_it_was_told_and_no_longer(harness: Harnes
     time.sleep(2)
     harness.pool.answer(run, Step.COMMIT, Granted())
 
-    assert harness.next(Lost, run).ours
+    assert harness.next(Lost, run).blame is Blame.NOT_ITS
     assert table.log_files == 2
     harness.pool.extend(clock.monotonic() + 3600)
     harness.until_room()
@@ -235,6 +236,6 @@ def test_closing_loses_what_is_running(harness: Harness) -> None:
 
     lost = harness.of(run)[-1]
     assert isinstance(lost, Lost)
-    assert lost.ours
+    assert lost.blame is Blame.NOT_ITS
     assert harness.pool.room().slots == 0
     harness.pool.close()

@@ -7,14 +7,17 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from lakewarden.executors import pool, process
-from lakewarden.executors.contract import Ended, Granted, RoomChanged, Step
+from lakewarden.executors.contract import Asked, Blame, Ended, Granted, Lost, RoomChanged, Step
 from lakewarden.executors.worker_log import keep_within
 from lakewarden.planners.model.clock import SystemClock
+from lakewarden.planners.model.instant import RunId, Service
 from tests.support import light_worker
 from tests.support.living_pool import RUN, Life, alive, eventually, lives
 
@@ -39,6 +42,36 @@ def test_a_worker_that_hears_nothing_holds_nobody_up(live: Callable[..., Life]) 
     assert "does not hear" in life.lost().reason
 
 
+def test_of_those_in_a_jvm_only_the_one_whose_permit_expired_is_to_blame(live: Callable[..., Life]) -> None:
+    """Whichever of the two ends the worker, the daemon's supervisor or the worker itself."""
+    life = live(slots=2)
+    life.begin(stuck=True)
+    neighbour = replace(life.assignment, run=RunId("neighbour"), service=Service.CLEAN)
+    life.pool.submit(neighbour)
+    life.until(lambda e: isinstance(e, Asked) and e.run == neighbour.run)
+    life.pool.answer(RUN, Step.PLAN, Granted(expires=timedelta(seconds=0.5)))
+
+    lost = [life.until(lambda e: isinstance(e, Lost)) for _ in range(2)]
+
+    assert {event.run: event.blame for event in lost if isinstance(event, Lost)} == {
+        RUN: Blame.ITS_OWN,
+        neighbour.run: Blame.NOT_ITS,
+    }
+    assert all("the permit of run run-1 has expired" in event.reason for event in lost if isinstance(event, Lost))
+
+
+def test_of_those_in_a_jvm_that_dies_anybody_may_be_to_blame(live: Callable[..., Life]) -> None:
+    """As when it runs out of memory: nobody knows who it was."""
+    life = live(slots=2)
+    life.begin()
+    life.pool.submit(replace(life.assignment, run=RunId("neighbour"), service=Service.CLEAN))
+    os.kill(life.jvm, signal.SIGKILL)
+
+    lost = [life.until(lambda e: isinstance(e, Lost)) for _ in range(2)]
+
+    assert [event.blame for event in lost if isinstance(event, Lost)] == [Blame.ANYBODYS] * 2
+
+
 def test_an_evicted_pool_is_empty_when_it_returns_and_comes_back(live: Callable[..., Life]) -> None:
     """From any thread, while others evict as well: worker and JVM are gone on return, and others take their place."""
     life = live()
@@ -57,7 +90,7 @@ def test_an_evicted_pool_is_empty_when_it_returns_and_comes_back(live: Callable[
 
     assert left == [False, False, False]
     lost = life.lost()
-    assert lost.ours
+    assert lost.blame is Blame.NOT_ITS
     assert "the lease is lost" in lost.reason
     life.until(lambda e: isinstance(e, RoomChanged) and life.pool.room().slots > 0)
 
@@ -73,7 +106,7 @@ def test_a_worker_that_wakes_after_the_moment_takes_no_step(live: Callable[..., 
     os.killpg(life.worker, signal.SIGCONT)
 
     lost = life.lost()
-    assert lost.ours
+    assert lost.blame is Blame.NOT_ITS
     assert not list((life.table.folder / "timeline").glob("*.compaction.requested"))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors import process
-from lakewarden.executors.contract import Granted, RoomChanged, Step
+from lakewarden.executors.contract import Blame, Granted, RoomChanged, Step
 from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.executors.pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
@@ -90,7 +90,7 @@ def test_a_call_that_nothing_interrupts_is_ended_with_its_jvm(
 
     lost = life.lost()
     assert "was cancelled" in lost.reason
-    assert not lost.ours
+    assert lost.blame is Blame.ITS_OWN
 
 
 def test_a_jvm_without_memory_is_gone_at_once(live: Callable[..., Life], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_a_jvm_without_memory_is_gone_at_once(live: Callable[..., Life], monkeyp
 
     lost = life.lost()
     assert "OutOfMemoryError" in life.log
-    assert (lost.beside, lost.ours) == (0, False)
+    assert lost.blame is Blame.ITS_OWN
 
 
 def test_a_run_tells_which_jvm_it_is_in(live: Callable[..., Life]) -> None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from lakewarden.executors.contract import Step
+from lakewarden.executors.contract import Failed, FailureKind, Outcome, Step, Yielded
 from lakewarden.executors.fake_pool import FakePool
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.standing import STRIKES
-from lakewarden.service.store.port import RunState, StandingRow
+from lakewarden.planners.model.timeline import Fate
+from lakewarden.service.settle import Aftermath, Gone, Shown, clears, settle
+from lakewarden.service.standing import STRIKES, Standings
+from lakewarden.service.store.memory import MemoryStore
+from lakewarden.service.store.port import Run, RunState, StandingRow
 from tests.support.poison import DeadlyPool, Killed, PoisonedPool
-from tests.support.road import TRIPS, Road
+from tests.support.road import COMPACT_AND_CLEAN, TRIPS, Road, RoadClock, prepare
+from tests.support.values import a_run
 
 GOOD = [TableId(f"good{number}") for number in range(9)]
 BAD = TableId("bad")
@@ -136,6 +142,51 @@ def test_a_jvm_that_we_kill_ourselves_leaves_no_suspects(tmp_path: Path) -> None
     assert road.store.standings() == []
     road.held_pool.release()
     road.until(lambda: road.states(table=TRIPS)[-1] is RunState.SUCCEEDED)
+
+
+def test_a_joined_step_that_outlives_its_permit_is_struck_and_its_neighbours_are_lost_not_blamed(
+    tmp_path: Path,
+) -> None:
+    """The permit says whose step it was. The others are asked for again at once, and run beside each other."""
+    road = Road(tmp_path, names=["trips", "orders", "returns"], policies=COMPACT_AND_CLEAN)
+    prepare(road.lakes[TRIPS])
+    hanging = road.until_executing(Step.COMMIT, Service.CLEAN)
+    others = [TableId("orders"), TableId("returns")]
+    road.held_pool.hold(Service.COMPACTION, Step.EXECUTE)
+    for other in others:
+        road.write(3, other)
+    road.until(lambda: road.held_pool.under_way.count((Service.COMPACTION, Step.EXECUTE)) >= len(others))
+
+    road.pool.expire(hanging.id)
+    road.turn()
+
+    against = [row for row in road.store.standings() if row.strikes or row.suspect or row.rest_until]
+    assert [(row.table, row.service, row.strikes, row.suspect) for row in against] == [(TRIPS, Service.CLEAN, 1, False)]
+    assert [road.states(table=other)[0] for other in others] == [RunState.CANCELLED] * 2
+    assert len(road.held_pool.under_way) >= len(others), "they are at it again, beside each other"
+    road.held_pool.release()
+    road.until(lambda: all(road.lakes[other].log_files == 0 for other in others))
+
+
+def test_a_suspect_whose_worker_lives_to_tell_of_a_failure_is_cleared() -> None:
+    """It took the step that works, failed, and the JVM lives: it holds nobody up any more, and its strike counts."""
+    standings = Standings(store=MemoryStore(clock=RoadClock()), clock=RoadClock(), dice=random.Random(0))
+    death = Gone(reason="killed", proved=True, aftermath=Aftermath.SUSPECT)
+    failure = Failed(kind=FailureKind.UNKNOWN, reason="it broke", step=Step.EXECUTE)
+    executing = a_run(state=RunState.RUNNING, step=Step.EXECUTE, instant="00000020", epoch=1)
+    pending = Shown(fate=Fate.PENDING)
+
+    def end(ending: Outcome | Gone, run: Run) -> None:
+        settlement = settle(ending, pending, run)
+        standings.ended(run.table, run.service, settlement, None, cleared=clears(ending, run))
+
+    end(death, executing)
+    end(replace(failure, step=Step.PLAN), replace(executing, step=Step.PLAN))
+    end(Yielded(reason="a writer is busy"), replace(executing, step=Step.PLAN))
+    assert standings.suspects() == {(executing.table, executing.service)}, "it has not done again what it did then"
+
+    end(failure, executing)
+    assert not standings.suspects()
 
 
 @pytest.mark.parametrize("deaths", [1, 2])

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.executors.supervision import Backoff, Watch, Wear
+from lakewarden.executors.supervision import Backoff, Fault, Watch, Wear
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import RunId
 
@@ -34,7 +34,7 @@ def _after(clock: ManualClock, seconds: float) -> float:
 def test_a_worker_may_take_its_time_to_start_but_not_for_ever(watch: Watch, clock: ManualClock) -> None:
     """Until its session is up, only `start_within` counts."""
     assert watch.fault(_after(clock, 119)) is None
-    assert watch.fault(_after(clock, 2)) == "its session was not up within 120 s"
+    assert watch.fault(_after(clock, 2)) == Fault(reason="its session was not up within 120 s")
 
 
 def test_a_worker_whose_jvm_does_not_answer_is_hung(watch: Watch, clock: ManualClock) -> None:
@@ -42,7 +42,7 @@ def test_a_worker_whose_jvm_does_not_answer_is_hung(watch: Watch, clock: ManualC
     watch.proof_of_life(clock.monotonic())
     watch.proof_of_life(_after(clock, 59))
     assert watch.fault(_after(clock, 59)) is None
-    assert watch.fault(_after(clock, 2)) == "its JVM has not answered for 60 s"
+    assert watch.fault(_after(clock, 2)) == Fault(reason="its JVM has not answered for 60 s")
 
 
 def test_a_step_that_outlives_its_permit_ends_its_worker(watch: Watch, clock: ManualClock) -> None:
@@ -51,7 +51,35 @@ def test_a_step_that_outlives_its_permit_ends_its_worker(watch: Watch, clock: Ma
     watch.proof_of_life(_after(clock, 99))
     assert watch.fault(clock.monotonic()) is None
     watch.proof_of_life(_after(clock, 2))
-    assert watch.fault(clock.monotonic()) == "the permit of run run-1 has expired"
+    assert watch.fault(clock.monotonic()) == Fault(
+        reason="the permit of run run-1 has expired", culprits=frozenset({RUN})
+    )
+
+
+def test_of_several_runs_those_that_outlived_their_permits_are_named(watch: Watch, clock: ManualClock) -> None:
+    """And nobody who was in the JVM beside them: its permit runs, and its grace."""
+    watch.proof_of_life(clock.monotonic())
+    for run, seconds in (("late", 10), ("also-late", 11), ("in-time", 60)):
+        watch.permit_expires(RunId(run), clock.monotonic() + seconds)
+    watch.cancelled(RunId("in-its-grace"), clock.monotonic())
+    now = _after(clock, 20)
+
+    assert watch.overdue(now) == watch.fault(now)
+    assert watch.fault(now) == Fault(
+        reason="the permit of run also-late and run late has expired",
+        culprits=frozenset({RunId("late"), RunId("also-late")}),
+    )
+
+
+def test_an_expired_permit_is_told_although_its_jvm_does_not_answer_either(watch: Watch, clock: ManualClock) -> None:
+    """What the run had to do in time is known; who keeps the JVM from answering is not."""
+    watch.proof_of_life(clock.monotonic())
+    watch.permit_expires(RUN, clock.monotonic() + 60)
+
+    found = watch.fault(_after(clock, 61))
+
+    assert found is not None
+    assert found.culprits == {RUN}
 
 
 @pytest.mark.parametrize("release", [Watch.step_ended, Watch.run_ended])
@@ -72,7 +100,9 @@ def test_a_cancelled_run_has_one_grace_whatever_it_does(watch: Watch, clock: Man
     watch.cancelled(RUN, _after(clock, 20))
     watch.step_ended(RUN)
     watch.proof_of_life(_after(clock, 11))
-    assert watch.fault(clock.monotonic()) == "run run-1 was cancelled and has not ended within its grace"
+    assert watch.fault(clock.monotonic()) == Fault(
+        reason="run run-1 was cancelled and has not ended within its grace", culprits=frozenset({RUN})
+    )
 
     watch.run_ended(RUN)
     assert watch.fault(clock.monotonic()) is None
@@ -85,7 +115,7 @@ def test_a_worker_that_was_asked_to_stop_has_one_grace(watch: Watch, clock: Manu
     watch.proof_of_life(_after(clock, 29))
     assert watch.fault(clock.monotonic()) is None
     watch.proof_of_life(_after(clock, 2))
-    assert watch.fault(clock.monotonic()) == "it was asked to stop and has not ended within its grace"
+    assert watch.fault(clock.monotonic()) == Fault(reason="it was asked to stop and has not ended within its grace")
 
 
 def _worn(*samples: tuple[int, int], hours: float = 0) -> str | None:
