@@ -1,7 +1,7 @@
 """The part of the chart's schema that the daemon's settings dictate: `python -m helm.schema` writes it anew.
 
-Helm then refuses a key that the daemon does not know before anything is installed, and says what each key means. What
-may stand behind a key is the daemon's to judge: it names every problem at its start.
+Helm then refuses a key that the daemon does not know and a number beyond its bounds before anything is installed, and
+says what each key means. What else may stand there is the daemon's to judge: it names every problem at its start.
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ def _group(schema: dict[str, Any], groups: Collection[str]) -> dict[str, Any]:
 
 
 def _value(schema: Any, groups: Collection[str]) -> dict[str, Any]:
-    """Return what is known of a value: only how it leads to other groups, if it does."""
+    """Return what is known of a value: how it leads to other groups, or between which bounds a number lies."""
     match schema:
+        case {"minimum": least, "maximum": most}:
+            return {"minimum": least, "maximum": most}
         case {"$ref": str(reference)} if reference.removeprefix(_HERE) in groups:
             return {"$ref": reference.replace(_HERE, _THERE)}
         case {"items": one} if found := _value(one, groups):

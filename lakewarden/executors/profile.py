@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from lakewarden.planners.settings import Duration, Settings, Size, TimeZone
+from lakewarden.planners.settings import Duration, Settings, Size, TimeZone, Within, format_duration, shown
+
+_LEAST_MEMORY, _MOST_MEMORY = 256, 1024 * 1024
+
+
+def _megabytes(memory: str) -> int:
+    return int(memory[:-1]) * (1024 if memory.endswith("g") else 1)
 
 
 class SparkProfile(Settings):
@@ -15,17 +21,17 @@ class SparkProfile(Settings):
     master: str = "local[*]"
     """Spark's master URL. `local[*]` runs everything inside the worker's own JVM."""
 
-    workers: int = Field(default=1, ge=1, le=64)
+    workers: Annotated[int, Within(1, 64)] = 1
     """Session workers (processes, each with its own JVM and SparkSession)."""
 
-    slots: int = Field(default=3, ge=1, le=64)
+    slots: Annotated[int, Within(1, 64)] = 3
     """Runs that one worker carries out at a time. With two or more in the pool, one is kept for cleans."""
 
     timezone: TimeZone = "UTC"
     """The one time zone of the worker's JVM, as in the IANA database. Instants are stamped in it, so it must be
     the zone of the tables' timelines; a table whose zone differs is Blocked."""
 
-    memory: str = Field(default="1g", pattern=r"^\d+[mg]$")
+    memory: str = Field(default="1g", pattern=r"^[0-9]{1,7}[mg]$")
     """The driver JVM's heap (`-Xmx`), in Spark's own notation."""
 
     formats: tuple[str, ...] = ("hudi",)
@@ -34,26 +40,42 @@ class SparkProfile(Settings):
     conf: dict[str, str] = Field(default_factory=dict)
     """Further Spark configuration. What Lakewarden itself must set cannot be overridden."""
 
-    heartbeat: Duration = Field(default="1s", validate_default=True)
+    heartbeat: Annotated[Duration, Within("100ms", "1m")] = Field(default="1s", validate_default=True)
     """How often a worker proves that its JVM answers."""
 
-    hung_after: Duration = Field(default="60s", validate_default=True)
+    hung_after: Annotated[Duration, Within("1s", "1d")] = Field(default="60s", validate_default=True)
     """Without such a proof for this long, worker and JVM are killed and their runs settled by the timeline."""
 
-    start_within: Duration = Field(default="120s", validate_default=True)
+    start_within: Annotated[Duration, Within("10s", "1h")] = Field(default="120s", validate_default=True)
     """A worker whose session is not up after this long is killed and started again."""
 
-    cancel_grace: Duration = Field(default="30s", validate_default=True)
+    cancel_grace: Annotated[Duration, Within("1s", "1h")] = Field(default="30s", validate_default=True)
     """A cancelled run that has not ended after this long takes its JVM with it."""
 
-    recycle_after: int = Field(default=500, ge=1)
+    recycle_after: Annotated[int, Within(1, 1_000_000)] = 500
     """After this many runs a worker takes no new one, and is replaced once it is idle."""
 
-    recycle_age: Duration = Field(default="24h", validate_default=True)
+    recycle_age: Annotated[Duration, Within("1s", "365d")] = Field(default="24h", validate_default=True)
     """The same after this long."""
 
-    recycle_growth: Size = Field(default="512MiB", validate_default=True)
+    recycle_growth: Annotated[Size, Within("16MiB", "1TiB")] = Field(default="512MiB", validate_default=True)
     """The same when the resident memory of its JVM has grown by more than this since its twentieth run."""
+
+    @field_validator("memory")
+    @classmethod
+    def _holds_a_session(cls, value: str) -> str:
+        if not _LEAST_MEMORY <= _megabytes(value) <= _MOST_MEMORY:
+            raise ValueError(f"{shown(value)} is no heap that a session can work with: write 256m to 1024g")
+        return value
+
+    @model_validator(mode="after")
+    def _is_heard_before_it_is_hung(self) -> SparkProfile:
+        if self.heartbeat * 2 > self.hung_after:
+            raise ValueError(
+                f"hung_after: {format_duration(self.hung_after)} kills a worker before it is heard twice, at "
+                f"heartbeat: {format_duration(self.heartbeat)}: write at least twice as much"
+            )
+        return self
 
     @field_validator("conf")
     @classmethod

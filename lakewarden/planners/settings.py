@@ -1,47 +1,125 @@
-"""The base of every settings type: frozen, no unknown keys, durations and sizes with their unit."""
+"""The base of every settings type: frozen, no unknown keys, durations and sizes with their unit, numbers bounded."""
 
 from __future__ import annotations
 
 import re
+import reprlib
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+)
+from pydantic_core import CoreSchema, core_schema
 
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
 
+LONGEST_TEXT = 8192
+"""So many characters may a setting have that is a text."""
+
+_PRINTING = reprlib.Repr()
+_PRINTING.maxstring = _PRINTING.maxother = _PRINTING.maxlong = 60
+
 
 class Settings(BaseModel):
     """A group of settings. A key it does not know is refused, with its path."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, str_max_length=LONGEST_TEXT, allow_inf_nan=False
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """The lowest and the highest value of a setting, as they would be written in the file. Both may be taken.
+
+    It stands in the annotation of every setting that is a number, a duration or a size: nothing that a person writes
+    there makes the daemon spin, wait for ever, or count beyond what Python can.
+    """
+
+    least: float | str
+    most: float | str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of the setting, with its bounds around it."""
+        return core_schema.no_info_wrap_validator_function(self._checked, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Return the JSON schema, which can bear the bounds of plain numbers, but not of durations and sizes."""
+        bounds = {} if isinstance(self.least, str) else {"minimum": self.least, "maximum": self.most}
+        return handler(schema) | bounds
+
+    def _checked(self, written: Any, read: core_schema.ValidatorFunctionWrapHandler) -> Any:
+        if isinstance(written, bool):
+            raise ValueError(f"{str(written).lower()} is no number: write {self}")  # noqa: TRY004 - pydantic's word
+        value = read(written)
+        least, most = (_measured(bound, value) for bound in (self.least, self.most))
+        if least <= value <= most:
+            return value
+        raise ValueError(f"{_said(written)} is too {'low' if value < least else 'high'}: write {self}")
+
+    def __str__(self) -> str:
+        """Return both bounds, as a message names them."""
+        return f"{self.least} to {self.most}"
+
+
+def _measured(bound: float | str, value: Any) -> Any:
+    """Return a bound as what it is held against."""
+    if not isinstance(bound, str):
+        return bound
+    return parse_duration(bound) if isinstance(value, timedelta) else parse_size(bound)
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message may show it: never longer than a line."""
+    return _PRINTING.repr(value)
+
+
+def _said(written: Any) -> str:
+    """Return a value as it was written, but for its quotes."""
+    match written:
+        case timedelta():
+            return format_duration(written)
+        case str():
+            return shown(written)[1:-1]
+        case _:
+            return shown(written)
 
 
 def _quantity(value: Any, units: dict[str, Any], example: str) -> float:
     found = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None or found[2] not in units:
-        raise ValueError(f"{value!r} needs a number and a unit of {', '.join(units)}, as in {example!r}")
+        raise ValueError(f"{shown(value)} needs a number and a unit of {', '.join(units)}, as in {example!r}")
     return float(found[1]) * float(units[found[2]])
 
 
 def parse_duration(value: Any) -> timedelta:
-    """Return the duration that `value` names (`500ms`, `10s`, `15m`, `2h`, `7d`).
+    """Return the duration that `value` names (`500ms`, `10s`, `15m`, `2h`, `7d`): the longest that there is for one
+    that is longer still, so that it is found beyond its bound.
 
     Raises ValueError, naming the units, for anything else.
     """
     if isinstance(value, timedelta):
         return value
-    return timedelta(seconds=_quantity(value, _SECONDS, "10m"))
+    seconds = _quantity(value, _SECONDS, "10m")
+    return timedelta(seconds=seconds) if seconds < timedelta.max.total_seconds() else timedelta.max
 
 
 def parse_size(value: Any) -> int:
-    """Return the bytes that `value` names (`512B`, `128MiB`). Raises ValueError, naming the units."""
+    """Return the bytes that `value` names (`512B`, `128MiB`), at most 2^63. Raises ValueError, naming the units."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    return int(_quantity(value, _BYTES, "128MiB"))
+    return int(min(_quantity(value, _BYTES, "128MiB"), 2.0**63))
 
 
 def format_duration(value: timedelta) -> str:

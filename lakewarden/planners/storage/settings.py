@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.settings import Duration, Settings
+from lakewarden.planners.settings import Duration, Settings, Within
 from lakewarden.planners.storage.locations import canonical_location, canonical_scheme
 
 
@@ -64,7 +64,7 @@ class StoreSettings(Settings):
     prefix: str
     """The locations it is for: `s3://bucket`, or `s3://` for every bucket that has no setting of its own."""
 
-    timeout: Duration = Field(default="20s", validate_default=True)
+    timeout: Annotated[Duration, Within("100ms", "10m")] = Field(default="20s", validate_default=True)
     """A request without Spark (a listing with all its pages, a file) that is not answered by then has failed."""
 
     options: dict[str, Any] = Field(default_factory=dict)

@@ -9,6 +9,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from lakewarden.planners.settings import shown
+
 Path = tuple[str | int, ...]
 
 
@@ -66,7 +68,9 @@ def _sentence(found: dict[str, Any], model: Any) -> str:
         case "enum":
             choices = str(found["ctx"]["expected"]).replace("'", "")
             near = difflib.get_close_matches(str(found["input"]), choices.replace(" or ", ", ").split(", "), n=1)
-            return f"it is one of {choices}, not {found['input']!r}" + (f"; did you mean {near[0]}?" if near else "")
+            return f"it is one of {choices}, not {shown(found['input'])}" + (
+                f"; did you mean {near[0]}?" if near else ""
+            )
         case "missing":
             return "is missing"
         case "union_tag_not_found":
@@ -77,11 +81,11 @@ def _sentence(found: dict[str, Any], model: Any) -> str:
         case "value_error":
             return str(found["ctx"]["error"])
         case "string_pattern_mismatch":
-            return f"{found['input']!r} does not have the form {found['ctx']['pattern']}"
+            return f"{shown(found['input'])} does not have the form {found['ctx']['pattern']}"
         case _:
             message = str(found["msg"])
             said = f"{message[0].lower()}{message[1:]}"
-            return said if isinstance(found["input"], Mapping) else f"{said}, not {found['input']!r}"
+            return said if isinstance(found["input"], Mapping) else f"{said}, not {shown(found['input'])}"
 
 
 def _unquoted(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,13 +12,12 @@ from pydantic import ConfigDict, Field, field_validator
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Scheduling
-from lakewarden.planners.settings import Duration, Settings, format_duration
+from lakewarden.planners.settings import Duration, Settings, Within
 from lakewarden.planners.storage.settings import StoreSetting, StoreSettings
 from lakewarden.service.config.trigger import TriggerSetting
 from lakewarden.service.config.window import WindowSettings
 from lakewarden.service.store.settings import DatabaseSettings
 
-_SHORTEST_LEASE = timedelta(seconds=10)
 TABLE_ID = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$"
 CatalogName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$")]
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what users may write, not what we listen on
@@ -32,24 +30,17 @@ class DaemonSettings(Settings):
     """Where the store, the workers' logs and their scratch files are. One daemon owns it, by a lock. A relative
     path counts from the configuration file."""
 
-    drain: Duration = Field(default="60s", validate_default=True)
+    drain: Annotated[Duration, Within("0s", "1d")] = Field(default="60s", validate_default=True)
     """After SIGTERM, running work may finish for this long; what is cut off then is taken up again at the next
     start. Zero is safe."""
 
-    keep_runs: Duration = Field(default="30d", validate_default=True)
+    keep_runs: Annotated[Duration, Within("1h", "3650d")] = Field(default="30d", validate_default=True)
     """Ended runs are forgotten after this long; the last one of each table and service stays."""
 
-    lease: Duration = Field(default="30s", validate_default=True)
+    lease: Annotated[Duration, Within("10s", "1h")] = Field(default="30s", validate_default=True)
     """A replica whose database has not heard of it for this long is dead: another one takes its tables and runs over.
     By two thirds of it, it has killed its own workers. Shorter moves work sooner; longer bears a database that is away
     for longer. At least 10s. On SQLite nobody takes over, and workers live as long without their daemon."""
-
-    @field_validator("lease")
-    @classmethod
-    def _longer_than_a_hiccup(cls, value: timedelta) -> timedelta:
-        if value < _SHORTEST_LEASE:
-            raise ValueError(f"{format_duration(value)} is too short to be renewed in time: at least 10s")
-        return value
 
 
 class ListenSettings(Settings):
@@ -59,14 +50,14 @@ class ListenSettings(Settings):
     """The address to listen on. There is no authentication yet: anything but the loopback address is for
     networks where everybody may trigger and pause."""
 
-    port: int = Field(ge=1, le=65535)
+    port: Annotated[int, Within(1, 65_535)]
     """The TCP port."""
 
 
 class ApiSettings(ListenSettings):
     """The API and the hooks."""
 
-    port: int = Field(default=8080, ge=1, le=65535)
+    port: Annotated[int, Within(1, 65_535)] = 8080
     """The TCP port of the REST API and of the commit hooks."""
 
     public_url: str | None = Field(default=None, pattern=r"^https?://[^\s]+$")
@@ -83,25 +74,25 @@ class ApiSettings(ListenSettings):
 class ManagementSettings(ListenSettings):
     """Probes and metrics, apart from the API so that a flood of requests cannot fail a probe."""
 
-    port: int = Field(default=8081, ge=1, le=65535)
+    port: Annotated[int, Within(1, 65_535)] = 8081
     """The TCP port of /livez, /readyz and /metrics."""
 
 
 class PermitSettings(Settings):
     """How long runs wait for leave to change a table."""
 
-    writer_patience: Duration = Field(default="5m", validate_default=True)
+    writer_patience: Annotated[Duration, Within("0s", "1d")] = Field(default="5m", validate_default=True)
     """A compaction is planned in a moment without a write in flight. Where there is none for this long, it is
     planned beside one if the format can bear it, and else withdrawn."""
 
-    commit_patience: Duration = Field(default="10m", validate_default=True)
+    commit_patience: Annotated[Duration, Within("1s", "1d")] = Field(default="10m", validate_default=True)
     """A commit waits this long for a clean or a write in flight, then the run yields; its plan stays pending."""
 
-    joined_step: Duration = Field(default="30m", validate_default=True)
+    joined_step: Annotated[Duration, Within("1m", "7d")] = Field(default="30m", validate_default=True)
     """A step that nobody can stop half-way (a clean, a clustering) and that has not ended after this long is ended by
     killing its JVM."""
 
-    step: Duration = Field(default="2h", validate_default=True)
+    step: Annotated[Duration, Within("1m", "7d")] = Field(default="2h", validate_default=True)
     """Any other step that has not ended after this long is cancelled, and counts as a failure: it hangs, at a lock
     that is never released or at a storage that does not answer."""
 
@@ -109,13 +100,13 @@ class PermitSettings(Settings):
 class BudgetSettings(Settings):
     """The most that one run may delete without approval."""
 
-    files: int | None = Field(default=None, ge=0)
+    files: Annotated[int, Within(0, 1_000_000_000)] | None = None
     """Data files. A clean, ttl or archive that would delete more waits for approval."""
 
-    percent: float | None = Field(default=None, ge=0, le=100)
+    percent: Annotated[float, Within(0, 100)] | None = None
     """A share of the table's data files. Counting them costs a listing before each deletion."""
 
-    partitions: int | None = Field(default=100, ge=0)
+    partitions: Annotated[int, Within(0, 1_000_000)] | None = 100
     """Partitions that are deleted as a whole."""
 
 
@@ -125,7 +116,7 @@ class Defaults(Settings):
     mode: Mode = Mode.OBSERVE
     """`observe` only looks, `plan` also says what it would run, `act` runs it."""
 
-    poll: Duration = Field(default="10s", validate_default=True)
+    poll: Annotated[Duration, Within("100ms", "1d")] = Field(default="10s", validate_default=True)
     """How often a table's timeline is looked at, give or take a tenth. Hooks make it sooner."""
 
     spark: str = "default"
@@ -145,7 +136,7 @@ class ServiceSettings(Settings):
     schedule: Scheduling = Scheduling.DAEMON
     """Whose plans are executed: `daemon` (ours), `writer` (its writers plan, we execute), `both`."""
 
-    grace: Duration = Field(default="10m", validate_default=True)
+    grace: Annotated[Duration, Within("1s", "30d")] = Field(default="10m", validate_default=True)
     """How long a plan of another author is left to it before we take it up."""
 
     window: WindowSettings | None = None
@@ -179,7 +170,7 @@ class CareSettings(Settings):
     mode: Mode | None = None
     """Trust, given in steps; see defaults."""
 
-    poll: Duration | None = None
+    poll: Annotated[Duration, Within("100ms", "1d")] | None = None
     """The cadence; see defaults."""
 
     spark: str | None = None
@@ -232,7 +223,7 @@ class DiscoverySettings(CareSettings):
     exclude: tuple[str, ...] = ()
     """Patterns of tables that are left out."""
 
-    every: Duration = Field(default="10m", validate_default=True)
+    every: Annotated[Duration, Within("1s", "1d")] = Field(default="10m", validate_default=True)
     """How often the catalog is asked for its tables. New ones are attended from then on, and dropped ones no longer."""
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
 
-from lakewarden.planners.settings import parse_duration, parse_size
+from lakewarden.planners.settings import Duration, Size, Within, shown
 from lakewarden.planners.triggers import (
     AllOf,
     AnyOf,
@@ -40,23 +40,39 @@ def parse_trigger(value: Any) -> Trigger:
         raise ValueError(f"a trigger is one of {', '.join(_KINDS)}, as in {{num_commits: 5}}")
     ((kind, argument),) = value.items()
     if kind not in _KINDS:
-        raise ValueError(f"{kind!r} is no trigger: it is one of {', '.join(_KINDS)}")
+        raise ValueError(f"{shown(kind)} is no trigger: it is one of {', '.join(_KINDS)}")
     try:
         return _KINDS[kind](argument)
     except ValueError as wrong:
         raise ValueError(f"{kind}: {wrong}") from wrong
 
 
+_COUNT = TypeAdapter(Annotated[int, Within(1, 1_000_000)])
+_SIZE = TypeAdapter(Annotated[Size, Within("1B", "1024TiB")])
+_TIME = TypeAdapter(Annotated[Duration, Within("1s", "3650d")])
+
+
+def _read(kind: TypeAdapter[Any], argument: Any) -> Any:
+    """Return what an argument says. Raises ValueError in the words of its type."""
+    try:
+        return kind.validate_python(argument)
+    except ValidationError as wrong:
+        found = wrong.errors()[0]
+        said = found["ctx"]["error"] if found["type"] == "value_error" else f"{shown(argument)} is no number"
+        raise ValueError(said) from wrong
+
+
 def _count(argument: Any) -> int:
-    if not isinstance(argument, int) or isinstance(argument, bool) or argument < 1:
-        raise ValueError(f"{argument!r} is no number: it is 1 or more")
-    return argument
+    return int(_read(_COUNT, argument))
 
 
 def _size(argument: Any) -> int:
-    if (size := parse_size(argument)) < 1:
-        raise ValueError(f"{argument!r} is no size: it is 1B or more")
-    return size
+    return int(_read(_SIZE, argument))
+
+
+def _time(argument: Any) -> timedelta:
+    found: timedelta = _read(_TIME, argument)
+    return found
 
 
 def _parts(argument: Any) -> tuple[Trigger, ...]:
@@ -74,7 +90,7 @@ def _after_request(argument: Any) -> Trigger:
 
 
 def _elapsed(argument: Any) -> Trigger:
-    return TimeElapsed(at_least=parse_duration(_ELAPSED if argument is None else argument))
+    return TimeElapsed(at_least=_time(_ELAPSED if argument is None else argument))
 
 
 def _commits_and_time(argument: Any) -> tuple[Trigger, Trigger]:
@@ -107,7 +123,7 @@ _STRATEGIES: Mapping[str, Callable[[Any], Trigger]] = {
 _KINDS: Mapping[str, Callable[[Any], Trigger]] = {
     "num_commits": lambda argument: NumCommits(at_least=_count(argument)),
     "num_commits_after_last_request": lambda argument: NumCommitsAfterLastRequest(at_least=_count(argument)),
-    "time_elapsed": lambda argument: TimeElapsed(at_least=parse_duration(argument)),
+    "time_elapsed": lambda argument: TimeElapsed(at_least=_time(argument)),
     "log_files": lambda argument: LogFiles(at_least=_count(argument)),
     "log_bytes": lambda argument: LogBytes(at_least=_size(argument)),
     "small_files": lambda argument: SmallFiles(at_least=_count(argument)),

@@ -78,7 +78,7 @@ def test_hudis_names_of_strategies_stand_for_what_they_compose(tmp_path: Path, w
         ("{NUM_COMMITS: many}", "NUM_COMMITS: 'many' is no number"),
         ("{NUM_AND_TIME: 5}", "NUM_AND_TIME: needs num_commits and time_elapsed, as in {num_commits: 5"),
         ("{NUM_OR_TIME: {commits: 5}}", "NUM_OR_TIME: needs num_commits and time_elapsed"),
-        ("{log_bytes: 0B}", "log_bytes: '0B' is no size: it is 1B or more"),
+        ("{log_bytes: 0B}", "log_bytes: 0B is too low: write 1B to 1024TiB"),
     ],
 )
 def test_a_wrong_trigger_is_named_with_what_may_stand_there(tmp_path: Path, written: str, problem: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
 
-from lakewarden.planners.settings import Settings
+from lakewarden.planners.settings import Settings, Within
 
 
 class FakeTableOptions(Settings):
@@ -21,7 +21,7 @@ class FakeCompactionOptions(Settings):
 class FakeCleanOptions(Settings):
     """Clean of a fake table's old file versions."""
 
-    versions_retained: int = Field(default=1, ge=1)
+    versions_retained: Annotated[int, Within(1, 1_000_000)] = 1
     """Newest file versions that stay."""
 
 
@@ -32,5 +32,5 @@ class FakeClusteringOptions(Settings):
 class FakeArchiveOptions(Settings):
     """Archive of a fake table's oldest instants."""
 
-    instants_retained: int = Field(default=10, ge=1)
+    instants_retained: Annotated[int, Within(1, 1_000_000)] = 10
     """Newest instants that stay on the timeline."""

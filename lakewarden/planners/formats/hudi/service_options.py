@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
-from lakewarden.planners.settings import Duration, Settings, Size, format_size
+from lakewarden.planners.settings import Duration, Settings, Size, Within, format_size
 
 
 class CompactionOptions(Settings):
     """Compaction of merge-on-read file groups."""
 
-    target_io_mb: int = Field(default=512_000, ge=1)
+    target_io_mb: Annotated[int, Within(1, 1_000_000_000)] = 512_000
     """The most that one plan reads and writes, in MB (`hoodie.compaction.target.io`)."""
 
 
@@ -31,21 +32,21 @@ class CleanOptions(Settings):
     policy: CleanPolicy = CleanPolicy.KEEP_LATEST_COMMITS
     """What is counted (`hoodie.clean.policy`)."""
 
-    commits_retained: int | None = Field(default=None, ge=1)
+    commits_retained: Annotated[int, Within(1, 1_000_000)] | None = None
     """With KEEP_LATEST_COMMITS: commits that stay readable (`hoodie.clean.commits.retained`), 10 by default."""
 
-    file_versions_retained: int | None = Field(default=None, ge=1)
+    file_versions_retained: Annotated[int, Within(1, 1_000_000)] | None = None
     """With KEEP_LATEST_FILE_VERSIONS: versions of a file group that stay
     (`hoodie.clean.fileversions.retained`), 3 by default."""
 
-    hours_retained: int | None = Field(default=None, ge=1)
+    hours_retained: Annotated[int, Within(1, 1_000_000)] | None = None
     """With KEEP_LATEST_BY_HOURS: hours of commits that stay (`hoodie.clean.hours.retained`), 24 by default."""
 
     incremental: bool = True
     """Look only into partitions written since the last clean (`hoodie.clean.incremental.enabled`). Without it, and
     always with KEEP_LATEST_FILE_VERSIONS, every partition is looked into each time."""
 
-    max_commits_to_clean: int | None = Field(default=None, ge=1)
+    max_commits_to_clean: Annotated[int, Within(1, 1_000_000)] | None = None
     """How many commits one clean goes on by (`hoodie.clean.max.commits.to.clean`), no limit by default. It counts from
     where the last clean ended: a table's first clean is not bounded by it, and KEEP_LATEST_FILE_VERSIONS never is."""
 
@@ -70,7 +71,7 @@ class CleanOptions(Settings):
 class LogCompactionOptions(Settings):
     """Log compaction of merge-on-read file groups: many log blocks become one, and no base file is rewritten."""
 
-    log_blocks_threshold: int = Field(default=5, ge=2)
+    log_blocks_threshold: Annotated[int, Within(2, 1_000_000)] = 5
     """A file group is taken from so many log blocks on (`hoodie.log.compaction.blocks.threshold`)."""
 
 
@@ -93,22 +94,22 @@ class ClusteringOptions(Settings):
     layout: LayoutStrategy = LayoutStrategy.LINEAR
     """How several columns are ordered together (`hoodie.layout.optimize.strategy`)."""
 
-    small_file_limit: Size = Field(default="300MiB", validate_default=True)
+    small_file_limit: Annotated[Size, Within("0B", "1TiB")] = Field(default="300MiB", validate_default=True)
     """Base files below this size are taken (`hoodie.clustering.plan.strategy.small.file.limit`)."""
 
-    target_file_max_bytes: Size = Field(default="1GiB", validate_default=True)
+    target_file_max_bytes: Annotated[Size, Within("1B", "1TiB")] = Field(default="1GiB", validate_default=True)
     """How large the new files become at most (`hoodie.clustering.plan.strategy.target.file.max.bytes`)."""
 
-    max_bytes_per_group: Size = Field(default="2GiB", validate_default=True)
+    max_bytes_per_group: Annotated[Size, Within("1B", "1024TiB")] = Field(default="2GiB", validate_default=True)
     """The most that is rewritten as one group (`hoodie.clustering.plan.strategy.max.bytes.per.group`)."""
 
-    max_num_groups: int = Field(default=30, ge=1)
+    max_num_groups: Annotated[int, Within(1, 1_000_000)] = 30
     """The most groups in one plan (`hoodie.clustering.plan.strategy.max.num.groups`)."""
 
     partition_regex: str | None = None
     """Only partitions whose path matches (`hoodie.clustering.plan.strategy.partition.regex.pattern`)."""
 
-    untouched_for: Duration = Field(default="1h", validate_default=True)
+    untouched_for: Annotated[Duration, Within("0s", "3650d")] = Field(default="1h", validate_default=True)
     """A partition is taken when no commit has touched it for this long; for less, updates that arrive late meet a
     clustering under way and fail. The active timeline must reach further back than this: what it no longer shows may
     have been touched until it begins."""
@@ -135,11 +136,11 @@ class ClusteringOptions(Settings):
 class ArchiveOptions(Settings):
     """Which instants leave the active timeline for the archived one."""
 
-    keep_min_commits: int = Field(default=20, ge=2)
+    keep_min_commits: Annotated[int, Within(2, 1_000_000)] = 20
     """Commits that stay after archiving (`hoodie.keep.min.commits`). More than any trigger of the table counts, and
     more than its clean retains."""
 
-    keep_max_commits: int = Field(default=30, ge=3)
+    keep_max_commits: Annotated[int, Within(3, 1_000_000)] = 30
     """From more commits than this on, there is something to archive (`hoodie.keep.max.commits`)."""
 
     @model_validator(mode="after")
@@ -154,11 +155,14 @@ class ArchiveOptions(Settings):
 class RollbackOptions(Settings):
     """Rolling back what dead writers and dead services left half-done."""
 
-    dead_after: Duration = Field(default="15m", validate_default=True)
+    dead_after: Annotated[Duration, Within("2m", "365d")] = Field(default="15m", validate_default=True)
     """A write counts as dead when its heartbeat has been silent for this long. A writer that pauses for longer would
-    be rolled back alive: keep it well above the writers' own heartbeat window (two minutes by default)."""
+    be rolled back alive: keep it well above the writers' own heartbeat window (two minutes by default, which is the
+    least)."""
 
-    without_heartbeat_after: Duration | None = Field(default="1d", validate_default=True)
+    without_heartbeat_after: Annotated[Duration, Within("10m", "3650d")] | None = Field(
+        default="1d", validate_default=True
+    )
     """A write that shows no heartbeat counts as dead when it is this old: so long may a writer that is not LAZY take
     for one commit. A LAZY writer whose commit failed leaves such a write behind, and until it is rolled back no clean
     runs: where all writers are LAZY, an hour is enough. `null`: only a person rolls it back."""
@@ -167,12 +171,12 @@ class RollbackOptions(Settings):
 class TtlOptions(Settings):
     """Partitions that are deleted when nothing was written to them for a time (Hudi's `KEEP_BY_TIME`)."""
 
-    days_retain: int = Field(ge=1)
+    days_retain: Annotated[int, Within(1, 36_500)]
     """Days after the last write into a partition, a rewrite by a service included
     (`hoodie.partition.ttl.strategy.days.retain`). There is no default: it deletes data."""
 
     partition_selected: tuple[str, ...] = ()
     """Only these partitions (`hoodie.partition.ttl.strategy.partition.selected`); without it, all."""
 
-    max_delete_partitions: int = Field(default=1000, ge=1)
+    max_delete_partitions: Annotated[int, Within(1, 1_000_000)] = 1000
     """The most that one run deletes (`hoodie.partition.ttl.strategy.max.delete.partitions`)."""

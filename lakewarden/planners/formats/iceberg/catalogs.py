@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lakewarden.planners.settings import Duration, Settings
+from lakewarden.planners.settings import Duration, Settings, Within
 from lakewarden.planners.storage.settings import SecretSetting
 
 
 class CatalogSettings(Settings):
     """What holds for every kind of catalog."""
 
-    timeout: Duration = Field(default="10s", validate_default=True)
+    timeout: Annotated[Duration, Within("100ms", "10m")] = Field(default="10s", validate_default=True)
     """A request without Spark that is not answered by then has failed."""
 
     properties: dict[str, str] = Field(default_factory=dict)

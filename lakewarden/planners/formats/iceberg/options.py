@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field
 
-from lakewarden.planners.settings import Duration, Settings
+from lakewarden.planners.settings import Duration, Settings, Within
 
 
 class IcebergTableOptions(Settings):
     """What Lakewarden must know of an Iceberg table that the table itself does not say."""
 
-    longest_outage: Duration = Field(default="24h", validate_default=True)
+    longest_outage: Annotated[Duration, Within("0s", "365d")] = Field(default="24h", validate_default=True)
     """A writer may stop for so long and go on where it was. No snapshot that is younger is expired: a Flink job that is
     restored looks for its last commit in the table's history, and commits it again where it is gone."""
 
-    flink_restores: Duration = Field(default="7d", validate_default=True)
+    flink_restores: Annotated[Duration, Within("0s", "365d")] = Field(default="7d", validate_default=True)
     """A Flink job that was stopped is restored within this time. Until then all snapshots stay that lead from the head
     of its branch to its newest one, which is where it looks for its last commit; the newest itself stays longer."""
 
-    quiet_intervals: int = Field(default=3, ge=0)
+    quiet_intervals: Annotated[int, Within(0, 1000)] = 3
     """A partition that a MERGE, UPDATE or DELETE has touched is left alone for so many of its usual intervals between
     such commits, at least for `quiet_for`. Zero leaves only `quiet_for`."""
 
-    quiet_for: Duration = Field(default="1m", validate_default=True)
+    quiet_for: Annotated[Duration, Within("0s", "30d")] = Field(default="1m", validate_default=True)
     """The least time for which such a partition is left alone."""
 
-    distance: Duration = Field(default="30s", validate_default=True)
+    distance: Annotated[Duration, Within("0s", "1d")] = Field(default="30s", validate_default=True)
     """On a table with such a writer, the least time between two commits of ours."""

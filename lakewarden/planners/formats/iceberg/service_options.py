@@ -3,50 +3,51 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
 from lakewarden.planners.formats.iceberg.sort_order import parse_sort_order
-from lakewarden.planners.settings import Duration, Settings, Size
+from lakewarden.planners.settings import Duration, Settings, Size, Within
 
 
 class RewriteOptions(Settings):
     """What rewrites of data files have in common (`rewrite_data_files`)."""
 
-    target_file_size: Size | None = None
+    target_file_size: Annotated[Size, Within("1B", "1TiB")] | None = None
     """The size that is aimed at (`target-file-size-bytes`); by default the table's own."""
 
-    min_file_size: Size | None = None
+    min_file_size: Annotated[Size, Within("0B", "1TiB")] | None = None
     """Smaller files are rewritten (`min-file-size-bytes`); by default three quarters of the target."""
 
-    max_file_size: Size | None = None
+    max_file_size: Annotated[Size, Within("1B", "1TiB")] | None = None
     """Larger files are rewritten (`max-file-size-bytes`); by default 1.8 times the target."""
 
-    min_input_files: int = Field(default=5, ge=1)
+    min_input_files: Annotated[int, Within(1, 1_000_000)] = 5
     """So many files of a partition are worth a rewrite whatever their size (`min-input-files`)."""
 
-    delete_file_threshold: int | None = Field(default=None, ge=1)
+    delete_file_threshold: Annotated[int, Within(1, 1_000_000)] | None = None
     """A data file with so many delete files is rewritten (`delete-file-threshold`); by default none is for that."""
 
-    delete_ratio_threshold: float = Field(default=0.3, gt=0, le=1)
+    delete_ratio_threshold: Annotated[float, Within(0.001, 1)] = 0.3
     """A data file with such a share of rows deleted by deletes of its own is rewritten (`delete-ratio-threshold`)."""
 
-    max_file_group_size: Size = Field(default="10GiB", validate_default=True)
+    max_file_group_size: Annotated[Size, Within("1B", "1024TiB")] = Field(default="10GiB", validate_default=True)
     """The most that is rewritten in one piece (`max-file-group-size-bytes`)."""
 
-    max_files: int = Field(default=10_000, ge=1)
+    max_files: Annotated[int, Within(1, 1_000_000)] = 10_000
     """The most files that one run rewrites; what is left waits for the next one."""
 
-    max_bytes: Size = Field(default="100GiB", validate_default=True)
+    max_bytes: Annotated[Size, Within("1B", "1024TiB")] = Field(default="100GiB", validate_default=True)
     """The most bytes that one run rewrites; a single group may be larger."""
 
-    max_concurrent_groups: int = Field(default=2, ge=1)
+    max_concurrent_groups: Annotated[int, Within(1, 64)] = 2
     """Groups that are rewritten at a time (`max-concurrent-file-group-rewrites`)."""
 
     partial_progress: bool = False
     """Commit in several steps, so that a conflict loses only a part (`partial-progress.enabled`)."""
 
-    max_commits: int = Field(default=10, ge=1)
+    max_commits: Annotated[int, Within(1, 1000)] = 10
     """With partial_progress: the most commits of one run (`partial-progress.max-commits`)."""
 
 
@@ -71,7 +72,7 @@ class ClusteringOptions(RewriteOptions):
     zorder: tuple[str, ...] = ()
     """Columns of a z-curve."""
 
-    untouched_for: Duration = Field(default="1h", validate_default=True)
+    untouched_for: Annotated[Duration, Within("0s", "3650d")] = Field(default="1h", validate_default=True)
     """Only partitions to which nothing was written for so long are taken."""
 
     @model_validator(mode="after")
@@ -86,15 +87,15 @@ class ClusteringOptions(RewriteOptions):
 class CleanOptions(Settings):
     """Clean: old snapshots expire, and the files that they alone need are deleted (`expire_snapshots`)."""
 
-    max_snapshot_age: Duration | None = None
+    max_snapshot_age: Annotated[Duration, Within("0s", "3650d")] | None = None
     """Older snapshots expire; by default the table's `history.expire.max-snapshot-age-ms`, else five days. Never less
     than the table option `longest_outage`."""
 
-    min_snapshots_to_keep: int | None = Field(default=None, ge=1)
+    min_snapshots_to_keep: Annotated[int, Within(1, 1_000_000)] | None = None
     """The newest of every branch that stay in any case; by default the table's `history.expire.min-snapshots-to-keep`,
     else one."""
 
-    max_snapshots: int = Field(default=500, ge=1)
+    max_snapshots: Annotated[int, Within(1, 1_000_000)] = 500
     """The most snapshots that one run expires, the oldest first."""
 
 
@@ -108,7 +109,7 @@ class PrefixMismatch(StrEnum):
 class OrphansOptions(Settings):
     """Orphans: files below the table's folder that no snapshot knows are deleted (`remove_orphan_files`)."""
 
-    older_than: Duration = Field(default="3d", validate_default=True)
+    older_than: Annotated[Duration, Within("0s", "3650d")] = Field(default="3d", validate_default=True)
     """Younger files may belong to a commit that is under way. At least 24h."""
 
     on_prefix_mismatch: PrefixMismatch = PrefixMismatch.REFUSE
@@ -119,10 +120,10 @@ class OrphansOptions(Settings):
 class ArchiveOptions(Settings):
     """Archive: manifests are written anew by partition (`rewrite_manifests`); the log of metadata files is bounded."""
 
-    small_manifests: int = Field(default=20, ge=2)
+    small_manifests: Annotated[int, Within(2, 1_000_000)] = 20
     """So many manifests below half of `commit.manifest.target-size-bytes` are worth a rewrite."""
 
-    metadata_versions: int | None = Field(default=None, ge=1)
+    metadata_versions: Annotated[int, Within(1, 1_000_000)] | None = None
     """Let every commit delete metadata files that are older than so many versions: it sets the table's
     `write.metadata.delete-after-commit.enabled` and `write.metadata.previous-versions-max`. By default the table's own
     properties stay as they are."""
