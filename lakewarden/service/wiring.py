@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import socket
-import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from types import FrameType
 
 import structlog
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -62,6 +59,7 @@ from lakewarden.service.request import Requests
 from lakewarden.service.runs import Runs
 from lakewarden.service.shares import Shares
 from lakewarden.service.shutdown import Shutdown
+from lakewarden.service.signals import stop_on_signals
 from lakewarden.service.sources import CatalogSource
 from lakewarden.service.standing import Standings
 from lakewarden.service.status import Status
@@ -301,7 +299,7 @@ def compose(
 
 
 def serve(config_file: Path) -> int:
-    """Run the daemon until SIGTERM or SIGINT, drained and tidied up. Raises PermanentError for a wrong start."""
+    """Run the daemon until a signal ends it, drained and tidied up. Raises PermanentError for a wrong start."""
     config = load(config_file)
     set_up_logs()
     settings = config.settings
@@ -336,7 +334,7 @@ def serve(config_file: Path) -> int:
             HttpServer(management, name="management", host=settings.management.host, port=settings.management.port),
         ]
         life.enter_context(_housekeeping(store, clock, settings.daemon.keep_runs))
-        _stop_on_signals(room.daemon)
+        stop_on_signals(room.daemon.stop)
         room.daemon.start()
         for server in servers:
             life.enter_context(server)
@@ -400,12 +398,3 @@ def _housekeeping(store: Store, clock: Clock, keep: timedelta) -> Iterator[None]
         yield
     finally:
         ticker.shutdown(wait=False)
-
-
-def _stop_on_signals(daemon: Daemon) -> None:
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        # A handler interrupts the control thread anywhere, perhaps inside the inbox: it only starts a thread.
-        threading.Thread(target=daemon.stop, name="stop").start()
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
