@@ -8,11 +8,12 @@ only, so a query whose last commit is archived writes its last batch twice (docs
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.json_text import from_json
 from lakewarden.planners.formats.hudi.names import COMMITS, Action, InstantFiles
 from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
 from lakewarden.planners.formats.hudi.service_options import CleanPolicy
@@ -83,8 +84,8 @@ def checkpoints(extra_metadata: Mapping[str, str]) -> frozenset[str]:
     streaming = extra_metadata.get(_STREAMING)
     if streaming:
         try:
-            found |= {f"query {identifier}" for identifier in json.loads(streaming)}
-        except ValueError:
+            found |= {f"query {identifier}" for identifier in from_json(streaming.encode())}
+        except (DamagedError, *MALFORMED):
             found.add(_STREAMING)  # not what Hudi writes: kept as it is
     return frozenset(found)
 

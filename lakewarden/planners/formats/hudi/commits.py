@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from lakewarden.planners.decoding.numbers import count
 from lakewarden.planners.formats.hudi.plans import RUN_KEY
 from lakewarden.planners.model.instant import RunId
 
@@ -86,7 +87,7 @@ def _files(partition: str, stats: list[Mapping[str, Any]]) -> Iterator[WrittenFi
         name = (stat.get("path") or "").rpartition("/")[2]
         if name:
             size = stat.get("fileSizeInBytes") or stat.get("totalWriteBytes") or 0
-            yield WrittenFile(FileGroup(partition, _interned(stat["fileId"])), name, int(size))
+            yield WrittenFile(FileGroup(partition, _interned(stat["fileId"])), name, count(size, "a file's size"))
 
 
 def _interned(text: str) -> str:

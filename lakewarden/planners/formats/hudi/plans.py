@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from lakewarden.planners.decoding.numbers import count
 from lakewarden.planners.formats.hudi.payloads import UnreadableError
 from lakewarden.planners.model.instant import PlanSize, RunId
 
@@ -64,7 +65,7 @@ def clustering_plan(record: Mapping[str, Any]) -> Plan | None:
         files=frozenset(file for one in slices for file in _slice_files(one)),
         size=PlanSize(
             file_groups=len(slices),
-            bytes=None if log_bytes is None or read_mib is None else max(log_bytes, read_mib * 2**20),
+            bytes=None if log_bytes is None or read_mib is None else max(log_bytes, count(read_mib * 2**20, _READ_MIB)),
         ),
         author=_author(record),
     )
@@ -125,7 +126,9 @@ def _slice_files(one: Mapping[str, Any]) -> Iterable[DataFile]:
 def _total(parts: Iterable[Mapping[str, Any]], metric: str) -> int | None:
     """Return the sum of one metric over all parts; None where a part has no metrics."""
     metrics = [part.get("metrics") for part in parts]
-    return sum(int(one.get(metric, 0)) for one in metrics if one) if all(metrics) else None
+    if not all(metrics):
+        return None
+    return count(sum(count(one.get(metric, 0), metric) for one in metrics if one), metric)
 
 
 def _author(record: Mapping[str, Any]) -> RunId | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
+from lakewarden.planners.decoding.numbers import counted
 from lakewarden.planners.formats.iceberg.clustered import is_worth_clustering, unordered_since, untouchable
 from lakewarden.planners.formats.iceberg.cold import left_alone, never_quiet, on_the_clock, quiet_time
 from lakewarden.planners.formats.iceberg.digests import LiveFile
@@ -236,8 +237,8 @@ def small_manifests(manifests: Iterable[Manifest], metadata: TableMetadata) -> S
     rewrite of manifests takes no others along. Of data and of deletes, which are not mixed, those that are more.
     """
     key, default = _MANIFEST_TARGET
-    text = metadata.properties.get(key, "")
-    target = int(text) if text.isdigit() else default
+    stated = counted(metadata.properties.get(key, ""))
+    target = default if stated is None else stated
     small = [one for one in manifests if one.spec == metadata.default_spec and one.length < target / 2]
     of_deletes = [one for one in small if one.of_deletes]
     of_data = [one for one in small if not one.of_deletes]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from lakewarden.planners.decoding.numbers import counted
 from lakewarden.planners.formats.iceberg.metadata import Ref, Snapshot, TableMetadata, span
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.service_options import CleanOptions
@@ -112,9 +113,10 @@ class _Retention:
 
 def _number(metadata: TableMetadata, key: str, default: int) -> int:
     text = metadata.properties.get(key, str(default))
-    if not text.isdigit():
-        raise PermanentError(f"the table's property {key} is {text!r}, which is no number: set it anew")
-    return int(text)
+    found = counted(text)
+    if found is None:
+        raise PermanentError(f"the table's property {key} is {text[:40]!r}, which is no number: set it anew")
+    return found
 
 
 def _by_iceberg(metadata: TableMetadata, default: _Retention) -> Mapping[int, datetime]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lakewarden.planners.decoding.numbers import counted
 from lakewarden.planners.formats.iceberg.digests import LiveFile
 from lakewarden.planners.formats.iceberg.manifests import Content
 from lakewarden.planners.formats.iceberg.metadata import PartitionField, TableMetadata
@@ -297,6 +298,7 @@ def _is_unpartitioned(fields: Iterable[PartitionField]) -> bool:
 
 def _number(properties: Mapping[str, str], key: str, otherwise: int) -> int:
     text = properties.get(key, str(otherwise)).strip()
-    if not text.isdigit() or int(text) == 0:
-        raise ContradictoryThresholdsError(f"the table's property {key} is {text!r}, and no number of bytes")
-    return int(text)
+    found = counted(text)
+    if not found:
+        raise ContradictoryThresholdsError(f"the table's property {key} is {text[:40]!r}, and no number of bytes")
+    return found

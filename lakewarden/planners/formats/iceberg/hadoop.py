@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lakewarden.planners.decoding.numbers import counted
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import FileEntry, Storage
 from lakewarden.planners.storage.content import TooLargeError
@@ -18,7 +19,7 @@ _HINT_BYTES = 64
 _SPELLINGS = ("v{}.metadata.json", "v{}.gz.metadata.json", "v{}.metadata.json.gz")
 """Plain, compressed, and compressed as the first releases named it."""
 
-_NUMBERED = re.compile(r"v(\d+)(?:\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
+_NUMBERED = re.compile(r"v([0-9]{1,18})(?:\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
 _OF_A_CATALOG = re.compile(r"\d+-[0-9a-f-]{36}.*\.metadata\.json(\.gz)?")
 
 
@@ -96,7 +97,7 @@ def _hinted(metadata: str, storage: Storage) -> int | None:
         text = storage.read(f"{metadata}/{_HINT}", limit=_HINT_BYTES).decode("ascii", "replace").strip()
     except (FileNotFoundError, TooLargeError):
         return None
-    return int(text) if text.isdecimal() else None
+    return counted(text)
 
 
 def _highest(folder: str, metadata: str, storage: Storage) -> str:

@@ -5,19 +5,22 @@ Both are Avro files that carry their whole schema, and never change once they ar
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, cast
+from typing import Any
 
-import fastavro
-
+from lakewarden.planners.decoding.avro import Container, opened
+from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.numbers import count, long
 from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, PartitionField
-from lakewarden.planners.formats.iceberg.partitions import partition_path
+from lakewarden.planners.formats.iceberg.partitions import partition_kinds, partition_path
 
 _FILE_PATH = 2_147_483_546
 """The field id of a position delete file's column `file_path` (spec: reserved field ids)."""
+
+_LONGEST_PATH = 8192
+_LONGEST_FORMAT = 32
 
 
 class Content(IntEnum):
@@ -86,10 +89,18 @@ class ContentFile:
 
 def read_manifest_list(content: bytes, *, path: str) -> tuple[Manifest, ...]:
     """Return the manifests of one snapshot. Raises CorruptMetadataError."""
+    found: dict[str, Manifest] = {}
     try:
-        return tuple(map(_manifest, _records(content, path)))
-    except (KeyError, TypeError, ValueError) as wrong:
-        raise CorruptMetadataError(f"{path} is no manifest list: {wrong!r}") from wrong
+        for record in _opened(content, path).records():
+            manifest = _manifest(record)
+            if manifest.path in found:
+                raise CorruptMetadataError(f"{path} names {manifest.path} twice")
+            found[manifest.path] = manifest
+    except DamagedError as wrong:
+        raise CorruptMetadataError(f"{path} cannot be read: {wrong}") from wrong
+    except _MALFORMED as wrong:
+        raise CorruptMetadataError(f"{path} is no manifest list: {_short(wrong)}") from wrong
+    return tuple(found.values())
 
 
 def read_manifest(
@@ -99,33 +110,45 @@ def read_manifest(
 
     A file that a manifest adds inherits the snapshot and the sequence number of the manifest (spec: inheritance).
     """
+    container = _opened(content, manifest.path)
     fields, names = specs.get(manifest.spec, ()), dict[tuple[Any, ...], str]()
-    for record in _records(content, manifest.path):
-        try:
+    try:
+        kinds = partition_kinds(container.schema.written)
+        for record in container.records():
             partition = record["data_file"]["partition"]
             name = names.get(values := tuple(partition.values()))
             if name is None:
-                name = names[values] = partition_path(partition, fields)
+                name = names[values] = partition_path(partition, fields, kinds)
             yield _file(record, manifest, name)
-        except (KeyError, TypeError, ValueError) as wrong:
-            raise CorruptMetadataError(f"{manifest.path} is no manifest: {wrong!r}") from wrong
+    except DamagedError as wrong:
+        raise CorruptMetadataError(f"{manifest.path} cannot be read: {wrong}") from wrong
+    except _MALFORMED as wrong:
+        raise CorruptMetadataError(f"{manifest.path} is no manifest: {_short(wrong)}") from wrong
 
 
-def _records(content: bytes, path: str) -> Iterable[Mapping[str, Any]]:
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+
+
+def _short(wrong: Exception) -> str:
+    """Return an error in which a text of the file may stand."""
+    return repr(wrong)[:200]
+
+
+def _opened(content: bytes, path: str) -> Container:
     try:
-        yield from cast("Iterable[Mapping[str, Any]]", fastavro.reader(io.BytesIO(content)))
-    except Exception as wrong:  # fastavro raises whatever a broken file leads it to
-        raise CorruptMetadataError(f"{path} is no whole Avro file: {wrong!r}") from wrong
+        return opened(content)
+    except DamagedError as wrong:
+        raise CorruptMetadataError(f"{path} cannot be read: {wrong}") from wrong
 
 
 def _manifest(record: Mapping[str, Any]) -> Manifest:
     return Manifest(
-        path=record["manifest_path"],
-        length=record["manifest_length"],
-        spec=record["partition_spec_id"],
+        path=_path(record["manifest_path"]),
+        length=count(record["manifest_length"]),
+        spec=long(record["partition_spec_id"]),
         of_deletes=record.get("content", 0) == 1,
-        sequence=record.get("sequence_number") or 0,
-        added_by=record.get("added_snapshot_id") or 0,
+        sequence=count(record.get("sequence_number") or 0),
+        added_by=long(record.get("added_snapshot_id") or 0),
         added=_either(record, "added_files_count", "added_data_files_count"),
         existing=_either(record, "existing_files_count", "existing_data_files_count"),
         deleted=_either(record, "deleted_files_count", "deleted_data_files_count"),
@@ -133,8 +156,15 @@ def _manifest(record: Mapping[str, Any]) -> Manifest:
 
 
 def _either(record: Mapping[str, Any], name: str, of_version_1: str) -> int | None:
-    found: int | None = record.get(name, record.get(of_version_1))
-    return found
+    found = record.get(name, record.get(of_version_1))
+    return None if found is None else count(found)
+
+
+def _path(value: Any) -> str:
+    """Return a text that names a file: of a length that a store may know."""
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_PATH:
+        raise TypeError("a path is missing, or far too long")
+    return value
 
 
 def _file(record: Mapping[str, Any], manifest: Manifest, partition: str) -> ContentFile:
@@ -143,16 +173,16 @@ def _file(record: Mapping[str, Any], manifest: Manifest, partition: str) -> Cont
     if sequence is None and status is Status.ADDED:
         sequence = manifest.sequence
     return ContentFile(
-        path=file["file_path"],
+        path=_path(file["file_path"]),
         content=Content(file.get("content", 0)),
         status=status,
-        file_format=str(file["file_format"]).upper(),
+        file_format=str(file["file_format"])[:_LONGEST_FORMAT].upper(),
         spec=manifest.spec,
         partition=partition,
-        size=file["file_size_in_bytes"],
-        records=file["record_count"],
-        snapshot=record.get("snapshot_id") or manifest.added_by,
-        sequence=sequence,
+        size=count(file["file_size_in_bytes"]),
+        records=count(file["record_count"]),
+        snapshot=long(record.get("snapshot_id") or manifest.added_by),
+        sequence=None if sequence is None else count(sequence),
         references=_referenced(file),
     )
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
+from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.inflating import gunzipped
+from lakewarden.planners.decoding.json_text import from_json
+from lakewarden.planners.decoding.numbers import count, counted, long, moment
 from lakewarden.planners.model.errors import PermanentError
 
 MAIN = "main"
@@ -37,8 +38,7 @@ class Snapshot:
 
     def count(self, key: str) -> int:
         """Return a count of the summary; 0 where it does not say."""
-        text = self.summary.get(key, "0")
-        return int(text) if text.isdigit() else 0
+        return counted(self.summary.get(key, "0")) or 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,25 +106,25 @@ class TableMetadata:
 def parse_metadata(content: bytes, *, file: str) -> TableMetadata:
     """Return what a metadata file says; it may be compressed by gzip. Raises CorruptMetadataError."""
     try:
-        raw = json.loads(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+        raw = from_json(gunzipped(content, most=_LARGEST) if content[:2] == b"\x1f\x8b" else content)
         return _metadata(raw, file)
-    except _MALFORMED as wrong:
+    except DamagedError as wrong:
         raise CorruptMetadataError(
-            f"{file} is no metadata file of an Iceberg table ({wrong!r}): restore it from a backup"
+            f"{file} is no metadata file of an Iceberg table, {wrong}: restore it from a backup"
+        ) from wrong
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
+        raise CorruptMetadataError(
+            f"{file} is no metadata file of an Iceberg table ({_short(wrong)}): restore it from a backup"
         ) from wrong
 
 
-_MALFORMED = (
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-    EOFError,
-    OSError,
-    zlib.error,
-)
+_LARGEST = 256 * 2**20
+"""So much one may grow when it is inflated, in bytes."""
+
+
+def _short(wrong: Exception) -> str:
+    """Return an error in which a text of the file may stand."""
+    return repr(wrong)[:200]
 
 
 def span(milliseconds: int) -> timedelta:
@@ -138,7 +138,7 @@ _LONGEST_MILLISECONDS = timedelta.max // timedelta(milliseconds=1)
 def _metadata(raw: Mapping[str, Any], file: str) -> TableMetadata:
     snapshots = tuple(map(_snapshot, raw.get("snapshots") or ()))
     current = raw.get("current-snapshot-id")
-    current = None if current in (None, _NO_SNAPSHOT) else int(current)
+    current = None if current in (None, _NO_SNAPSHOT) else long(current, "current-snapshot-id")
     refs = tuple(_refs(raw.get("refs"), current))
     by_id = {one.id: one for one in snapshots}
     for ref in refs:
@@ -146,17 +146,17 @@ def _metadata(raw: Mapping[str, Any], file: str) -> TableMetadata:
             raise ValueError(f"{ref.name} is snapshot {ref.snapshot}, which is not there")
     return TableMetadata(
         file=file,
-        format_version=int(raw["format-version"]),
+        format_version=count(raw["format-version"], "format-version"),
         uuid=str(raw.get("table-uuid", "")),
         location=str(raw["location"]).rstrip("/"),
-        updated_at=_moment(raw["last-updated-ms"]),
+        updated_at=moment(raw["last-updated-ms"], "last-updated-ms"),
         properties={str(key): str(value) for key, value in (raw.get("properties") or {}).items()},
         snapshots=snapshots,
         current=current,
         refs=refs,
         specs=_specs(raw),
-        default_spec=int(raw.get("default-spec-id", 0)),
-        sort_order=int(raw.get("default-sort-order-id", 0)),
+        default_spec=long(raw.get("default-spec-id", 0), "default-spec-id"),
+        sort_order=long(raw.get("default-sort-order-id", 0), "default-sort-order-id"),
         metadata_log=tuple(str(entry["metadata-file"]) for entry in raw.get("metadata-log") or ()),
         statistics_of=_statistics(raw),
         types=frozenset(_types(_schema(raw))),
@@ -166,15 +166,15 @@ def _metadata(raw: Mapping[str, Any], file: str) -> TableMetadata:
 
 def _snapshot(raw: Mapping[str, Any]) -> Snapshot:
     summary = {str(key): str(value) for key, value in (raw.get("summary") or {}).items()}
-    parent = raw.get("parent-snapshot-id")
+    parent, manifest_list = raw.get("parent-snapshot-id"), raw.get("manifest-list")
     return Snapshot(
-        id=int(raw["snapshot-id"]),
-        parent=None if parent is None else int(parent),
-        sequence=int(raw.get("sequence-number", 0)),
-        at=_moment(raw["timestamp-ms"]),
+        id=long(raw["snapshot-id"], "snapshot-id"),
+        parent=None if parent is None else long(parent, "parent-snapshot-id"),
+        sequence=count(raw.get("sequence-number", 0), "sequence-number"),
+        at=moment(raw["timestamp-ms"], "timestamp-ms"),
         operation=summary.get("operation", "append"),
         summary=summary,
-        manifest_list=raw.get("manifest-list"),
+        manifest_list=None if manifest_list is None else str(manifest_list),
     )
 
 
@@ -187,8 +187,8 @@ def _refs(raw: Mapping[str, Any] | None, current: int | None) -> Iterator[Ref]:
         yield Ref(
             name=name,
             is_branch=ref["type"] == "branch",
-            snapshot=int(ref["snapshot-id"]),
-            min_snapshots_to_keep=ref.get("min-snapshots-to-keep"),
+            snapshot=long(ref["snapshot-id"], "snapshot-id"),
+            min_snapshots_to_keep=_maybe(ref.get("min-snapshots-to-keep")),
             max_snapshot_age=_span(ref.get("max-snapshot-age-ms")),
             max_ref_age=_span(ref.get("max-ref-age-ms")),
         )
@@ -213,28 +213,30 @@ def _types(of: Any) -> Iterator[str]:
 
 def _specs(raw: Mapping[str, Any]) -> Mapping[int, tuple[PartitionField, ...]]:
     if "partition-specs" in raw:
-        return {int(spec["spec-id"]): _fields(spec["fields"]) for spec in raw["partition-specs"]}
+        return {long(spec["spec-id"]): _fields(spec["fields"]) for spec in raw["partition-specs"]}
     return {0: _fields(raw.get("partition-spec") or ())}
 
 
 def _fields(raw: Sequence[Mapping[str, Any]]) -> tuple[PartitionField, ...]:
     return tuple(
-        PartitionField(field_id=int(one.get("field-id", 1000 + at)), name=one["name"], transform=one["transform"])
+        PartitionField(
+            field_id=long(one.get("field-id", 1000 + at)), name=str(one["name"]), transform=str(one["transform"])
+        )
         for at, one in enumerate(raw)
     )
 
 
 def _statistics(raw: Mapping[str, Any]) -> Mapping[int, tuple[str, ...]]:
-    found: dict[int, tuple[str, ...]] = {}
+    found: dict[int, list[str]] = {}
     for entry in (*(raw.get("statistics") or ()), *(raw.get("partition-statistics") or ())):
-        snapshot = int(entry["snapshot-id"])
-        found[snapshot] = (*found.get(snapshot, ()), str(entry["statistics-path"]))
-    return found
+        snapshot = long(entry["snapshot-id"], "snapshot-id")
+        found.setdefault(snapshot, []).append(str(entry["statistics-path"]))
+    return {snapshot: tuple(paths) for snapshot, paths in found.items()}
 
 
-def _moment(milliseconds: Any) -> datetime:
-    return datetime.fromtimestamp(int(milliseconds) / 1000, tz=UTC)
+def _maybe(number: Any) -> int | None:
+    return None if number is None else count(number)
 
 
 def _span(milliseconds: Any) -> timedelta | None:
-    return None if milliseconds is None else span(int(milliseconds))
+    return None if milliseconds is None else span(count(milliseconds))

@@ -10,9 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.json_text import from_json
+from lakewarden.planners.decoding.numbers import count, long, moment
 from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError
 from lakewarden.planners.formats.iceberg.timeline import time_of
 from lakewarden.planners.model.errors import PermanentError
@@ -156,7 +159,7 @@ def _raw(plan: DeletionPlan) -> Mapping[str, Any]:
 
 def _parsed(content: bytes, service: Service) -> PlanBeside:
     try:
-        raw = json.loads(content)
+        raw = from_json(content)
         if raw["version"] != _VERSION:
             raise PermanentError(f"the plan of {service} beside the table is of another version, {raw['version']}")
         return PlanBeside(
@@ -165,8 +168,10 @@ def _parsed(content: bytes, service: Service) -> PlanBeside:
             pending=None if raw["pending"] is None else _plan(raw["pending"]),
             completed=tuple(map(_plan, raw["completed"])),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as wrong:
-        raise CorruptMetadataError(f"the plan of {service} beside the table is not whole: {wrong!r}") from wrong
+    except (DamagedError, ValueError, KeyError, TypeError, AttributeError) as wrong:
+        raise CorruptMetadataError(
+            f"the plan of {service} beside the table is not whole: {repr(wrong)[:200]}"
+        ) from wrong
 
 
 def _plan(raw: Mapping[str, Any]) -> DeletionPlan:
@@ -174,18 +179,14 @@ def _plan(raw: Mapping[str, Any]) -> DeletionPlan:
     return DeletionPlan(
         instant=str(raw["instant"]),
         run=RunId(str(raw["run"])),
-        requested_at=_moment(raw["requested-ms"]),
-        state=State[raw["state"].upper()],
-        snapshots=tuple(map(int, raw["snapshot-ids"])),
-        files=int(raw["files"]),
-        data_files=int(raw["data-files"]),
-        completed_at=None if completed is None else _moment(completed),
+        requested_at=moment(raw["requested-ms"], "requested-ms"),
+        state=State[str(raw["state"]).upper()],
+        snapshots=tuple(map(long, raw["snapshot-ids"])),
+        files=count(raw["files"], "files"),
+        data_files=count(raw["data-files"], "data-files"),
+        completed_at=None if completed is None else moment(completed, "completed-ms"),
     )
 
 
 def _milliseconds(at: datetime) -> int:
     return round(at.timestamp() * 1000)
-
-
-def _moment(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(int(milliseconds) / 1000, tz=UTC)

@@ -1,0 +1,175 @@
+r"""Avro containers from outside: opened by ourselves, inflated within bounds, and only then decoded by fastavro.
+
+Source: Avro specification, "Object Container Files": a header of `Obj\x01`, a map with the schema and the codec, and
+sixteen bytes of sync; then blocks of a count, a size, the content, and the sync again.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import fastavro
+
+from lakewarden.planners.decoding.avro_schema import Schema, parsed_schema
+from lakewarden.planners.decoding.avro_weight import weigh_records
+from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.inflating import bound_of, inflated
+
+MAGIC = b"Obj\x01"
+LARGEST = 256 * 2**20
+"""What a file may hold once it is inflated, in bytes."""
+
+_SYNC = 16
+_OURS = b"\0" * _SYNC
+_ENDS = "its Avro content is half-written or damaged"
+_MOST_ENTRIES = 1024
+_MOST_RECORDS = 4_000_000
+_AT_ONCE = 2**20
+"""Blocks are gathered up to so many bytes before they are decoded; one with more is weighed first."""
+
+_ALWAYS, _FOR_A_BYTE = 64 * 2**20, 6
+"""A record may take so much memory, and some more for each of its bytes: sound ones take two to four."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Container:
+    """An Avro container whose header is sound: its schema, and its blocks, which have not been looked at yet."""
+
+    schema: Schema
+    codec: str
+    sync: bytes
+    content: bytes
+    begin: int
+
+    def records(self, *, most: int = LARGEST) -> Iterator[dict[str, Any]]:
+        """Yield the records: numbers, texts, bytes, lists and dictionaries, without regard to logical types.
+
+        Raises DamagedError where the content is not whole, or larger than `most` bytes once it is inflated.
+        """
+        head = _head(self.schema.plain)
+        gathered = [head]
+        size = 0
+        for records, block in self._blocks(most):
+            if len(block) > _AT_ONCE:
+                budget = _ALWAYS + _FOR_A_BYTE * len(block)
+                weigh_records(self.schema.type.weigh, block, records, budget=budget)
+            gathered += (_long(records), _long(len(block)), block, _OURS)
+            size += len(block)
+            if size > _AT_ONCE:
+                yield from _decoded(b"".join(gathered))
+                gathered, size = [head], 0
+        if size:
+            yield from _decoded(b"".join(gathered))
+
+    def record(self, *, most: int = LARGEST) -> dict[str, Any]:
+        """Return the only record. Raises DamagedError, also where there are more, or none."""
+        if sum(records for records, _, _ in self._stored()) != 1:
+            raise DamagedError(_ENDS)
+        return next(self.records(most=most))
+
+    def _blocks(self, most: int) -> Iterator[tuple[int, bytes]]:
+        """Yield how many records each block has, and its inflated content."""
+        left = bound_of(len(self.content), most=most)
+        total = 0
+        for records, begin, end in self._stored():
+            block = inflated(self.codec, self.content[begin:end], most=left)
+            left -= len(block)
+            total += records
+            if records > len(block) // self.schema.type.least:
+                raise DamagedError(f"its Avro content counts {records} records in {len(block)} bytes")
+            if total > _MOST_RECORDS:
+                raise DamagedError(f"its Avro content has more than {_MOST_RECORDS} records")
+            if records:
+                yield records, block
+
+    def _stored(self) -> Iterator[tuple[int, int, int]]:
+        """Yield how many records each block has, and from where to where it is stored."""
+        place = self.begin
+        while place < len(self.content):
+            records, place = _read_long(self.content, place)
+            size, place = _read_long(self.content, place)
+            end = place + size
+            if records < 0 or size < 0 or self.content[end : end + _SYNC] != self.sync:
+                raise DamagedError(_ENDS)
+            yield records, place, end
+            place = end + _SYNC
+
+
+def opened(content: bytes) -> Container:
+    """Return a container as its header tells it. Raises DamagedError for what is none, for a schema that no sound file
+    has (`avro_schema`), and for a codec that is unknown.
+    """
+    if not content.startswith(MAGIC):
+        raise DamagedError(_ENDS)
+    about, place = _header(content, len(MAGIC))
+    sync = content[place : place + _SYNC]
+    if len(sync) != _SYNC or "avro.schema" not in about:
+        raise DamagedError(_ENDS)
+    return Container(
+        schema=parsed_schema(about["avro.schema"]),
+        codec=about.get("avro.codec", b"null").decode("ascii", "replace"),
+        sync=sync,
+        content=content,
+        begin=place + _SYNC,
+    )
+
+
+def _header(content: bytes, place: int) -> tuple[dict[str, bytes], int]:
+    """Return what the header says, and where it ends."""
+    about: dict[str, bytes] = {}
+    while True:
+        entries, place = _read_long(content, place)
+        if not entries:
+            return about, place
+        if entries < 0:
+            entries = -entries
+            _, place = _read_long(content, place)
+        if entries + len(about) > _MOST_ENTRIES:
+            raise DamagedError(f"its Avro header has more than {_MOST_ENTRIES} entries")
+        for _ in range(entries):
+            key, place = _read_bytes(content, place)
+            about[key.decode("utf-8", "replace")], place = _read_bytes(content, place)
+
+
+def _read_bytes(content: bytes, place: int) -> tuple[bytes, int]:
+    size, place = _read_long(content, place)
+    if not 0 <= size <= len(content) - place:
+        raise DamagedError(_ENDS)
+    return content[place : place + size], place + size
+
+
+def _read_long(content: bytes, place: int) -> tuple[int, int]:
+    found = shift = 0
+    for byte in content[place : place + 10]:
+        place += 1
+        found |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (found >> 1) ^ -(found & 1), place
+        shift += 7
+    raise DamagedError(_ENDS)
+
+
+def _long(number: int) -> bytes:
+    """Return a number that is not negative, as Avro writes it."""
+    left = number << 1
+    written = bytearray()
+    while left > 0x7F:
+        written.append(left & 0x7F | 0x80)
+        left >>= 7
+    written.append(left)
+    return bytes(written)
+
+
+def _head(schema: bytes) -> bytes:
+    """Return the header of a container of ours, without a codec."""
+    return b"".join((MAGIC, _long(1), _long(11), b"avro.schema", _long(len(schema)), schema, _long(0), _OURS))
+
+
+def _decoded(container: bytes) -> Iterator[dict[str, Any]]:
+    try:
+        yield from cast("Iterator[dict[str, Any]]", fastavro.reader(io.BytesIO(container)))
+    except Exception as wrong:  # fastavro raises whatever a damaged block leads it to
+        raise DamagedError(_ENDS) from wrong

@@ -1,0 +1,142 @@
+"""How much memory Avro content will take once it is decoded, found by walking over it.
+
+One byte of content can be a dictionary of some 200 bytes, and a byte more one more of them. A large block is walked
+over before it is decoded, with a budget; a small one cannot do harm.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from lakewarden.planners.decoding.damage import DamagedError
+
+_NUMBER = sys.getsizeof(2**40)
+_LIST = sys.getsizeof([])
+_MAP = sys.getsizeof({})
+_TEXT = sys.getsizeof("")
+_IN_A_LIST = 9
+_IN_A_MAP = 100
+_ENDS = "its Avro content is half-written or damaged"
+
+
+class Walk:
+    """A place in a block, and what memory is left of the budget."""
+
+    __slots__ = ("content", "left", "position")
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.position = 0
+        self.left = 0
+
+    def long(self) -> int:
+        """Pass a number and return it."""
+        shift = found = 0
+        while True:
+            try:
+                byte = self.content[self.position]
+            except IndexError:
+                raise DamagedError(_ENDS) from None
+            self.position += 1
+            found |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (found >> 1) ^ -(found & 1)
+            shift += 7
+            if shift > 63:
+                raise DamagedError(_ENDS)
+
+    def skip(self, size: int, cost: int) -> None:
+        """Pass so many bytes, which will take `cost` bytes of memory."""
+        if not 0 <= size <= len(self.content) - self.position:
+            raise DamagedError(_ENDS)
+        self.position += size
+        self.left -= cost
+        if self.left < 0:
+            raise DamagedError("its Avro content would take too much memory")
+
+
+Weigh = Callable[[Walk], None]
+
+
+def weigh_records(weigh: Weigh, content: bytes, records: int, *, budget: int) -> None:
+    """Walk over a block of so many records. Raises DamagedError where one of them would take more than `budget` bytes
+    of memory, or the records do not fill the block.
+    """
+    walk = Walk(content)
+    for _ in range(records):
+        walk.left = budget
+        weigh(walk)
+    if walk.position != len(content):
+        raise DamagedError(_ENDS)
+
+
+def nothing(walk: Walk) -> None:
+    """Pass a null."""
+
+
+def boolean(walk: Walk) -> None:
+    """Pass a boolean."""
+    walk.skip(1, 0)
+
+
+def integer(walk: Walk) -> None:
+    """Pass an int, a long, or the place of an enum's symbol."""
+    walk.long()
+    walk.skip(0, _NUMBER)
+
+
+def text(walk: Walk) -> None:
+    """Pass bytes or a string."""
+    size = walk.long()
+    walk.skip(size, _TEXT + size)
+
+
+def fixed(size: int) -> Weigh:
+    """Return what passes a value of so many bytes."""
+    return lambda walk: walk.skip(size, _TEXT + size)
+
+
+def union(branches: Sequence[Weigh]) -> Weigh:
+    """Return what passes a value of one of several types."""
+
+    def weigh(walk: Walk) -> None:
+        place = walk.long()
+        if not 0 <= place < len(branches):
+            raise DamagedError(_ENDS)
+        branches[place](walk)
+
+    return weigh
+
+
+def record(names: Sequence[str], fields: Sequence[Weigh]) -> Weigh:
+    """Return what passes a record."""
+    cost = sys.getsizeof(dict.fromkeys(names))
+
+    def weigh(walk: Walk) -> None:
+        walk.skip(0, cost)
+        for one in fields:
+            one(walk)
+
+    return weigh
+
+
+def items(item: Weigh, *, least: int, keyed: bool) -> Weigh:
+    """Return what passes an array, or a map whose items have keys. An item takes `least` bytes."""
+    empty, each = (_MAP, _IN_A_MAP) if keyed else (_LIST, _IN_A_LIST)
+
+    def weigh(walk: Walk) -> None:
+        walk.skip(0, empty)
+        while number := walk.long():
+            if number < 0:
+                number = -number
+                walk.long()
+            if number > (len(walk.content) - walk.position) // least:
+                raise DamagedError(_ENDS)
+            walk.skip(0, each * number)
+            for _ in range(number):
+                if keyed:
+                    text(walk)
+                item(walk)
+
+    return weigh
