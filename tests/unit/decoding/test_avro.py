@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.decoding.avro import opened
 from lakewarden.planners.decoding.damage import DamagedError
+from tests.support import hostile_avro
 
 SYNC = b"0123456789abcdef"
 
@@ -160,6 +161,8 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "rubbish behind the last block": (
         lambda: container(record("r", "long"), (1, b"\x02")) + b"rubbish", "half-written or damaged"
     ),
+    "records in records in records, each twice, without a byte": (hostile_avro.of_doubled_names, "take no bytes"),
+    "an array of less than no nulls": (hostile_avro.of_negative_counts, "items that take no bytes"),
     "a header of a million entries": (
         lambda: b"Obj\x01" + long(2**40) + (text(b"k") + text(b"")) * 2000, "header has more than"
     ),
