@@ -37,7 +37,8 @@ def count(value: Any, what: str = "a count") -> int:
 
 def counted(text: str) -> int | None:
     """Return a count that is written in digits alone; None for any other text."""
-    return int(text) if len(text) < _DIGITS and text.isascii() and text.isdigit() else None
+    found = int(text) if len(text) <= _DIGITS and text.isascii() and text.isdigit() else None
+    return None if found is None or found > _MOST else found
 
 
 def moment(milliseconds: Any, what: str = "a time") -> datetime:

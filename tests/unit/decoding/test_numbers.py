@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lakewarden.planners.decoding.numbers import count, long, moment
+from lakewarden.planners.decoding.numbers import count, counted, long, moment
 
 ANYTHING = (
     st.none()
@@ -54,3 +54,13 @@ def said(make: Callable[[Any], Any], value: Any) -> Any:
 def test_whole_numbers_are_counts_however_they_are_written(value: Any, number: int) -> None:
     """Summaries hold them as texts, metrics of plans as floats."""
     assert count(value) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("17", 17), (str(2**63 - 1), 2**63 - 1), (str(2**63), None), ("9" * 400, None), ("²", None), ("-1", None),
+     ("", None), (" 1", None), ("soon", None)],
+)  # fmt: skip
+def test_a_count_in_digits_is_a_count_and_no_other_text_is(text: str, number: int | None) -> None:
+    """The largest long stands for "never"."""
+    assert counted(text) == number
