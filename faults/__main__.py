@@ -1,4 +1,4 @@
-"""`./dev faults --rounds N --seed S`, or `./dev faults --replicas 2|3 --minutes 10`, with `[--report FILE]`."""
+"""`./dev faults --rounds N --seed S`, `--replicas 2|3 --minutes 10`, `--hostile --minutes 10`; `[--report FILE]`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from faults import plot, replicas
-from faults.verdict import perform
+from faults.hostile import plot as hostile
+from faults.verdict import Play, perform
 
 _SEEDS = 10**6
 
@@ -20,15 +21,20 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20, help="how often something is struck (default: 20)")
     parser.add_argument("--seed", type=int, help="what is dealt (default: any; it is printed)")
     parser.add_argument("--replicas", type=int, choices=(2, 3), help="several daemons on one PostgreSQL instead")
-    parser.add_argument("--minutes", type=float, default=10, help="how long replicas are struck (default: 10)")
+    parser.add_argument(
+        "--hostile", action="store_true", help="hostile tables, stores and clients beside good tables instead"
+    )
+    parser.add_argument("--minutes", type=float, default=10, help="how long replicas and good tables stand it (10)")
+    parser.add_argument("--only", action="append", default=[], help="of the hostile tables only this one, and others")
     parser.add_argument("--report", type=Path, help="write the figures to this file, as JSON")
     asked = parser.parse_args()
     seed = random.randrange(_SEEDS) if asked.seed is None else asked.seed
-    play = (
-        functools.partial(plot.play, rounds=asked.rounds, seed=seed)
-        if asked.replicas is None
-        else functools.partial(replicas.play, replicas=asked.replicas, minutes=asked.minutes, seed=seed)
-    )
+    if asked.hostile:
+        play: Play = functools.partial(hostile.play, minutes=asked.minutes, only=asked.only)
+    elif asked.replicas is not None:
+        play = functools.partial(replicas.play, replicas=asked.replicas, minutes=asked.minutes, seed=seed)
+    else:
+        play = functools.partial(plot.play, rounds=asked.rounds, seed=seed)
     return perform(seed, asked.report and asked.report.absolute(), play)
 
 

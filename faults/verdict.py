@@ -37,7 +37,11 @@ class Report(Protocol):
         ...
 
 
-def perform(seed: int, report: Path | None, play: Callable[[Path, Console, Interruption], Report]) -> int:
+Play = Callable[[Path, Console, Interruption], Report]
+"""A whole trial, in a directory of its own."""
+
+
+def perform(seed: int, report: Path | None, play: Play) -> int:
     """Play in a directory of its own, which stays unless all was well; return the exit code.
 
     128 + the signal's number after Ctrl-C or SIGTERM. To be called in the main thread, for the signals.

@@ -71,7 +71,7 @@ def of_a_schema_that_is_none() -> bytes:
 
 def of_an_unknown_codec() -> bytes:
     """Return a file that is compressed in a way that nobody knows."""
-    return container(_record("r"), b"", codec="\x1b[31mnone")
+    return container(_record("r", a="int"), b"\0", codec="\x1b[31mnone")
 
 
 def cut_off() -> bytes:

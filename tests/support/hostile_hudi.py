@@ -118,14 +118,19 @@ _properties(
     "properties_continued",
     "Two million lines that continue each other.",
     lines=lambda place: "comment=" + "x\\\n" * place.scale.lines,
+    looks=Looks.SHOWN,
 )
 _properties(
-    "properties_of_backslashes", "One line of backslashes.", lines=lambda place: "comment=" + "\\" * place.scale.lines
+    "properties_of_backslashes",
+    "One line of backslashes.",
+    lines=lambda place: "comment=" + "\\" * place.scale.lines,
+    looks=Looks.SHOWN,
 )
 _properties(
     "properties_of_keys",
     "A million keys.",
     lines=lambda place: "".join(f"k{number}=\n" for number in range(place.scale.lines // 2)),
+    looks=Looks.SHOWN,
 )
 _properties(
     "timeline_of_etc",

@@ -75,7 +75,18 @@ class Hostile:
     def entry(self, folder: Path) -> dict[str, Any]:
         """Return its entry in a configuration that would let a daemon do all that its plans ask for."""
         taken_up = {"schedule": "both", "grace": "1s"}
-        services: Mapping[str, Any] = {"compaction": taken_up, "clean": taken_up, "rollback": {}, "archive": {}}
+        by_files = {
+            "any_of": [{"num_commits": 5}, {"log_files": 50}, {"log_bytes": "10GiB"}]
+        }  # what commits say is read
+        services: Mapping[str, Any] = {
+            "compaction": {**taken_up, "trigger": by_files},
+            "log_compaction": {"trigger": {"log_files": 50}},
+            "clustering": {"trigger": {"small_files": 50}},
+            "clean": taken_up,
+            "rollback": {},
+            "archive": {},
+            "ttl": {"options": {"days_retain": 400}},
+        }
         options: Mapping[str, Any] = {"writers": "none", "timeline_timezone": "UTC"}
         if self.format == "iceberg":
             services, options = {"compaction": {}, "clean": {}, "orphans": {}, "archive": {}}, {}
@@ -133,11 +144,14 @@ def make_corpus(folder: Path, *, scale: Scale = FULL, only: Iterable[str] = ()) 
 
 
 def untouched(folder: Path) -> Mapping[str, str]:
-    """Return what lies below a folder, each file with a digest of its content: equal if nothing was touched."""
+    """Return what lies in and below a folder, each with a digest of its content and the time of its last change, which
+    nobody can set: equal if nothing was touched, not even made and removed again.
+    """
     found = {}
-    for path in sorted(folder.rglob("*")):
+    for path in (folder, *sorted(folder.rglob("*"))):
         content = path.read_bytes() if path.is_file() else b""
-        found[str(path.relative_to(folder))] = hashlib.sha256(content).hexdigest()
+        changed = path.lstat().st_ctime_ns
+        found[str(path.relative_to(folder))] = f"{hashlib.sha256(content).hexdigest()} {changed}"
     return found
 
 

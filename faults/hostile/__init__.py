@@ -1,0 +1,1 @@
+"""The proof that nothing from outside is trusted: `./dev faults --hostile`."""

@@ -1,0 +1,93 @@
+"""A daemon as a user starts it, over many tables, and what it answers."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from lakewarden.service.demo.process import Child, free_port
+
+
+class NoAnswerError(Exception):
+    """There was no answer, or not in time, or none that says it is one."""
+
+
+class Served:
+    """`lakewarden serve` in a process of its own, with a drain of `drain_seconds`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, Any],
+        *,
+        drain_seconds: int = 5,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.drain_seconds = drain_seconds
+        self.api, self.management = free_port(), free_port()
+        self.config = directory / "lakewarden.yaml"
+        self.data = directory / "data"
+        whole = {
+            "daemon": {"data_dir": str(self.data), "drain": f"{drain_seconds}s"},
+            "api": {"port": self.api},
+            "management": {"port": self.management},
+            **settings,
+        }
+        self.config.write_text(json.dumps(whole), encoding="utf-8")  # which is YAML, too, and knows no aliases
+        command = [sys.executable, "-m", "lakewarden.service.cli", "serve", "--config", str(self.config)]
+        self.process = Child("daemon", command, log=directory / "daemon.log", variables=variables)
+
+    def alive(self, *, within: float) -> None:
+        """Ask `/livez`. Raises NoAnswerError unless it says in time that the daemon is alive."""
+        self._asked(self.management, "/livez", within)
+
+    def metrics(self, *, within: float) -> str:
+        """Return what Prometheus would scrape. Raises NoAnswerError."""
+        return self._asked(self.management, "/metrics", within)
+
+    def get(self, path: str, *, within: float = 30) -> Any:
+        """Return what the API answers, as JSON. Raises NoAnswerError."""
+        return json.loads(self._asked(self.api, path, within))
+
+    def tables(self, *, within: float = 30) -> dict[str, dict[str, Any]]:
+        """Return every table by its id, as the API shows it. Raises NoAnswerError."""
+        return {str(table["id"]): table for table in self.get("/v1/tables", within=within)}
+
+    def responds(self) -> bool:
+        """Whether the management port answers at all."""
+        try:
+            self.alive(within=2)
+        except NoAnswerError:
+            return False
+        return True
+
+    def seconds_to_end(self, *, at_most: float) -> float | None:
+        """Ask the process to end, and return how long that took; None if it has not ended after `at_most` seconds."""
+        begun = time.monotonic()
+        self.process.ask_to_end()
+        while self.process.exit_code is None:
+            if time.monotonic() - begun > at_most:
+                return None
+            time.sleep(0.05)
+        return time.monotonic() - begun
+
+    def _asked(self, port: int, path: str, within: float) -> str:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=within)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            content = answer.read().decode()
+        except (OSError, http.client.HTTPException, UnicodeDecodeError) as silent:
+            raise NoAnswerError(f"{path}: {type(silent).__name__} {silent}") from silent
+        finally:
+            connection.close()
+        if answer.status != http.HTTPStatus.OK:
+            raise NoAnswerError(f"{path}: HTTP status {answer.status} {content[:200]}")
+        return content
