@@ -66,6 +66,7 @@ class ArchiveSteps:
         Hudi archives down to a number of commits, not up to one of them. Only while that number stands still do both
         mean the same.
         """
+        self._table.refuse_foreign_plans()
         with translated(Step.COMMIT), self._table.client.locked():
             archiving = self._read()
             archived = 0

@@ -89,8 +89,10 @@ class CleanSteps:
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Delete, after a last look at everything that may need what is to be deleted."""
+        self._table.refuse_foreign_plans()  # before the guard, which may withdraw one that is a person's to judge
         self._guard()
         self._choose_what_happens_to_failed_writes()
+        self._table.refuse_foreign_plans()
         with translated(Step.COMMIT):
             metadata = self._table.client.java.clean(_EXECUTE_ONLY)
             return {"files_deleted": int(metadata.getTotalFilesDeleted()) if metadata is not None else 0}

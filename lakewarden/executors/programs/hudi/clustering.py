@@ -109,6 +109,7 @@ class ClusteringSteps:
         What we have begun is ours to take back, whoever planned it.
         """
         self._keep_off_writers(plan.on_timeline)
+        self._table.refuse_foreign_plans()
         self._ours = plan.on_timeline
         with translated(Step.COMMIT):
             written = self._table.client.java.cluster(plan.on_timeline, _COMPLETE)
@@ -118,6 +119,7 @@ class ClusteringSteps:
         """Take the plan back if it is ours, or was begun by us, and has not been completed."""
         if self._ours is not None:
             with on_the_way_out("take the plan back"):
+                self._table.refuse_foreign_plans()
                 self._table.client.undo_clustering(self._ours)
                 self._table.withdraw(self._ours, hurts_writers=True)
 

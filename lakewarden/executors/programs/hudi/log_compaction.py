@@ -69,6 +69,7 @@ class LogCompactionSteps(RewriteSteps):
         """Take the plan back if it is ours, or was begun by us, and has not been completed."""
         if self._ours is not None:
             with on_the_way_out("take the plan back"):
+                self._table.refuse_foreign_plans()
                 self._table.withdraw(self._ours, by=self._table.client.remove_log_compaction)
 
     def _pending(self, instant: str) -> Instant:

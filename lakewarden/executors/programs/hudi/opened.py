@@ -13,9 +13,10 @@ from lakewarden.executors.contract import Assignment, Step
 from lakewarden.executors.programs.hudi.client import HudiClient
 from lakewarden.executors.programs.hudi.errors import LockHeldError, on_the_way_out, translated
 from lakewarden.executors.programs.hudi.look import Looks
+from lakewarden.planners.formats.hudi.foreign import foreign_plan_for
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Instant
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
@@ -53,6 +54,14 @@ class OpenTable:
         cannot be read whole.
         """
         return self.looks.look(self.assignment, self.options, self.storage, now=self.clock.now(), commits=commits)
+
+    def refuse_foreign_plans(self) -> None:
+        """Raise PermanentError where Hudi, asked for this run's service, may also execute a pending plan that names
+        what is not the table's. To be called right before anything is executed, or rolled back; it changes nothing.
+        """
+        found = foreign_plan_for(self.assignment.service, self.assignment.location, self.storage, known=self.looks.seen)
+        if found is not None:
+            raise PermanentError(f"{found}: nothing is executed")
 
     def withdraw(self, plan: str, *, hurts_writers: bool = False, by: Callable[[str], bool] | None = None) -> bool:
         """Remove a plan of ours between two writes. False, and the plan is left, where there is no such moment soon.

@@ -48,6 +48,7 @@ class RewriteSteps(ABC):
         makes the commit not write them again. The heartbeat of a predecessor that is proved dead would bar the instant
         for minutes, and guards nobody: it is removed first.
         """
+        self._table.refuse_foreign_plans()
         with translated(Step.EXECUTE):
             if self._table.assignment.predecessor_dead:
                 self._table.client.remove_heartbeat(plan.on_timeline)
@@ -59,6 +60,7 @@ class RewriteSteps(ABC):
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Complete the instant."""
         client = self._table.client
+        self._table.refuse_foreign_plans()
         with translated(Step.COMMIT):
             getattr(client.java, self._calls.commit)(plan.on_timeline, self._written, client.none())
         return {"file_groups": self._file_groups}

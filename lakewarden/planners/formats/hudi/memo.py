@@ -88,6 +88,10 @@ class Reading:
         except (FileNotFoundError, UnreadableError, PermanentError, *MALFORMED):
             return None
 
+    def forget(self, entry: FileEntry, make: Decoder[Any]) -> None:
+        """Do not hand a fact on: the next reading makes it anew."""
+        self.kept.pop((entry.name, make), None)
+
     def derive(self, files: tuple[str, ...], make: Callable[..., _T], *arguments: Any) -> _T:
         """Return what `make` makes of its arguments, from memory if they come from the same files as the last time."""
         known = self.remembered.derived.get(make)

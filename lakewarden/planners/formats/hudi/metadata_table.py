@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import tzinfo
 
 from lakewarden.planners.formats.hudi.names import Action, InstantFiles, Layout, collapse
-from lakewarden.planners.formats.hudi.table_properties import HOME, TIMELINE, TableProperties
+from lakewarden.planners.formats.hudi.table_properties import TableProperties
 from lakewarden.planners.formats.hudi.times import to_utc
 from lakewarden.planners.model.instant import Instant, State
 from lakewarden.planners.model.timeline import Timeline
@@ -18,21 +18,20 @@ from lakewarden.planners.model.view import MetadataBacklog
 from lakewarden.planners.ports import Storage
 
 
-def metadata_backlog(
-    location: str, properties: TableProperties, timeline: Timeline, storage: Storage, *, zone: tzinfo
-) -> MetadataBacklog | None:
-    """Return the delta commits of the metadata table since its last compaction; None where there is none.
-
-    It always has the layout of its table: they are upgraded together.
-    """
+def metadata_instants(folder: str, properties: TableProperties, storage: Storage) -> Sequence[InstantFiles] | None:
+    """Return the instants of the metadata table, whose timeline lies in `folder`; None where there is none."""
     if not properties.has_metadata_table:
         return None
-    home = f"{location}/{HOME}/metadata/{HOME}"
-    folder = home if properties.layout is Layout.V1 else f"{home}/{TIMELINE}"
     try:
-        instants = collapse(storage.listing(folder), properties.layout)
+        return collapse(storage.listing(folder), properties.layout)
     except FileNotFoundError:
         return None
+
+
+def metadata_backlog(
+    instants: Sequence[InstantFiles], properties: TableProperties, timeline: Timeline, *, zone: tzinfo
+) -> MetadataBacklog:
+    """Return the delta commits of the metadata table since its last compaction."""
     done = [one for one in instants if one.state is State.COMPLETED]
     compactions = [one for one in done if one.action.completed_as is Action.COMMIT]
     deltas = [one for one in done if one.action.completed_as is Action.DELTACOMMIT]

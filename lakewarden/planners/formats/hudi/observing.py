@@ -9,12 +9,14 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from lakewarden.planners.formats.hudi.backlog import backlogs
 from lakewarden.planners.formats.hudi.failures import write_failures
 from lakewarden.planners.formats.hudi.file_groups import file_groups
+from lakewarden.planners.formats.hudi.foreign import Ground, foreign_plans
+from lakewarden.planners.formats.hudi.foreign import hindrances as foreign_hindrances
 from lakewarden.planners.formats.hudi.heartbeats import last_beats
 from lakewarden.planners.formats.hudi.hindrances import hindrances, warnings
 from lakewarden.planners.formats.hudi.identity import table_identity
 from lakewarden.planners.formats.hudi.memo import Memo, Reading
-from lakewarden.planners.formats.hudi.metadata_table import metadata_backlog
-from lakewarden.planners.formats.hudi.names import Layout, collapse
+from lakewarden.planners.formats.hudi.metadata_table import metadata_backlog, metadata_instants
+from lakewarden.planners.formats.hudi.names import InstantFiles, Layout, collapse
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.table_properties import HOME, TIMELINE, TableProperties, read_table_properties
 from lakewarden.planners.formats.hudi.timeline import Known, cleaned_up_to, know, timeline_of
@@ -25,7 +27,7 @@ from lakewarden.planners.formats.hudi.zone import ZoneFinding, find_zone, witnes
 from lakewarden.planners.model.instant import Deed, State
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
-from lakewarden.planners.model.view import TableView, WriterActivity
+from lakewarden.planners.model.view import Hindrance, TableView, WriterActivity
 from lakewarden.planners.ports import FileEntry, Observation, Storage
 
 _TICK = timedelta(seconds=2)
@@ -55,15 +57,17 @@ def _view(
     table: Table, properties: TableProperties, reading: Reading, seen: Timeline, *, commits: bool, now: datetime
 ) -> TableView:
     storage, layout = reading.storage, properties.layout
+    instants = collapse(_timeline_files(reading, seen, layout), layout)
     known = [
         know(files, reading, layout=layout, merge_on_read=properties.merge_on_read, commits=commits)
-        for files in collapse(_timeline_files(reading, seen, layout), layout)
+        for files in instants
     ]
     options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
     finding = _zone(table, options, properties, known)
     timeline = _timeline(table.location, storage, known, finding.zone)
     groups = reading.derive(_sources(known), file_groups, known, layout) if commits else None
-    found = hindrances(table, options, timeline, properties, now=now)
+    metadata, foreign = _foreign(table.location, properties, instants, reading)
+    found = (*foreign, *hindrances(table, options, timeline, properties, now=now))
     return TableView(
         identity=table_identity(table.location, storage),
         name=properties.name,
@@ -75,11 +79,25 @@ def _view(
         backlogs=backlogs(
             table, timeline, properties, cleaned_up_to=cleaned_up_to(known, reading), groups=groups, now=now
         ),
-        hindrances=(*found, finding.hindrance) if finding.hindrance else tuple(found),
+        hindrances=(*found, finding.hindrance) if finding.hindrance else found,
         faults=tuple(reading.faults),
         warnings=(*warnings(options), *reading.remarks),
-        metadata=metadata_backlog(table.location, properties, timeline, storage, zone=finding.zone),
+        metadata=None if metadata is None else metadata_backlog(metadata, properties, timeline, zone=finding.zone),
     )
+
+
+def _foreign(
+    location: str, properties: TableProperties, instants: Sequence[InstantFiles], reading: Reading
+) -> tuple[Sequence[InstantFiles] | None, tuple[Hindrance, ...]]:
+    """Return the instants of the metadata table, if there is one, and what foreign plans in either timeline hold back.
+
+    Plans are rare in a metadata table, and gone in a moment: they are read each time.
+    """
+    table, beside = Ground.of_table(location, properties), Ground.of_metadata(location, properties)
+    metadata = metadata_instants(beside.timeline, properties, reading.storage)
+    afresh = Reading(storage=reading.storage, folder=beside.timeline, remembered=Memo())
+    found = (*foreign_plans(metadata or (), beside, afresh), *foreign_plans(instants, table, reading))
+    return metadata, tuple(foreign_hindrances(found))
 
 
 def _sources(known: Sequence[Known]) -> tuple[str, ...]:
