@@ -70,20 +70,25 @@ class Book:
         step: Step | None = None,
         instant: str | None = None,
         executor: str | None = None,
+        figures: Mapping[str, int | float | str] | None = None,
     ) -> Run:
         """Note how far a run has come. Raises SupersededError if somebody else has its lease."""
         return self._keep(
-            self._store.progress(run.id, epoch=run.epoch, state=state, step=step, instant=instant, executor=executor)
+            self._store.progress(
+                run.id, epoch=run.epoch, state=state, step=step, instant=instant, executor=executor, figures=figures
+            )
         )
 
     def end(self, run: Run, settlement: Settlement, *, at: datetime) -> Run:
-        """End a run as it was settled, and let it go. Raises SupersededError as `progress` does."""
+        """End a run as it was settled, and let it go. What was noted of it before stays among its figures: a deletion
+        that was begun is told whatever became of it. Raises SupersededError as `progress` does.
+        """
         ended = self._store.end(
             run.id,
             epoch=run.epoch,
             state=settlement.state,
             outcome=settlement.outcome,
-            figures=settlement.figures,
+            figures={**run.figures, **settlement.figures},
             at=at,
         )
         self.let_go(run)

@@ -177,8 +177,10 @@ class Questions:
 
     def _answer(self, run: Run, question: _Open, permit: Granted | Refused, waited: timedelta) -> None:
         if isinstance(permit, Granted):
-            state = RunState.COMMITTING if question.step is Step.COMMIT else None
-            run = self._book.progress(run, step=question.step, state=state)
+            state, begun = (
+                (RunState.COMMITTING, _deletion(run, question)) if question.step is Step.COMMIT else (None, None)
+            )
+            run = self._book.progress(run, step=question.step, state=state, figures=begun)
             if question.step is Step.COMMIT:
                 FAULTS.reach(Point.PERMITTED, run=run.id, service=run.service)
             if question.step is Step.COMMIT and question.plan is not None:
@@ -191,3 +193,16 @@ class Questions:
 
     def _pool_of(self, run: Run) -> Pool:
         return self._pools[self._tables[run.table].spark]
+
+
+def _deletion(run: Run, question: _Open) -> Mapping[str, int] | None:
+    """Return what a run may delete from now on; None for one that deletes nothing.
+
+    It is in the run's row before it may begin: should it fail half-way, or its worker or the daemon be killed, nobody
+    can count any more what has gone.
+    """
+    plan = question.plan
+    if plan is None or not SERVICES[run.service].deletes:
+        return None
+    planned = {"files_to_delete": plan.files_to_delete, "partitions_to_delete": plan.partitions_to_delete}
+    return {key: number for key, number in planned.items() if number} or None

@@ -161,9 +161,11 @@ class MemoryStore:
         step: Step | None = None,
         instant: str | None = None,
         executor: str | None = None,
+        figures: Mapping[str, int | float | str] | None = None,
     ) -> Run:
         """Note how far a run has come."""
-        news = {"state": state, "step": step, "instant": instant, "executor": executor}
+        known = None if figures is None else dict(figures)
+        news = {"state": state, "step": step, "instant": instant, "executor": executor, "figures": known}
         with self._lock:
             row = self._owned(run, epoch)
             return self._change(row, **{key: value for key, value in news.items() if value is not None})

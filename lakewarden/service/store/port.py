@@ -220,6 +220,7 @@ class Store(Protocol):
         step: Step | None = None,
         instant: str | None = None,
         executor: str | None = None,
+        figures: Mapping[str, int | float | str] | None = None,
     ) -> Run:
         """Note how far a run has come; what is None stays as it was.
 

@@ -71,9 +71,12 @@ class MortalStore(MemoryStore):
         step: Step | None = None,
         instant: str | None = None,
         executor: str | None = None,
+        figures: Mapping[str, int | float | str] | None = None,
     ) -> Run:
         self.fuse.pass_by()
-        row = super().progress(run, epoch=epoch, state=state, step=step, instant=instant, executor=executor)
+        row = super().progress(
+            run, epoch=epoch, state=state, step=step, instant=instant, executor=executor, figures=figures
+        )
         self.fuse.pass_by()
         return row
 

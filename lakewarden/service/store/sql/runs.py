@@ -84,9 +84,11 @@ class SqlRuns(Database):
         step: Step | None = None,
         instant: str | None = None,
         executor: str | None = None,
+        figures: Mapping[str, int | float | str] | None = None,
     ) -> Run:
         """Note how far a run has come."""
-        news = {"state": state, "step": step, "instant": instant, "executor": executor}
+        known = None if figures is None else dict(figures)
+        news = {"state": state, "step": step, "instant": instant, "executor": executor, "figures": known}
         with self._write() as connection:
             row = _owned(connection, run, epoch)
             changes = {key: value for key, value in news.items() if value is not None}
