@@ -27,8 +27,8 @@ NAMES = (
     "iceberg_pool",
     "iceberg_observe",
 )
-LONG = ("many_runs",)
-"""Take a quarter of an hour or more: measured only by name."""
+LONG = ("many_runs", "long_history")
+"""Take minutes: measured only by name."""
 
 
 def main() -> int:

@@ -6,23 +6,21 @@ import os
 import random
 import socket
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 import structlog
-from apscheduler.schedulers.background import BackgroundScheduler
 
 from lakewarden.executors.contract import Pool
 from lakewarden.executors.pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.clock import CautiousClock, Clock, SystemClock
-from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId
-from lakewarden.planners.model.table import Mode, Table
+from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import Storages
@@ -41,6 +39,7 @@ from lakewarden.service.desk import Desk
 from lakewarden.service.discovery import Discovery, Source
 from lakewarden.service.events import Listener, Listeners
 from lakewarden.service.freed import Freed
+from lakewarden.service.housekeeping import housekeeping
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.management import build_management
 from lakewarden.service.http.server import HttpServer
@@ -88,6 +87,7 @@ class ControlRoom:
     tenure: Tenure
     claims: Claims
     status: Status
+    registered: Mapping[TableId, Table]
 
 
 def compose(
@@ -295,7 +295,7 @@ def compose(
         inbox=inbox,
         clock=clock,
     )
-    return ControlRoom(daemon=daemon, tenure=tenure, claims=claims, status=status)
+    return ControlRoom(daemon=daemon, tenure=tenure, claims=claims, status=status, registered=registered)
 
 
 def serve(config_file: Path) -> int:
@@ -333,7 +333,7 @@ def serve(config_file: Path) -> int:
             HttpServer(api, name="api", host=settings.api.host, port=settings.api.port),
             HttpServer(management, name="management", host=settings.management.host, port=settings.management.port),
         ]
-        life.enter_context(_housekeeping(store, clock, settings.daemon.keep_runs))
+        life.enter_context(housekeeping(store, clock, registered=room.registered, keep=settings.daemon.keep_runs))
         stop_on_signals(room.daemon.stop)
         room.daemon.start()
         for server in servers:
@@ -377,24 +377,3 @@ def _limits(permits: PermitSettings) -> Limits:
         joined_step=permits.joined_step,
         step=permits.step,
     )
-
-
-@contextmanager
-def _housekeeping(store: Store, clock: Clock, keep: timedelta) -> Iterator[None]:
-    """Forget old runs once an hour, for as long as the bracket is open."""
-
-    def forget() -> None:
-        try:
-            forgotten = store.forget(before=clock.now() - keep)
-        except TemporaryError as trouble:
-            log.warning("store_trouble", error=str(trouble))
-        else:
-            log.info("housekeeping", runs_forgotten=forgotten)
-
-    ticker = BackgroundScheduler(timezone="UTC", job_defaults={"misfire_grace_time": None, "coalesce": True})
-    ticker.add_job(forget, "interval", hours=1)
-    ticker.start()
-    try:
-        yield
-    finally:
-        ticker.shutdown(wait=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,6 +16,7 @@ from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import location_of
 from lakewarden.service.store.port import (
+    UNSEEN_AT_LEAST,
     ApprovalRow,
     DecisionRow,
     Replica,
@@ -50,6 +51,8 @@ class MemoryStore:
         self._standings: dict[tuple[TableId, Service], StandingRow] = {}
         self._runs: dict[RunId, Run] = {}
         self._epochs: dict[tuple[str, Service], int] = {}
+        self._claimed_at: dict[tuple[str, Service], datetime] = {}
+        self._seen: dict[TableId, datetime] = {}
         self._decisions: dict[tuple[TableId, Service], DecisionRow] = {}
         self._pauses: dict[TableId | None, str] = {}
         self._approvals: dict[tuple[TableId, Service], ApprovalRow] = {}
@@ -138,7 +141,7 @@ class MemoryStore:
                     raise SupersededError(f"run {other.id} on the same table belongs to replica {other.owner}")
             if row.state is not RunState.QUEUED:
                 raise SupersededError(f"run {run} is {row.state}, not QUEUED")
-            epoch = self._raise_epoch(row)
+            epoch = self._raise_epoch(row, at=at)
             return self._change(row, state=RunState.RUNNING, owner=owner, epoch=epoch, started_at=at)
 
     def adopt(self, run: RunId, *, owner: ReplicaId) -> Run:
@@ -150,7 +153,9 @@ class MemoryStore:
             self._check_attends(owner, row)
             if row.state.ended or row.state is RunState.QUEUED:
                 raise SupersededError(f"run {run} is {row.state}: there is nothing to take over")
-            return self._change(row, state=RunState.UNKNOWN, owner=owner, epoch=self._raise_epoch(row))
+            return self._change(
+                row, state=RunState.UNKNOWN, owner=owner, epoch=self._raise_epoch(row, at=self._clock.now())
+            )
 
     def progress(
         self,
@@ -275,22 +280,45 @@ class MemoryStore:
         """Return every question for approval."""
         return [*self._approvals.values()]
 
-    def forget(self, *, before: datetime) -> int:
-        """Delete runs that ended before a time but for each service's last one, and dead replicas without a run."""
+    def forget(self, *, registered: Mapping[TableId, str], at: datetime, keep: timedelta) -> Iterator[int]:
+        """Forget what is older than `keep`, in one step."""
+        before, unseen = at - keep, at - max(keep, UNSEEN_AT_LEAST)
         with self._lock:
-            owners = {run.owner for run in self._runs.values() if run.ended_at is None}
-            for replica, member in [*self._members.items()]:
-                if member.joined_at < before and not self._alive(replica) and replica not in owners:
-                    del self._members[replica]
-            last = {(run.identity, run.service): run.id for run in self._runs.values()}
+            if self._seen and max(self._seen.values()) < at - UNSEEN_AT_LEAST:
+                self._seen = dict.fromkeys(self._seen, at)
+            self._seen = {**{table: at for table, _ in self._decisions}, **self._seen, **dict.fromkeys(registered, at)}
+            gone = {table for table, seen_at in self._seen.items() if seen_at < unseen}
+            last = {(run.table, run.service): run.id for run in self._runs.values()}
             old = [
                 run.id
                 for run in self._runs.values()
-                if run.ended_at is not None and run.ended_at < before and last[run.identity, run.service] != run.id
+                if run.ended_at is not None
+                and run.ended_at < before
+                and (last[run.table, run.service] != run.id or run.table in gone)
             ]
             for run_id in old:
                 del self._runs[run_id]
-            return len(old)
+            self._forget_tables(gone - {run.table for run in self._runs.values()})
+            self._dirty &= {*registered.values()}
+            held = {(run.identity, run.service) for run in self._runs.values()}
+            for key, claimed_at in [*self._claimed_at.items()]:
+                if claimed_at < unseen and key not in held:
+                    del self._claimed_at[key], self._epochs[key]
+            self._forget_replicas(before)
+        yield len(old)
+
+    def _forget_tables(self, gone: Collection[TableId]) -> None:
+        for table in gone:
+            del self._seen[table]
+        for notes in (self._decisions, self._standings, self._approvals):
+            for key in [key for key in notes if key[0] in gone]:
+                del notes[key]
+
+    def _forget_replicas(self, before: datetime) -> None:
+        owners = {run.owner for run in self._runs.values() if run.ended_at is None}
+        for replica, member in [*self._members.items()]:
+            if member.joined_at < before and not self._alive(replica) and replica not in owners:
+                del self._members[replica]
 
     def close(self) -> None:
         """Nothing to release."""
@@ -310,8 +338,9 @@ class MemoryStore:
         if not self._alive(replica):
             raise SupersededError(f"the lease of replica {replica} has ended")
 
-    def _raise_epoch(self, run: Run) -> int:
+    def _raise_epoch(self, run: Run, *, at: datetime) -> int:
         key = (run.identity, run.service)
+        self._claimed_at[key] = at
         self._epochs[key] = self._epochs.get(key, 0) + 1
         return self._epochs[key]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,6 +15,10 @@ from lakewarden.planners.model.table import TableId
 
 ReplicaId = NewType("ReplicaId", str)
 """One life of one daemon: a daemon that is started again, or that lost its lease, is another replica."""
+
+
+UNSEEN_AT_LEAST = timedelta(days=1)
+"""What is kept of a table is not forgotten before nobody has registered it for so long."""
 
 
 class RunState(StrEnum):
@@ -316,8 +320,15 @@ class Store(Protocol):
         """Return every question for approval, answered or not."""
         ...
 
-    def forget(self, *, before: datetime) -> int:
-        """Delete ended runs that ended before a time, keeping each service's last one; return how many."""
+    def forget(self, *, registered: Mapping[TableId, str], at: datetime, keep: timedelta) -> Iterator[int]:
+        """Forget what is older than `keep` at the time `at`, step by step; yield after each how many runs it took.
+
+        Each step is a short transaction: who pauses between them holds nobody up, and who ends early has lost nothing.
+        Runs go that ended before; the last one of each table and service stays, and what has not ended. `registered`
+        are the tables that the caller knows now, with their locations. Of a table that no replica has named here for
+        `keep`, and a day at least, everything goes but its pause, and what has not ended. Where nobody has named any
+        table for a day, all count as named now.
+        """
         ...
 
     def close(self) -> None:

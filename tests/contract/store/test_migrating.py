@@ -123,6 +123,7 @@ def test_a_store_of_the_first_schema_is_upgraded_with_what_it_holds(place: Place
     assert (adopted.state, adopted.epoch, adopted.owner) == (RunState.UNKNOWN, 5, me)
     store.request(a_run("new", service=Service.COMPACTION))
     assert [run.id for run in store.runs()] == ["new", "old"]
+    assert place.ask("SELECT table_id FROM registered") == [("trips",)], "it counts as registered from now on"
     store.close()
 
 

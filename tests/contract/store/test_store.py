@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -14,11 +14,14 @@ from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import location_of
+from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import ApprovalRow, DecisionRow, Run, RunState, StandingRow, Store, SupersededError
 from tests.support.replicas import ME, attend
 from tests.support.values import IDENTITY, NOW, a_run
 
 HOUR = timedelta(hours=1)
+MONTH = timedelta(days=30)
+TRIPS = {TableId("trips"): "/lake/trips"}
 
 
 def epoch(store: Store) -> int:
@@ -30,6 +33,51 @@ def claimed(store: Store, run: str = "r1", **news: object) -> Run:
     """Request a run and claim it, as the replica that attends its table."""
     row = store.request(a_run(run, **news))
     return store.claim(row.id, owner=attend(store, location_of(row.identity)), at=NOW)
+
+
+def forgotten(store: Store, *, before: datetime, registered: Mapping[TableId, str] = TRIPS, at: datetime = NOW) -> int:
+    """Forget what is older, at a time of a replica that knows some tables; return how many runs went."""
+    at = max(at, before)
+    return sum(store.forget(registered=registered, at=at, keep=at - before))
+
+
+def note(store: Store, table: TableId) -> None:
+    """Keep one of each kind of note of a table."""
+    service = Service.COMPACTION
+    decision = DecisionRow(
+        table=table,
+        service=service,
+        decision="NotDue",
+        reason="1 of 5",
+        remedy=None,
+        again_at=None,
+        decided_at=NOW - MONTH,
+    )
+    store.decided([decision])
+    store.keep_standing(StandingRow(table=table, service=service, strikes=1))
+    approval = ApprovalRow(
+        table=table,
+        service=service,
+        identity="",
+        instant=None,
+        files=1,
+        files_in_table=None,
+        partitions=0,
+        asked_at=NOW,
+    )
+    store.keep_approval(approval)
+    store.pause(table, reason="migration", at=NOW)
+
+
+def noted(store: Store) -> set[str]:
+    """Return the tables of which there are notes, as every kind of note has it."""
+    decided = {
+        table
+        for table in ("trips", "gone", "half-way", "elsewhere", "in a catalog", "of an older release")
+        if store.decisions(TableId(table))
+    }
+    assert decided == {row.table for row in store.standings()} == {row.table for row in store.approvals()}
+    return decided
 
 
 def ended(store: Store, run: str = "r1", *, at: datetime = NOW, **news: object) -> Run:
@@ -350,22 +398,114 @@ def test_forgetting_keeps_the_last_run_of_each_service_and_what_has_not_ended(st
     ended(store, "young", at=NOW + HOUR)
     claimed(store, "open")
 
-    assert store.forget(before=NOW) == 2
+    assert forgotten(store, before=NOW) == 2
 
     assert [run.id for run in store.runs()] == ["open", "young", "clean1"]
-    assert store.forget(before=NOW) == 0
-    assert store.forget(before=NOW + 2 * HOUR) == 1
+    assert forgotten(store, before=NOW) == 0
+    assert forgotten(store, before=NOW + 2 * HOUR) == 1
     assert [run.id for run in store.runs()] == ["open", "clean1"]
 
 
 def test_forgetting_does_not_let_epochs_fall(store: Store) -> None:
-    """A lease is not forgotten with its runs."""
+    """A lease is not forgotten while the table's last run is there."""
     for run in ("r1", "r2", "r3"):
-        ended(store, run, at=NOW - HOUR)
+        ended(store, run, at=NOW - 2 * MONTH)
 
-    store.forget(before=NOW)
+    forgotten(store, before=NOW - HOUR, registered=TRIPS)
 
     assert claimed(store, "r4").epoch == 4
+
+
+def test_what_is_kept_of_a_table_that_nobody_registers_any_more_goes(store: Store) -> None:
+    """Its runs, its leases and every note of it but its pause: once no replica has named it for the time that runs are
+    kept. What has not ended stays, and so does all of the others.
+    """
+    for table in ("trips", "gone", "half-way"):
+        of_table = {"table": TableId(table), "identity": f"/lake/{table}#once"}
+        ended(store, f"{table}1", at=NOW - MONTH, **of_table)
+        note(store, TableId(table))
+    claimed(store, "half-way2", table=TableId("half-way"), identity="/lake/half-way#once")
+    store.mark_dirty(["/lake/gone", "/lake/trips"])
+    everything = {**TRIPS, TableId("gone"): "/lake/gone", TableId("half-way"): "/lake/half-way"}
+    forgotten(store, before=NOW - MONTH, registered=everything, at=NOW)
+
+    for day in range(1, 31):
+        forgotten(store, before=NOW + timedelta(days=day) - MONTH, registered=TRIPS, at=NOW + timedelta(days=day))
+    assert noted(store) == {"trips", "gone", "half-way"}, "not before its time"
+    forgotten(store, before=NOW + HOUR, registered=TRIPS, at=NOW + MONTH + HOUR)
+
+    assert noted(store) == {"trips", "half-way"}
+    assert [run.id for run in store.runs()] == ["half-way2", "trips1"]
+    assert store.epoch(identity="/lake/gone#once", service=Service.COMPACTION) == 0
+    assert store.epoch(identity="/lake/trips#once", service=Service.COMPACTION) == 1
+    assert store.epoch(identity="/lake/half-way#once", service=Service.COMPACTION) == 2
+    assert store.pauses().keys() == {"trips", "gone", "half-way"}, "a person has paused it: a person resumes it"
+
+
+def test_a_table_that_one_replica_registers_is_not_forgotten_by_the_others(store: Store) -> None:
+    """Each names its own; and of one that decisions tell of nobody knows yet how long it has not been named."""
+    for table in ("trips", "elsewhere", "of an older release"):
+        note(store, TableId(table))
+    for day in range(60):
+        at = NOW + timedelta(days=day)
+        forgotten(store, before=at - MONTH, registered=TRIPS, at=at)
+        forgotten(store, before=at - MONTH, registered={TableId("elsewhere"): "/lake/elsewhere"}, at=at)
+        if day == 29:
+            assert noted(store) == {"trips", "elsewhere", "of an older release"}
+
+    assert noted(store) == {"trips", "elsewhere"}
+
+
+def test_a_daemon_that_was_away_for_long_forgets_no_table(store: Store) -> None:
+    """Nobody was there to name any; a catalog that does not answer at its start has its tables named later."""
+    for table in ("trips", "in a catalog"):
+        note(store, TableId(table))
+    both = {**TRIPS, TableId("in a catalog"): "catalog:prod/sales.orders"}
+    forgotten(store, before=NOW - MONTH, registered=both, at=NOW)
+    later = NOW + 3 * MONTH
+
+    forgotten(store, before=later - MONTH, registered=TRIPS, at=later)
+
+    assert noted(store) == {"trips", "in a catalog"}
+
+
+def test_however_short_runs_are_kept_a_table_is_not_forgotten_within_a_day(store: Store) -> None:
+    """Every replica names its tables once an hour, and not at the same moment."""
+    for table in ("trips", "elsewhere"):
+        note(store, TableId(table))
+    forgotten(store, before=NOW, registered={TableId("elsewhere"): "/lake/elsewhere"}, at=NOW)
+
+    forgotten(store, before=NOW + 23 * HOUR, registered=TRIPS, at=NOW + 23 * HOUR)
+
+    assert noted(store) == {"trips", "elsewhere"}
+
+
+def test_a_table_made_anew_does_not_keep_what_was_of_the_old_one(store: Store) -> None:
+    """The last run of each service of a table stays, not of every table that ever had its name."""
+    for life in range(3):
+        ended(store, f"life{life}", at=NOW - MONTH, identity=f"/lake/trips#{life}")
+
+    forgotten(store, before=NOW + HOUR, registered=TRIPS, at=NOW + MONTH)
+
+    assert [run.id for run in store.runs()] == ["life2"]
+    assert [store.epoch(identity=f"/lake/trips#{life}", service=Service.COMPACTION) for life in range(3)] == [0, 0, 1]
+
+
+def test_a_long_history_is_forgotten_in_steps(store: Store) -> None:
+    """However long: each step takes few runs, and another writer finds its place between any two."""
+    for number in range(1201):
+        store.request(a_run(f"r{number:04}"))
+        store.end(RunId(f"r{number:04}"), epoch=0, state=RunState.CANCELLED, outcome="enough", at=NOW - HOUR)
+    steps = []
+    for step in store.forget(registered=TRIPS, at=NOW, keep=timedelta(minutes=1)):
+        store.decided([])
+        store.mark_dirty(["/lake/trips"])
+        steps.append(step)
+
+    assert sum(steps) == 1200
+    if not isinstance(store, MemoryStore):
+        assert max(steps) <= 500
+    assert [run.id for run in store.runs()] == ["r1200"]
 
 
 # -- many threads

@@ -17,10 +17,10 @@ from lakewarden.service.store.port import ReplicaId, Run, RunState, SupersededEr
 from lakewarden.service.store.sql import dialects, schema
 from lakewarden.service.store.sql.database import Database
 from lakewarden.service.store.sql.dialects import from_now
-from lakewarden.service.store.sql.replicas import ALIVE, check_attends, check_dead
+from lakewarden.service.store.sql.replicas import check_attends, check_dead
 
 _RECENT = 1000
-_runs, _leases, _replicas = schema.runs.c, schema.leases.c, schema.replicas.c
+_runs, _leases = schema.runs.c, schema.leases.c
 _OPEN = _runs.ended_at.is_(None)
 
 
@@ -168,18 +168,6 @@ class SqlRuns(Database):
         )
         with self._read() as connection:
             return connection.scalar(query)
-
-    def forget(self, *, before: datetime) -> int:
-        """Delete runs that ended before a time but for each service's last one, and dead replicas without a run."""
-        last = sa.select(sa.func.max(_runs.number)).group_by(_runs.identity, _runs.service)
-        old = sa.delete(schema.runs).where(_runs.ended_at < before, _runs.number.not_in(last.scalar_subquery()))
-        owners = sa.select(_runs.owner).where(_OPEN, _runs.owner.is_not(None))
-        dead = sa.delete(schema.replicas).where(
-            _replicas.joined_at < before, ~ALIVE, _replicas.id.not_in(owners.scalar_subquery())
-        )
-        with self._write() as connection:
-            connection.execute(dead)
-            return connection.execute(old).rowcount
 
 
 def _columns(run: Run) -> dict[str, Any]:

@@ -88,8 +88,16 @@ Index(
     sqlite_where=text("ended_at IS NULL"),
     postgresql_where=text("ended_at IS NULL"),
 )
+Index(
+    "open_runs",
+    runs.c.number,
+    sqlite_where=text("ended_at IS NULL"),
+    postgresql_where=text("ended_at IS NULL"),
+)
 Index("runs_by_number", runs.c.number)
 Index("runs_by_table", runs.c.table_id, runs.c.service, runs.c.number)
+Index("runs_by_lease", runs.c.identity, runs.c.service, runs.c.number, runs.c.instant)
+Index("runs_by_instant", runs.c.identity, runs.c.service, runs.c.instant, runs.c.number)
 
 leases = Table(
     "leases",
@@ -120,6 +128,15 @@ shares = Table(
     Column("location", String(1024), primary_key=True),
     Column("replica", String(128), nullable=False),
 )
+
+registered = Table(
+    "registered",
+    metadata,
+    Column("table_id", String(255), primary_key=True),
+    Column("location", String(1024), nullable=False),  # empty where only its notes are known
+    Column("seen_at", UtcDateTime, nullable=False),
+)
+"""When a replica has last said that it knows a table: what is kept of the others goes in the end."""
 
 dirty = Table("dirty", metadata, Column("location", String(1024), primary_key=True))
 
