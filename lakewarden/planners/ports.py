@@ -30,6 +30,13 @@ class FileEntry:
     version: str = ""
 
 
+MOST_ENTRIES = 100_000
+"""How many entries of a folder of metadata are taken in: a thousand times what a table has that is kept in order."""
+
+MOST_FILES = 1_000_000
+"""How many entries of a folder of data are taken in."""
+
+
 class Storage(Protocol):
     """Reads files and lists folders below one location prefix. Locations are absolute, without a scheme for
     local paths. A missing thing raises FileNotFoundError; any other trouble raises TemporaryError.
@@ -39,6 +46,7 @@ class Storage(Protocol):
         """Return a text that changes when entries of the folder come, go or are replaced: one request.
 
         It may miss changes of content in place and changes within one tick of the clock behind it.
+        Raises PermanentError if there are more than MOST_ENTRIES.
         """
         ...
 
@@ -46,8 +54,11 @@ class Storage(Protocol):
         """Return when the folder's entries last changed; None where its stamp misses no change within a tick."""
         ...
 
-    def listing(self, location: str) -> Sequence[FileEntry]:
-        """Return every entry of a folder, whole or not at all, with sizes and times."""
+    def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
+        """Return every entry of a folder, whole or not at all, with sizes and times.
+
+        Raises PermanentError if there are more than `most`.
+        """
         ...
 
     def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:

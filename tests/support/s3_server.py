@@ -7,11 +7,14 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import fsspec
 
+from lakewarden.planners.storage.clients import open_client
 from lakewarden.planners.storage.settings import S3Store, Secret
 from lakewarden.service.demo.process import free_port
 
@@ -87,6 +90,13 @@ class S3Server:
             use_listings_cache=False,
             skip_instance_cache=True,
         )
+
+    def put_many(self, files: Mapping[str, bytes]) -> None:
+        """Write many small files, by their locations."""
+        client = open_client(self.store(), BUCKET)
+        with ThreadPoolExecutor(16) as threads:
+            put = threads.map(lambda file: client.put(file[0].removeprefix(f"s3://{BUCKET}/"), file[1]), files.items())
+            list(put)
 
     def options_of_hudi_rs(self) -> dict[str, str]:
         """Return the options by which hudi-rs reaches it."""

@@ -10,21 +10,16 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any, TypeVar
-
-from fsspec.asyn import sync
+from typing import TypeVar
 
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.ports import NoConditionsError, Versioned
 from lakewarden.planners.storage.content import moment
-from lakewarden.planners.storage.remote import FsspecStorage
 
 _T = TypeVar("_T")
 
-_LARGEST = 64 * 2**10
+LARGEST = 64 * 2**10
 """More of a file is not read: it is none that was written here."""
 
 _LOCK_SECONDS = 1.0
@@ -40,7 +35,7 @@ class LocalConditions:
         """Return the file as it is. No lock is needed: it is only ever replaced as a whole."""
         try:
             with Path(location).open("rb") as file:
-                content = file.read(_LARGEST)
+                content = file.read(LARGEST)
                 written = os.fstat(file.fileno()).st_mtime
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -147,102 +142,3 @@ def _digest(content: bytes) -> str:
 
 def _is_of(found: Versioned | None, version: str) -> bool:
     return found is not None and found.version == version
-
-
-class S3Conditions:
-    """Amazon S3, and what speaks its language: by the headers If-None-Match and If-Match. A version is an ETag.
-
-    Stores of other makes may ignore a header that they do not know, so before the first file is trusted it is proved
-    that this one does not.
-    """
-
-    def __init__(self, storage: FsspecStorage) -> None:
-        self._storage = storage
-        self._proved = False
-
-    def versioned(self, location: str) -> Versioned | None:
-        """Return the file as it is."""
-        try:
-            return self._storage.ask(location, lambda driver, patience: _got(driver, location, patience))
-        except FileNotFoundError:
-            return None
-
-    def create(self, location: str, content: bytes) -> Versioned | None:
-        """Write the file if there is none."""
-        made = self._put(location, content, IfNoneMatch="*")
-        if made is not None and not self._proved:
-            self._prove(location, content)
-        return made
-
-    def replace(self, location: str, content: bytes, *, version: str) -> Versioned | None:
-        """Write the file if it is still of this version."""
-        if not self._proved:
-            self._prove(location, content)
-        return self._put(location, content, IfMatch=version)
-
-    def delete(self, location: str, *, version: str) -> bool:
-        """Delete the file if it is still of this version."""
-        return self._on_condition("delete_object", location, IfMatch=version) is not None
-
-    def _put(self, location: str, content: bytes, **condition: str) -> Versioned | None:
-        answer = self._on_condition("put_object", location, Body=content, **condition)
-        if answer is not None:
-            written = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
-            return Versioned(content=content, version=answer["ETag"], modified=written.astimezone(UTC))
-        # The driver tries again by itself where an answer is lost: then it was our own first try that won.
-        found = self.versioned(location)
-        return found if found is not None and found.content == content else None
-
-    def _on_condition(self, method: str, location: str, **request: Any) -> dict[str, Any] | None:
-        """Return the answer to a request; None where its condition did not hold."""
-
-        def request_it(driver: Any, patience: dict[str, float]) -> dict[str, Any] | None:
-            bucket, key, _ = driver.split_path(location)
-            try:
-                answer: dict[str, Any] = driver.call_s3(method, Bucket=bucket, Key=key, **request, **patience)
-            except FileNotFoundError:
-                return None
-            except OSError as error:
-                if _code(error) in _UNMET:
-                    return None
-                if _code(error) == "NotImplemented":
-                    raise NoConditionsError(f"the store of {location} knows no conditional writes") from error
-                raise
-            return answer
-
-        return self._storage.ask(location, request_it)
-
-    def _prove(self, location: str, content: bytes) -> None:
-        """Raise NoConditionsError unless the store refuses what it must: then the file that is there stays as it is."""
-        kept = (
-            self._on_condition("put_object", location, Body=content, IfMatch=_NO_VERSION) is None
-            and self._on_condition("delete_object", location, IfMatch=_NO_VERSION) is None
-            and self._on_condition("put_object", location, Body=content, IfNoneMatch="*") is None
-        )
-        if not kept:
-            self._on_condition("delete_object", location)
-            raise NoConditionsError(f"the store of {location} takes no notice of If-Match or If-None-Match")
-        self._proved = True
-
-
-_UNMET = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
-_NO_VERSION = '"00000000000000000000000000000000"'
-
-
-def _got(driver: Any, location: str, patience: dict[str, float]) -> Versioned:
-    bucket, key, _ = driver.split_path(location)
-
-    async def get() -> Versioned:
-        answer = await driver._call_s3("get_object", Bucket=bucket, Key=key)  # noqa: SLF001 - the body is read where it comes
-        async with answer["Body"] as body:
-            content = await body.read(_LARGEST)
-        return Versioned(content=content, version=answer["ETag"], modified=answer["LastModified"].astimezone(UTC))
-
-    got: Versioned = sync(driver.loop, get, **patience)
-    return got
-
-
-def _code(error: OSError) -> str:
-    """Return what S3 calls the error."""
-    response = getattr(error.__cause__, "response", None) or {}
-    return str(response.get("Error", {}).get("Code", ""))

@@ -10,7 +10,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class TooLargeError(PermanentError):
-    """The file is there, and larger than was asked for."""
+    """The file or folder is there, and larger than was asked for."""
+
+
+def too_many(location: str, most: int) -> TooLargeError:
+    """Return the error for a folder of more than `most` entries."""
+    return TooLargeError(f"{location} has more than {most} entries")
 
 
 def within(limit: int, content: bytes, location: str) -> bytes:

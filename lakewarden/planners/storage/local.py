@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TypeVar
 
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.ports import FileEntry
-from lakewarden.planners.storage.content import moment, within
+from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
+from lakewarden.planners.storage.content import moment, too_many, within
 
 _T = TypeVar("_T")
 
@@ -33,17 +33,19 @@ class LocalStorage:
         """Return the folder's modification time."""
         return moment(_translated(location, lambda: os.stat(location)).st_mtime)  # noqa: PTH116 - as above
 
-    def listing(self, location: str) -> Sequence[FileEntry]:
+    def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
         """Return the folder's entries. One that goes away meanwhile is left out, as if it had gone before."""
 
         def scan() -> list[FileEntry]:
-            entries = []
+            entries: list[FileEntry] = []
             with os.scandir(location) as found:
                 for entry in found:
                     try:
                         status = entry.stat()
                     except FileNotFoundError:
                         continue
+                    if len(entries) == most:
+                        raise too_many(location, most)
                     entries.append(
                         FileEntry(
                             name=entry.name,

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
-from lakewarden.planners.ports import FileEntry
-from lakewarden.planners.storage.content import EPOCH, moment, within
+from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
+from lakewarden.planners.storage.content import EPOCH, moment, too_many, within
 
 _T = TypeVar("_T")
 _WRITTEN_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime", "created")
@@ -47,11 +47,13 @@ class FsspecStorage:
         """Return None: the stamp is made of what the folder holds, not of when it changed."""
         return None
 
-    def listing(self, location: str) -> Sequence[FileEntry]:
+    def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
         """Return the folder's entries: all pages of the listing, or an error."""
         driver = self._driver()
         found = self._asked(location, lambda: driver.ls(location, detail=True, **self._patience(driver)))
         folder = driver._strip_protocol(location).rstrip("/")  # noqa: SLF001 - fsspec offers it to callers
+        if len(found) > most:
+            raise too_many(location, most)
         entries = [self._entry(one) for one in found if one["name"].rstrip("/") != folder]
         if not entries:
             raise FileNotFoundError(location)

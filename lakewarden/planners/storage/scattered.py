@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from lakewarden.planners.ports import FileEntry, Storage
+from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Storage
 from lakewarden.planners.storage.locations import is_in_catalog
 
 
@@ -23,9 +23,9 @@ class ScatteredStorage:
         """Return what the folder's own storage returns."""
         return self._holder(location).changed_at(location)
 
-    def listing(self, location: str) -> Sequence[FileEntry]:
+    def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
         """Return what the folder's own storage returns."""
-        return self._holder(location).listing(location)
+        return self._holder(location).listing(location, most=most)
 
     def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
         """Return what the file's own storage returns."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+import ipaddress
 import os
+import re
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 from urllib.parse import urlsplit
@@ -68,7 +72,7 @@ class StoreSettings(Settings):
     """A request without Spark (a listing with all its pages, a file) that is not answered by then has failed."""
 
     options: dict[str, Any] = Field(default_factory=dict)
-    """Further options of the fsspec driver (none by default)."""
+    """Further options of the reader without Spark: obstore's own, or fsspec's for HDFS (none by default)."""
 
     hadoop: dict[str, str] = Field(default_factory=dict)
     """Further Hadoop properties, with their whole names (none by default)."""
@@ -96,19 +100,62 @@ class StoreSettings(Settings):
         """Whether a canonical location is below the prefix."""
         return location == self.prefix or location.startswith(self.prefix if not self.host else f"{self.prefix}/")
 
-    def driver_options(self) -> dict[str, Any]:
-        """Return the options of the fsspec driver. Raises PermanentError where a secret is missing."""
-        return {}
-
     def hadoop_properties(self) -> dict[str, str]:
         """Return the Hadoop properties, secrets included. Raises PermanentError where a secret is missing."""
         return {}
 
 
-class S3Store(StoreSettings):
+class ObjectStoreSettings(StoreSettings):
+    """What holds for every store that obstore knows."""
+
+    client: ClassVar[str]
+    """What obstore calls the client."""
+
+    ours: ClassVar[frozenset[str]]
+    """What is said in our own words, and therefore not among the options."""
+
+    @field_validator("options")
+    @classmethod
+    def _known_and_none_of_ours(cls, value: dict[str, Any]) -> dict[str, Any]:
+        names = {name: re.sub(r"^(aws|google|azure_storage|azure)_", "", name.lower()) for name in value}
+        ours = cls.ours | {"prefix", "config", "credential_provider", "retry_config"}
+        if twice := sorted(name for name, plain in names.items() if plain in ours):
+            raise ValueError(f"{', '.join(twice)}: say it by the settings of the store itself, which Spark obeys too")
+        if value and importlib.util.find_spec("obstore") is not None:
+            cls._tried(value)
+        return value
+
+    @classmethod
+    def _tried(cls, options: dict[str, Any]) -> None:
+        """Raise ValueError unless obstore accepts the options. Nothing is asked of any store."""
+        from obstore import store  # noqa: PLC0415 - an optional package
+
+        named = {"container_name": "any", "account_name": "any"} if cls.scheme == "abfss" else {"bucket": "any"}
+        try:
+            getattr(store, cls.client)(**named, **options)
+        except Exception as error:
+            raise ValueError(f"obstore does not accept it: {f'{error}'.splitlines()[0]}") from error
+
+    def client_arguments(self, host: str) -> dict[str, Any]:
+        """Return what obstore's client of a bucket or container is opened with. Raises PermanentError where a secret
+        is missing.
+
+        A request ends by `timeout`. What fails at once is tried twice more; then it ends a quarter later at the latest.
+        """
+        retry = {"max_retries": 2, "retry_timeout": self.timeout / 4, "backoff": {"max_backoff": timedelta(seconds=1)}}
+        patience = {"timeout": self.timeout, "connect_timeout": self.timeout / 4, "read_timeout": self.timeout / 2}
+        return {"client_options": patience, "retry_config": retry}
+
+
+class S3Store(ObjectStoreSettings):
     """Amazon S3, and whatever speaks its language."""
 
     scheme: ClassVar[str] = "s3"
+    client: ClassVar[str] = "S3Store"
+    ours: ClassVar[frozenset[str]] = frozenset(
+        {"access_key_id", "secret_access_key", "session_token", "token", "skip_signature", "bucket", "bucket_name"}
+        | {"endpoint", "endpoint_url", "endpoint_url_s3", "region", "virtual_hosted_style_request"}
+    )
 
     endpoint: str | None = Field(default=None, pattern=r"^https?://[^/@\s]+/?$")
     """Where an S3-compatible store listens, as in `http://minio:9000`; by default Amazon."""
@@ -136,21 +183,29 @@ class S3Store(StoreSettings):
             raise ValueError("anonymous and access_key contradict each other: remove one")
         return self
 
-    def driver_options(self) -> dict[str, Any]:
-        """Return the options of s3fs."""
-        seconds = self.timeout.total_seconds()
-        config: dict[str, Any] = {"connect_timeout": seconds / 4, "read_timeout": seconds / 2}
-        config["retries"] = {"total_max_attempts": 1}  # s3fs tries again by itself, and so does the next look
-        if self.path_style:
-            config["s3"] = {"addressing_style": "path"}
-        options: dict[str, Any] = {"anon": self.anonymous, "config_kwargs": config}
-        if self.endpoint is not None:
-            options["endpoint_url"] = self.endpoint
+    def client_arguments(self, host: str) -> dict[str, Any]:
+        """Return what obstore's S3Store is opened with. What is not said here, it finds in the environment by itself.
+
+        Keys are handed over by a function: a session token of the environment belongs to other keys.
+        """
+        found = super().client_arguments(host) | {"bucket": host, "disable_bulk_delete": True}
+        endpoint = self.endpoint or next(filter(None, map(os.environ.get, _ENDPOINTS)), None)
+        in_host_name = not self.path_style and "." not in host  # certificates are for one name below the endpoint's
+        if endpoint is not None:
+            parts = urlsplit(endpoint)
+            in_host_name = in_host_name and not _is_an_address(parts.hostname or "")
+            netloc = f"{host}.{parts.netloc}" if in_host_name else parts.netloc
+            found["endpoint"] = f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}"
+            found["client_options"]["allow_http"] = parts.scheme == "http"
+        found["virtual_hosted_style_request"] = in_host_name
         if self.region is not None:
-            options["client_kwargs"] = {"region_name": self.region}
+            found["region"] = self.region
+        if self.anonymous:
+            found["skip_signature"] = True
         if self.access_key is not None and self.secret_key is not None:
-            options |= {"key": self.access_key.value(), "secret": self.secret_key.value()}
-        return options
+            keys = {"access_key_id": self.access_key.value(), "secret_access_key": self.secret_key.value()}
+            found["credential_provider"] = lambda: {**keys, "token": None, "expires_at": None}
+        return found
 
     def hadoop_properties(self) -> dict[str, str]:
         """Return the properties of S3A. Source: Hadoop 3.3.4, `org.apache.hadoop.fs.s3a.Constants`."""
@@ -170,6 +225,16 @@ class S3Store(StoreSettings):
         return everywhere | {f"{start}.{key}": value for key, value in found.items()}
 
 
+def _is_an_address(host: str) -> bool:
+    """Whether a host is told by a number, below which there are no names."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _S3A = "org.apache.hadoop.fs.s3a"
 _CONNECTIONS = "4000"
 """Hudi leaves streams open, each of which keeps a connection (docs/object_stores.md); S3A's own limit is 96."""
@@ -178,17 +243,20 @@ _AS_BOTO_DOES = "com.amazonaws.auth.DefaultAWSCredentialsProviderChain"
 """Unlike S3A's own default it knows web identities, as pods on Kubernetes have them."""
 
 
-class GcsStore(StoreSettings):
+class GcsStore(ObjectStoreSettings):
     """Google Cloud Storage. Hadoop has one account for all buckets."""
 
     scheme: ClassVar[str] = "gs"
+    client: ClassVar[str] = "GCSStore"
+    ours: ClassVar[frozenset[str]] = frozenset({"bucket", "bucket_name", "service_account", "service_account_path"})
 
     key_file: Path | None = None
     """The key of a service account, as JSON. Without one, the environment's default credentials are used."""
 
-    def driver_options(self) -> dict[str, Any]:
-        """Return the options of gcsfs."""
-        return {} if self.key_file is None else {"token": str(self.key_file)}
+    def client_arguments(self, host: str) -> dict[str, Any]:
+        """Return what obstore's GCSStore is opened with."""
+        key = {} if self.key_file is None else {"service_account": str(self.key_file)}
+        return super().client_arguments(host) | {"bucket": host} | key
 
     def hadoop_properties(self) -> dict[str, str]:
         """Return the properties of the GCS connector, version 2."""
@@ -201,10 +269,12 @@ class GcsStore(StoreSettings):
         }
 
 
-class AzureStore(StoreSettings):
+class AzureStore(ObjectStoreSettings):
     """Azure Data Lake Storage, as in `abfss://container@account.dfs.core.windows.net`."""
 
     scheme: ClassVar[str] = "abfss"
+    client: ClassVar[str] = "AzureStore"
+    ours: ClassVar[frozenset[str]] = frozenset({"container_name", "account_name", "account_key", "access_key"})
 
     account_key: SecretSetting | None = None
     """The storage account's key. Without one, the environment's default credentials are used."""
@@ -214,10 +284,14 @@ class AzureStore(StoreSettings):
         """The storage account, with its domain; empty for all of them."""
         return self.host.rpartition("@")[2]
 
-    def driver_options(self) -> dict[str, Any]:
-        """Return the options of adlfs."""
-        options: dict[str, Any] = {"account_name": self.account.partition(".")[0]} if self.account else {}
-        return options | ({"anon": False} if self.account_key is None else {"account_key": self.account_key.value()})
+    def client_arguments(self, host: str) -> dict[str, Any]:
+        """Return what obstore's AzureStore is opened with. It speaks to the account's blob endpoint."""
+        container, _, account = host.rpartition("@")
+        name, _, domain = account.partition(".")
+        found = super().client_arguments(host) | {"container_name": container, "account_name": name}
+        if domain.startswith("dfs.") and domain != "dfs.core.windows.net":  # a cloud of a country
+            found["endpoint"] = f"https://{name}.blob.{domain.removeprefix('dfs.')}"
+        return found | ({} if self.account_key is None else {"account_key": self.account_key.value()})
 
     def hadoop_properties(self) -> dict[str, str]:
         """Return the properties of ABFS."""

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from collections.abc import Sequence
 from typing import Any
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import ConditionalWrites, Storage
-from lakewarden.planners.storage.conditions import LocalConditions, S3Conditions
+from lakewarden.planners.storage.clients import open_client
+from lakewarden.planners.storage.conditions import LocalConditions
 from lakewarden.planners.storage.local import LocalStorage
 from lakewarden.planners.storage.locations import is_in_catalog
+from lakewarden.planners.storage.object_conditions import ObjectConditions
+from lakewarden.planners.storage.objects import ObjectStorage
 from lakewarden.planners.storage.remote import FsspecStorage
 from lakewarden.planners.storage.scattered import ScatteredStorage
-from lakewarden.planners.storage.settings import StoreSettings, setting_of
-
-_EXTRAS = {"s3": ("s3fs", "s3"), "gs": ("gcsfs", "gcs"), "abfss": ("adlfs", "azure")}
+from lakewarden.planners.storage.settings import ObjectStoreSettings, StoreSettings, setting_of
 
 
 class Storages:
@@ -26,8 +26,8 @@ class Storages:
         self._stores = stores
         self._local = LocalStorage()
         self._scattered = ScatteredStorage(self.of)
-        self._remote: dict[str, FsspecStorage] = {}
-        self._conditions: dict[int, S3Conditions] = {}
+        self._remote: dict[str, ObjectStorage | FsspecStorage] = {}
+        self._conditions: dict[int, ObjectConditions] = {}
         self._opening = threading.Lock()
 
     def of(self, location: str) -> Storage:
@@ -43,7 +43,7 @@ class Storages:
         store = setting_of(location, self._stores) or StoreSettings(prefix=f"{scheme}://")
         with self._opening:
             if store.prefix not in self._remote:
-                self._remote[store.prefix] = FsspecStorage(lambda: _driver(scheme, store), timeout=store.timeout)
+                self._remote[store.prefix] = _opened(scheme, store)
             return self._remote[store.prefix]
 
     def conditions(self, location: str) -> ConditionalWrites | None:
@@ -51,27 +51,24 @@ class Storages:
         storage = self.of(location)
         if isinstance(storage, LocalStorage):
             return LocalConditions()
-        if location.startswith("s3://") and isinstance(storage, FsspecStorage):
+        if location.startswith("s3://") and isinstance(storage, ObjectStorage):
             with self._opening:
-                return self._conditions.setdefault(id(storage), S3Conditions(storage))
+                return self._conditions.setdefault(id(storage), ObjectConditions(storage))
         return None
 
 
+def _opened(scheme: str, store: StoreSettings) -> ObjectStorage | FsspecStorage:
+    """Return the storage of a scheme, which opens its client when it is asked."""
+    if isinstance(store, ObjectStoreSettings):
+        return ObjectStorage(lambda host: open_client(store, host), timeout=store.timeout)
+    return FsspecStorage(lambda: _driver(scheme, store), timeout=store.timeout)
+
+
 def _driver(scheme: str, store: StoreSettings) -> Any:
-    """Open fsspec's driver of a scheme. Raises PermanentError where it is not installed, or a secret is missing."""
+    """Open fsspec's driver of a scheme. Raises PermanentError where there is none."""
     import fsspec  # noqa: PLC0415 - a process of local tables needs none of it
 
-    package, extra = _EXTRAS.get(scheme, (None, None))
-    if package is not None and importlib.util.find_spec(package) is None:
-        raise PermanentError(f"{scheme}:// locations need the driver {package}: install lakewarden[{extra}]")
-    options = _merged(store.driver_options(), store.options)
     try:
-        return fsspec.filesystem(scheme, use_listings_cache=False, skip_instance_cache=True, **options)
+        return fsspec.filesystem(scheme, use_listings_cache=False, skip_instance_cache=True, **store.options)
     except (ImportError, ValueError, TypeError) as error:
         raise PermanentError(f"the driver for {scheme}:// locations cannot be used: {error}") from error
-
-
-def _merged(ours: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Return our options with those that were given over them, and groups of options merged."""
-    groups = {key: {**ours[key], **value} for key, value in given.items() if isinstance(ours.get(key), dict)}
-    return {**ours, **given, **groups}

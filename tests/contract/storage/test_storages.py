@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,8 +18,9 @@ import pytest
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage import FsspecStorage, LocalStorage, Storages, storage_for
-from lakewarden.planners.storage.settings import Secret
-from tests.support.s3_server import BUCKET, SECRET_KEY, S3Server
+from lakewarden.planners.storage.settings import S3Store, Secret
+from tests.support.fault_proxy import Fault, FaultProxy
+from tests.support.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server
 
 Put = Callable[[str, bytes], None]
 NAMED = "catalog://lake/sales.orders"
@@ -137,28 +141,141 @@ def test_other_trouble_is_temporary() -> None:
         FsspecStorage(FailingDriver).listing("s3://b/x")
 
 
+def test_a_folder_of_too_many_entries_is_refused(place: Place) -> None:
+    """As a whole: what is cut would look like what was deleted."""
+    for name in "abc":
+        place.put(name, b"1")
+    assert len(place.storage.listing(place.folder, most=3)) == 3
+    with pytest.raises(PermanentError, match="more than 2 entries"):
+        place.storage.listing(place.folder, most=2)
+
+
 def test_a_listing_of_many_pages_is_whole(s3_server: S3Server) -> None:
-    """A store answers with at most a thousand entries at a time: with three here, by the driver's own option."""
+    """A store answers with at most a thousand entries at a time."""
     s3_server.start()
     folder, files = f"s3://{BUCKET}/{uuid4().hex}", s3_server.files()
-    for number in range(8):
-        files.pipe_file(f"{folder}/{number}", b"1")
+    s3_server.put_many({f"{folder}/{number:04}": b"1" for number in range(1003)})
     files.pipe_file(f"{folder}/sub/", b"")  # the mark of an empty folder, as Hadoop's S3A leaves it
-    storage = _paged(s3_server, folder, page=3)
-    assert sorted(entry.name for entry in storage.listing(folder)) == [*map(str, range(8)), "sub"]
+    storage = Storages([s3_server.store()]).of(folder)
+    names = sorted(entry.name for entry in storage.listing(folder))
+    assert names == [*(f"{number:04}" for number in range(1003)), "sub"]
     with pytest.raises(FileNotFoundError):
         storage.listing(f"{folder}/sub")
+    before = storage.stamp(folder)
+    files.rm_file(f"{folder}/1001")
+    assert storage.stamp(folder) != before
 
 
-def test_a_listing_that_breaks_off_is_an_error_and_no_shorter_listing(s3_server: S3Server) -> None:
-    """What is not listed would look like what was deleted."""
+@pytest.fixture
+def proxy(s3_server: S3Server) -> Iterator[FaultProxy]:
+    """Let a proxy stand before the S3 server."""
     s3_server.start()
+    with FaultProxy(upstream=s3_server.port).running() as proxy:
+        yield proxy
+
+
+def test_a_listing_that_breaks_off_is_an_error_and_no_shorter_listing(s3_server: S3Server, proxy: FaultProxy) -> None:
+    """What is not listed would look like what was deleted."""
     folder, files = f"s3://{BUCKET}/{uuid4().hex}", s3_server.files()
     for number in range(8):
         files.pipe_file(f"{folder}/{number}", b"1")
-    storage = _paged(s3_server, folder, page=3, fails_at=3)
-    with pytest.raises(TemporaryError, match="went away"):
-        storage.listing(folder)
+    storage = Storages([s3_server.store(endpoint=proxy.endpoint)]).of(folder)
+    proxy.page = 3
+    assert len(storage.listing(folder)) == 8
+    with proxy.spoils(Fault.FAILING_PAGE):
+        for ask in (storage.listing, storage.stamp):
+            with pytest.raises(TemporaryError, match="internal error"):
+                ask(folder)
+
+
+def test_a_listing_whose_pages_come_for_ever_ends_in_time(endless: str) -> None:
+    """Each of its pages is in time, and there is always another: then it ends with the patience of the whole."""
+    store = S3Store.model_validate(
+        {"prefix": "s3://lake", "endpoint": endless, "path_style": True, "anonymous": True, "timeout": "1s"}
+    )
+    begun = time.monotonic()
+    with pytest.raises(TemporaryError, match="has not answered in time"):
+        Storages([store]).of("s3://lake/t").listing("s3://lake/t")
+    assert time.monotonic() - begun < 4
+
+
+@pytest.fixture
+def endless() -> Iterator[str]:
+    """Start a store whose every page of a listing names another one, and return its address."""
+
+    class Endless(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            entry = (
+                "<Contents><Key>t/a</Key><LastModified>2026-11-22T06:03:03.000Z</LastModified><Size>1</Size></Contents>"
+            )
+            more = "<IsTruncated>true</IsTruncated><NextContinuationToken>more</NextContinuationToken>"
+            said = f"<ListBucketResult><Name>lake</Name>{more}{entry}</ListBucketResult>".encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has in the base class
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endless)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_file_that_is_too_large_is_not_fetched(s3_server: S3Server, proxy: FaultProxy) -> None:
+    """Its size is known before its content: a file of gigabytes costs one request and no memory."""
+    folder, files = f"s3://{BUCKET}/{uuid4().hex}", s3_server.files()
+    files.pipe_file(f"{folder}/a", b"x" * 2**20)
+    storage = Storages([s3_server.store(endpoint=proxy.endpoint, timeout="3s")]).of(folder)
+    with proxy.spoils(Fault.SLOW_BODY), pytest.raises(PermanentError, match="larger than 1000 bytes"):
+        storage.read(f"{folder}/a", limit=1000)
+    with pytest.raises(PermanentError, match="nothing that an object store could hold"):
+        storage.read(f"{folder}/../a")
+
+
+def test_static_keys_go_without_the_environments_session_token(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That token belongs to the environment's own keys: a store refuses ours with it."""
+    s3_server.start()
+    folder = f"s3://{BUCKET}/{uuid4().hex}"
+    s3_server.files().pipe_file(f"{folder}/a", b"1")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "of other keys")
+    assert Storages([s3_server.store()]).of(folder).read(f"{folder}/a") == b"1"
+
+
+def test_a_bucket_without_an_entry_is_asked_as_the_environment_says(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its endpoint, region and keys."""
+    s3_server.start()
+    folder = f"s3://{BUCKET}/{uuid4().hex}"
+    s3_server.files().pipe_file(f"{folder}/a", b"1")
+    for name, value in {
+        "AWS_ENDPOINT_URL": s3_server.endpoint,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "AWS_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert storage_for(folder).read(f"{folder}/a") == b"1"
+
+
+def test_what_a_store_says_is_quoted_in_one_line_and_without_secrets(s3_server: S3Server) -> None:
+    """The client's own account of an error runs over pages."""
+    s3_server.start()
+    storage = Storages([s3_server.store(endpoint="http://127.0.0.1:1")]).of(f"s3://{BUCKET}/t")
+    with pytest.raises(TemporaryError) as trouble:
+        storage.listing(f"s3://{BUCKET}/t")
+    assert "Debug" not in str(trouble.value)
+    assert SECRET_KEY not in str(trouble.value)
+    assert len(str(trouble.value)) < 1000
 
 
 def test_a_secret_that_was_replaced_is_used_without_a_restart(s3_server: S3Server, tmp_path: Path) -> None:
@@ -174,23 +291,6 @@ def test_a_secret_that_was_replaced_is_used_without_a_restart(s3_server: S3Serve
 
     secret.write_text(SECRET_KEY)
     assert [entry.name for entry in storage.listing(folder)] == ["a"]
-
-
-def _paged(server: S3Server, folder: str, *, page: int, fails_at: int = 0) -> Storage:
-    """Return a storage whose driver asks for `page` entries at a time, and is let down at the page `fails_at`."""
-    storage = Storages([server.store()]).of(folder)
-    assert isinstance(storage, FsspecStorage)
-    driver = storage._driver()
-    ask, asked = driver._list_pages, iter(range(1, 100))
-
-    async def pages(method: str, **arguments: Any) -> AsyncIterator[Any]:
-        async for found in ask(method, MaxKeys=page, **arguments):
-            if next(asked) == fails_at:
-                raise ConnectionResetError("the store went away")
-            yield found
-
-    driver._list_pages = pages
-    return storage
 
 
 def test_an_unknown_scheme_is_a_permanent_error() -> None:

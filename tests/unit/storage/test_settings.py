@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.storage import Storages
+from lakewarden.planners.storage.clients import open_client
 from lakewarden.planners.storage.settings import (
     AzureStore,
     GcsStore,
@@ -111,11 +112,13 @@ def test_both_readers_are_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None
         secret_key=Secret(env="KEY"),
     )
 
-    driver, hadoop = store.driver_options(), store.hadoop_properties()
+    client, hadoop = store.client_arguments("lake"), store.hadoop_properties()
 
-    assert (driver["endpoint_url"], driver["key"], driver["secret"]) == ("http://store:9000", "the-id", "the-key")
-    assert driver["client_kwargs"] == {"region_name": "here"}
-    assert driver["config_kwargs"]["s3"] == {"addressing_style": "path"}
+    assert (client["bucket"], client["endpoint"], client["region"]) == ("lake", "http://store:9000", "here")
+    assert client["client_options"]["allow_http"]
+    assert not client["virtual_hosted_style_request"]
+    keys = client["credential_provider"]()
+    assert (keys["access_key_id"], keys["secret_access_key"], keys["token"]) == ("the-id", "the-key", None)
     assert {key: hadoop[f"fs.s3a.bucket.lake.{key}"] for key in ("endpoint", "endpoint.region", "access.key")} == {
         "endpoint": "http://store:9000", "endpoint.region": "here", "access.key": "the-id",
     }  # fmt: skip
@@ -133,9 +136,14 @@ def test_azure_and_google_are_told_of_their_keys(monkeypatch: pytest.MonkeyPatch
     azure = AzureStore(prefix=f"abfss://c@{account}", account_key=Secret(env="KEY"))
     google = GcsStore(prefix="gs://lake", key_file=Path("/key.json"))
 
-    assert azure.driver_options() == {"account_name": "account", "account_key": "the-key"}
+    found = azure.client_arguments(azure.host)
+    assert (found["container_name"], found["account_name"], found["account_key"]) == ("c", "account", "the-key")
+    assert "endpoint" not in found
+    elsewhere = AzureStore(prefix="abfss://").client_arguments("c@account.dfs.core.chinacloudapi.cn")
+    assert elsewhere["endpoint"] == "https://account.blob.core.chinacloudapi.cn"
     assert azure.hadoop_properties() == {f"fs.azure.account.key.{account}": "the-key"}
-    assert google.driver_options() == {"token": "/key.json"}
+    found = google.client_arguments("lake")
+    assert (found["bucket"], found["service_account"]) == ("lake", "/key.json")
     assert google.hadoop_properties()["fs.gs.auth.service.account.json.keyfile"] == "/key.json"
 
 
@@ -156,7 +164,64 @@ def test_a_missing_secret_is_the_trouble_of_its_own_tables_and_ends_when_it_come
         storages.of("s3://lake/t").stamp("s3://lake/t")
 
 
-def test_a_driver_that_is_not_installed_is_named_with_what_brings_it() -> None:
-    """Stores other than S3 need an extra."""
-    with pytest.raises(PermanentError, match=r"gcsfs: install lakewarden\[gcs\]"):
-        Storages().of("gs://lake/t").stamp("gs://lake/t")
+def test_a_client_that_is_not_installed_is_named_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores need an extra each."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for location, extra in {"gs://lake/t": "gcs", "s3://lake/t": "s3", "abfss://c@a/t": "azure"}.items():
+        with pytest.raises(PermanentError, match=rf"obstore: install lakewarden\[{extra}\]"):
+            Storages().of(location).stamp(location)
+
+
+@pytest.mark.parametrize(
+    ("given", "endpoint", "in_host_name"),
+    [
+        ({}, None, True),
+        ({"path_style": True}, None, False),
+        ({"prefix": "s3://a.lake"}, None, False),
+        ({"endpoint": "https://store:9000"}, "https://lake.store:9000", True),
+        ({"endpoint": "https://store:9000/", "path_style": True}, "https://store:9000", False),
+        ({"endpoint": "http://10.0.0.1:9000"}, "http://10.0.0.1:9000", False),
+    ],
+)
+def test_a_bucket_is_named_in_the_host_name_where_it_can_be(
+    given: dict[str, Any], endpoint: str | None, in_host_name: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not below a number, nor where its dots would ask for a certificate that nobody has."""
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    store = S3Store(**{"prefix": "s3://lake", **given})
+    found = store.client_arguments(store.host)
+
+    assert (found.get("endpoint"), found["virtual_hosted_style_request"]) == (endpoint, in_host_name)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://elsewhere")
+    assert found["client_options"].get("allow_http", False) == (endpoint or "").startswith("http:")
+    asked = store.client_arguments(store.host)["endpoint"]
+    assert asked == (endpoint or ("http://lake.elsewhere" if in_host_name else "http://elsewhere"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nonsense": "1"}, "nonsense"),
+        ({"client_options": {"nonsense": "1"}}, "nonsense"),
+        ({"client_options": {"timeout": 5}}, "not an instance"),
+        ({"aws_secret_access_key": "sesame"}, "aws_secret_access_key: say it by the settings"),
+        ({"endpoint": "http://elsewhere"}, "endpoint: say it by the settings"),
+        ({"retry_config": {"max_retries": 100}}, "retry_config: say it by the settings"),
+    ],
+)
+def test_options_that_the_client_does_not_know_are_refused_at_once(options: dict[str, Any], message: str) -> None:
+    """And those that would contradict the settings, which Spark obeys too. No value is repeated."""
+    assert message in _refused(prefix="s3://lake", options=options)
+    assert "sesame" not in _refused(prefix="s3://lake", options=options)
+
+
+def test_options_of_the_client_are_merged_into_ours() -> None:
+    """A certificate of one's own leaves the time limits as they are."""
+    options = {"request_payer": "true", "client_options": {"user_agent": "lake", "allow_http": "true"}}
+    (store,) = STORES.validate_python([{"prefix": "s3://lake", "timeout": "8s", "options": options}])
+    assert isinstance(store, S3Store)
+    found = open_client(store, "lake")
+
+    assert found.config["request_payer"] == "true"
+    assert found.client_options["user_agent"] == "lake"
+    assert "8" in str(found.client_options["timeout"])

@@ -21,7 +21,7 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Deed, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.timeline import Timeline
-from lakewarden.planners.ports import FileEntry, Observation
+from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Observation
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.service.readers import ReaderThreads
 from lakewarden.service.watch import FULL_EVERY, Watch
@@ -40,9 +40,9 @@ class LossyStorage(LocalStorage):
     drops: list[Collection[str]] = field(default_factory=lambda: [()])
     asked: list[str] = field(default_factory=list)
 
-    def listing(self, location: str) -> Sequence[FileEntry]:
+    def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
         dropped = self.drops.pop(0) if len(self.drops) > 1 else self.drops[0]
-        return [entry for entry in super().listing(location) if entry.name not in dropped]
+        return [entry for entry in super().listing(location, most=most) if entry.name not in dropped]
 
     def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
         self.asked.append(Path(location).name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from lakewarden.planners.formats.fake import FAKE, FakeTable
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.service import watch as module
 from lakewarden.service.watch import Watch
@@ -32,8 +33,8 @@ class SlowStore(LocalStorage):
         assert self.gate.wait(30)
         return super().stamp(location.removeprefix(STORE))
 
-    def listing(self, location: str):  # type: ignore[no-untyped-def]
-        return super().listing(location.removeprefix(STORE))
+    def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
+        return super().listing(location.removeprefix(STORE), most=most)
 
     def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
         return super().read(location.removeprefix(STORE), limit=limit)

@@ -14,7 +14,7 @@ from lakewarden.planners.formats.fake.layout import WINDOW
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError, UnknownError
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.planners.ports import FileEntry, Observation, Storage
+from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Observation, Storage
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.service.watch import FULL_EVERY, Watch
 
@@ -29,9 +29,9 @@ class CountingStorage(LocalStorage):
         self.asked["stamp"] += 1
         return super().stamp(location)
 
-    def listing(self, location: str) -> Sequence[FileEntry]:
+    def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
         self.asked["listing"] += 1
-        return super().listing(location)
+        return super().listing(location, most=most)
 
     def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
         self.asked["read"] += 1

@@ -32,6 +32,7 @@ from lakewarden.planners.formats.iceberg.reachable import Kind, NamedFile, Suspe
 from lakewarden.planners.formats.iceberg.spelling import Spelling
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, State
+from lakewarden.planners.ports import MOST_FILES
 
 log = structlog.get_logger(__name__)
 
@@ -200,9 +201,10 @@ def still_there(table: OpenTable, paths: Iterable[str]) -> list[str]:
     left: list[str] = []
     for folder, names in folders.items():
         try:
-            left += [names[entry.name] for entry in table.storage.listing(folder) if entry.name in names]
+            listed = table.storage.listing(folder, most=MOST_FILES)
         except FileNotFoundError:  # the last file took its folder away
             continue
+        left += [names[entry.name] for entry in listed if entry.name in names]
     return left
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.ports import FileEntry, Storage
+from lakewarden.planners.ports import MOST_FILES, FileEntry, Storage
 
 _DATA_FILES = (".parquet", ".orc", ".hfile")
 _NEVER = datetime(2000, 1, 1, tzinfo=UTC)  # before it there was no Hudi: the store does not know
@@ -36,7 +36,7 @@ class Partition:
 def read_partition(location: str, path: str, storage: Storage) -> Partition:
     """List one partition. Raises TemporaryError if it cannot be listed whole."""
     try:
-        entries = storage.listing(f"{location}/{path}")
+        entries = storage.listing(f"{location}/{path}", most=MOST_FILES)
     except FileNotFoundError:
         entries = ()
     return partition_of(path, entries)

@@ -14,7 +14,7 @@ from lakewarden.planners.formats.iceberg.reachable import Kind, NamedFile, Suspe
 from lakewarden.planners.formats.iceberg.service_options import OrphansOptions, PrefixMismatch
 from lakewarden.planners.formats.iceberg.spelling import Spelling
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.ports import FileEntry, Storage
+from lakewarden.planners.ports import MOST_FILES, FileEntry, Storage
 
 YOUNGEST = timedelta(hours=24)
 """No younger file is deleted, whatever the settings say: it may belong to a commit that is under way."""
@@ -56,7 +56,7 @@ def files_below(folder: str, storage: Storage) -> Iterator[Found]:
 
 def _below(folder: str, path: str, storage: Storage) -> Iterator[Found]:
     try:
-        entries = storage.listing(folder)
+        entries = storage.listing(folder, most=MOST_FILES)
     except FileNotFoundError:  # it has gone meanwhile; an object store knows no empty folder
         return
     if path and _is_a_table(folder, entries, storage):

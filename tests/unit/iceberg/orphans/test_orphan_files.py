@@ -18,7 +18,7 @@ from lakewarden.planners.formats.iceberg.plans_beside import file_of, list_of
 from lakewarden.planners.formats.iceberg.service_options import OrphansOptions
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.ports import FileEntry
+from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
 from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg_table import IcebergTable
 from tests.support.values import NOW
@@ -129,10 +129,10 @@ def test_a_listing_that_fails_lets_nothing_go(table: IcebergTable) -> None:
     put(table.folder / "data/p=0/lost.parquet")
 
     class Failing(LocalStorage):
-        def listing(self, location: str) -> list[FileEntry]:
+        def listing(self, location: str, *, most: int = MOST_ENTRIES) -> list[FileEntry]:
             if location.endswith("p=0"):
                 raise TemporaryError("the store is away")
-            return list(super().listing(location))
+            return list(super().listing(location, most=most))
 
     with pytest.raises(TemporaryError, match="the store is away"):
         unknown_files(metadata_of(table), OrphansOptions(), Failing(), probe=probe(table), now=NOW)
