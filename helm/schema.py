@@ -15,7 +15,11 @@ from lakewarden.service.config.settings import Configuration
 
 SCHEMA = Path(__file__).parent / "lakewarden" / "values.schema.json"
 
-OWNED = {"DaemonSettings": ("data_dir", "drain"), "ApiSettings": ("host", "port"), "Configuration": ("management",)}
+OWNED = {
+    "DaemonSettings": ("data_dir", "drain"),
+    "ApiSettings": ("host", "port"),
+    "Configuration": ("hooks", "management"),
+}
 """Keys that the chart sets itself, by their group: a value for one of them would contradict another one."""
 
 _HERE = "#/$defs/"

@@ -9,6 +9,8 @@ from typing import TextIO, cast
 
 import structlog
 
+from lakewarden.service.sampling import Sampler
+
 
 class _ForgivingStream:
     """A stream that loses what cannot be written: a full disk under the log must not end what is told of in it."""
@@ -24,6 +26,22 @@ class _ForgivingStream:
     def flush(self) -> None:
         with contextlib.suppress(OSError):
             self._stream.flush()
+
+
+class Sampled(logging.Filter):
+    """Lets a few records a minute of each line of a library through: what a sender causes is said without end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sampler = Sampler(per_minute=10)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is said; one that others were withheld before says how many."""
+        withheld = self._sampler.admit((record.pathname, record.lineno))
+        if withheld:
+            record.msg = f"{record.getMessage()} ({withheld} like it were withheld before)"
+            record.args = None
+        return withheld is not None
 
 
 def set_up_logs() -> None:
@@ -47,3 +65,5 @@ def set_up_logs() -> None:
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(level=logging.WARNING, stream=stream, format="%(levelname)s %(name)s %(message)s")
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(Sampled())

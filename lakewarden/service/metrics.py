@@ -17,6 +17,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.service.blame import Blamed
 from lakewarden.service.events import Listener
+from lakewarden.service.http.guard.refusals import REFUSALS
 from lakewarden.service.http.port import ControlPlane, ReplicaStatus, TableStatus
 from lakewarden.service.store.port import Run, RunState
 
@@ -54,6 +55,12 @@ class Metrics(Listener):
             "lakewarden_permits_refused", "Steps that were refused.", ["service", "step"], registry=self.registry
         )
         self._hooks = Counter("lakewarden_hooks", "Commit hooks.", ["sender", "result"], registry=self.registry)
+        self._turned = Counter(
+            "lakewarden_http_refused",
+            "Connections and requests that a port turned away, by the reason.",
+            ["port", "kind"],
+            registry=self.registry,
+        )
         self._troubles = Counter(
             "lakewarden_table_troubles", "Looks at tables that brought nothing.", registry=self.registry
         )
@@ -81,6 +88,8 @@ class Metrics(Listener):
             self._foresee(service)
         for sender, result in product(HOOK_SENDERS, HOOK_RESULTS):
             self._hooks.labels(sender, result)
+        for port, refusal in product(("api", "hooks", "management"), REFUSALS):
+            self._turned.labels(port, refusal.kind)
 
     def _foresee(self, service: Service) -> None:
         self._run_seconds.labels(service)
@@ -103,6 +112,10 @@ class Metrics(Listener):
     def hook(self, sender: str, result: str) -> None:
         """Count a hook."""
         self._hooks.labels(sender, result).inc()
+
+    def refused(self, port: str, kind: str) -> None:
+        """Count what a port turned away."""
+        self._turned.labels(port, kind).inc()
 
     def decided(self, table: Table, service: Service, decision: Decision) -> None:
         """Count a decision whose outcome or reason is new."""

@@ -40,9 +40,7 @@ from lakewarden.service.discovery import Discovery, Source
 from lakewarden.service.events import Listener, Listeners
 from lakewarden.service.freed import Freed
 from lakewarden.service.housekeeping import housekeeping
-from lakewarden.service.http.api import build_api
-from lakewarden.service.http.management import build_management
-from lakewarden.service.http.server import HttpServer
+from lakewarden.service.http.ports import bind_ports
 from lakewarden.service.inbox import Inbox, Looked
 from lakewarden.service.journal import Journal
 from lakewarden.service.leases import DataFolder, Leases
@@ -327,18 +325,20 @@ def serve(config_file: Path) -> int:
             url=settings.api.url,
         )
         metrics.watch(room.status)
-        api = build_api(room.status, clock=clock, hook_heard=metrics.hook, url=settings.api.url)
-        management = build_management(room.status, metrics.registry)
-        servers = [
-            HttpServer(api, name="api", host=settings.api.host, port=settings.api.port),
-            HttpServer(management, name="management", host=settings.management.host, port=settings.management.port),
-        ]
+        servers = bind_ports(
+            settings,
+            room.status,
+            clock=clock,
+            registry=metrics.registry,
+            hook_heard=metrics.hook,
+            refused=metrics.refused,
+        )
         life.enter_context(housekeeping(store, clock, registered=room.registered, keep=settings.daemon.keep_runs))
         stop_on_signals(room.daemon.stop)
         room.daemon.start()
         for server in servers:
             life.enter_context(server)
-        log.info("serving", tables=len(config.tables), api=servers[0].port, management=servers[1].port)
+        log.info("serving", tables=len(config.tables), **{server.name: server.port for server in servers})
         room.daemon.run()
     log.info("stopped")
     return 0

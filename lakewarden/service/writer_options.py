@@ -79,8 +79,9 @@ def print_writer_options(
         raise PermanentError(f"no table {table!r} is in {config}; {suggested(table, [one.id for one in known.tables])}")
     api = known.settings.api.url
     held, source = _measured(table, engine, url or api)
-    body = options_of(found, engine=engine, url=api, held=held)
-    held_longer = options_of(found, engine=engine, url=api, held=(held or timedelta(0)) + timedelta(days=1))
+    hooks = known.settings.hooks.url(known.settings.api)
+    body = options_of(found, engine=engine, url=hooks, held=held)
+    held_longer = options_of(found, engine=engine, url=hooks, held=(held or timedelta(0)) + timedelta(days=1))
     waits = body.options != held_longer.options  # of a format with locks
     print(body.model_dump_json(indent=2) if as_json else written_out(body, source if waits else None), file=out)
     return 0

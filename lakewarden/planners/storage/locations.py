@@ -17,19 +17,38 @@ _CONTAINER_AT_ACCOUNT = ("abfss",)
 _FORBIDDEN = {"*": "a wildcard", "?": "a query or wildcard", "[": "a wildcard", "#": "a fragment", "\0": "a NUL"}
 
 
+LONGEST_BYTES = 4096
+"""What Linux takes for a path (`PATH_MAX`), and four times what object stores take for a key."""
+
+LONGEST_NAME_BYTES = 255
+"""What Linux takes for one name in a path (`NAME_MAX`)."""
+
+_SHOWN = 200
+
+
 def canonical_location(text: str) -> str:
     """Return the one spelling of a table's address, under which it is known whoever names it.
 
     `file:///x`, `file:/x` and `/x/` are the local path `/x` with symbolic links resolved; `s3a://b/t` is `s3://b/t`;
     `catalog://lake/sales.orders` is the table `orders` in the namespace `sales` of the catalog that is named `lake`.
-    Raises PermanentError for an address that is not absolute, holds credentials, a query, a wildcard or a chain of
-    protocols (`::`), or climbs with `..` beyond what a path alone can tell.
+    Raises PermanentError for an address that is too long, not absolute, holds credentials, a query, a wildcard or a
+    chain of protocols (`::`), or climbs with `..` beyond what a path alone can tell.
     """
-    for sign, what in _FORBIDDEN.items():
-        if sign in text:
-            raise PermanentError(f"{text!r} holds {what}, which is no table's address")
-    if "::" in text:
-        raise PermanentError(f"{text!r} chains protocols, which is no table's address")
+    spelled = spelled_location(text)
+    return os.path.realpath(spelled) if is_local(spelled) else spelled
+
+
+def is_local(location: str) -> bool:
+    """Whether a location, as it is spelled, is a path of this machine."""
+    return location.startswith("/")
+
+
+def spelled_location(text: str) -> str:
+    """Return an address as `canonical_location` does, but with symbolic links as they are: no file is touched.
+
+    Raises PermanentError as it does.
+    """
+    _check(text)
     found = _SCHEME.fullmatch(text)
     if found is None:
         return _local(text)
@@ -39,6 +58,25 @@ def canonical_location(text: str) -> str:
     if scheme == _CATALOG:
         return f"{_CATALOG}://{'/'.join(_names(rest, text))}"
     return _remote(scheme, rest, text)
+
+
+def _check(text: str) -> None:
+    """Raise PermanentError for what is no table's address, whatever its scheme."""
+    try:
+        length = len(os.fsencode(text))
+    except UnicodeEncodeError as wrong:
+        raise PermanentError(f"{_shown(text)} holds half a character, which is no table's address") from wrong
+    if length > LONGEST_BYTES:
+        raise PermanentError(f"{_shown(text)} has {length} bytes, and a table's address at most {LONGEST_BYTES}")
+    for sign, what in _FORBIDDEN.items():
+        if sign in text:
+            raise PermanentError(f"{_shown(text)} holds {what}, which is no table's address")
+    if "::" in text:
+        raise PermanentError(f"{_shown(text)} chains protocols, which is no table's address")
+
+
+def _shown(text: str) -> str:
+    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
 
 
 def hadoop_location(location: str) -> str:
@@ -69,14 +107,19 @@ def _without_empty_host(rest: str, text: str) -> str:
     """Return the path of a file URI: `///x`, `//localhost/x` and `/x` are all `/x`."""
     path = rest.removeprefix("//localhost") if rest.startswith("//localhost/") else rest
     if path.startswith("//") and not path.startswith("///"):
-        raise PermanentError(f"{text!r} names a file on another host")
+        raise PermanentError(f"{_shown(text)} names a file on another host")
     return path
 
 
 def _local(path: str) -> str:
     if not path.startswith("/"):
-        raise PermanentError(f"{path!r} is not absolute")
-    return os.path.realpath(re.sub(r"/{2,}", "/", path))
+        raise PermanentError(f"{_shown(path)} is not absolute")
+    if "\0" in path:
+        raise PermanentError(f"{_shown(path)} holds a NUL, which is no table's address")
+    names = [name for name in path.split("/") if name not in ("", ".")]
+    if any(len(os.fsencode(name)) > LONGEST_NAME_BYTES for name in names):
+        raise PermanentError(f"{_shown(path)} holds a name of more than {LONGEST_NAME_BYTES} bytes")
+    return f"/{'/'.join(names)}"
 
 
 def _names(rest: str, text: str) -> tuple[str, str]:
@@ -84,7 +127,7 @@ def _names(rest: str, text: str) -> tuple[str, str]:
     catalog, _, identifier = rest.removeprefix("//").partition("/")
     levels = identifier.split(".")
     if not rest.startswith("//") or not catalog or "/" in identifier or len(levels) < 2 or not all(levels):
-        raise PermanentError(f"{text!r} needs the form {_CATALOG}://name/namespace.table")
+        raise PermanentError(f"{_shown(text)} needs the form {_CATALOG}://name/namespace.table")
     if "@" in catalog:
         raise PermanentError(f"the address of {identifier!r} holds credentials")
     return catalog, identifier
@@ -92,13 +135,13 @@ def _names(rest: str, text: str) -> tuple[str, str]:
 
 def _remote(scheme: str, rest: str, text: str) -> str:
     if not rest.startswith("//"):
-        raise PermanentError(f"{text!r} needs the form {scheme}://bucket/path")
+        raise PermanentError(f"{_shown(text)} needs the form {scheme}://bucket/path")
     host, _, path = rest[2:].partition("/")
     if not host:
-        raise PermanentError(f"{text!r} names no bucket or host")
+        raise PermanentError(f"{_shown(text)} names no bucket or host")
     if "@" in host and scheme not in _CONTAINER_AT_ACCOUNT:
         raise PermanentError(f"the address of a table on {host.rpartition('@')[2]!r} holds credentials")
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise PermanentError(f"{text!r} climbs with '..'")
+        raise PermanentError(f"{_shown(text)} climbs with '..'")
     return f"{scheme}://{posixpath.join(host, *parts)}"

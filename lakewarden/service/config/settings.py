@@ -6,6 +6,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, field_validator
 
@@ -16,9 +17,11 @@ from lakewarden.planners.settings import Duration, Settings, Within
 from lakewarden.planners.storage.settings import StoreSetting, StoreSettings
 from lakewarden.service.config.trigger import TriggerSetting
 from lakewarden.service.config.window import WindowSettings
+from lakewarden.service.http.guard.limits import LimitSettings
 from lakewarden.service.store.settings import DatabaseSettings
 
 TABLE_ID = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$"
+HostName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$")]
 CatalogName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$")]
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what users may write, not what we listen on
 
@@ -64,11 +67,49 @@ class ApiSettings(ListenSettings):
     """Where writers and people reach the API, as in `http://lakewarden.data.svc:8080`; by default the host and port.
     `lakewarden writer-options` tells writers to announce their commits there."""
 
+    allowed_hosts: tuple[HostName, ...] = ()
+    """Further names by which people's browsers reach the API, as in `lakewarden.example.com`: a page of another name
+    could be anybody's, and is refused. Addresses, the name in public_url, the machine's own name and names of a
+    Kubernetes Service need not stand here."""
+
+    limits: LimitSettings = LimitSettings()
+    """What clients may have of the port."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names by which browsers may know the API."""
+        public = urlsplit(self.public_url or "").hostname
+        return (*self.allowed_hosts, *([public] if public else []))
+
     @property
     def url(self) -> str:
         """Return the API's address for others: a server that listens everywhere is known by its machine's name."""
         host = socket.gethostname() if self.host in _EVERYWHERE else self.host
         return (self.public_url or f"http://{f'[{host}]' if ':' in host else host}:{self.port}").rstrip("/")
+
+
+class HookSettings(Settings):
+    """A port for the commit hooks alone, so that writers need not reach the API."""
+
+    port: Annotated[int, Within(1, 65_535)] | None = None
+    """The TCP port of the commit hooks; by default they are taken at the API's, which takes none where they have their
+    own."""
+
+    host: str | None = None
+    """The address to listen on; by default the API's."""
+
+    public_url: str | None = Field(default=None, pattern=r"^https?://[^\s]+$")
+    """Where writers reach the hooks, if they have a port of their own; by default the API's host and this port."""
+
+    limits: LimitSettings = LimitSettings()
+    """What writers may have of a port of their own."""
+
+    def url(self, api: ApiSettings) -> str:
+        """Return the hooks' address for writers."""
+        if self.port is None:
+            return api.url
+        own = api.model_copy(update={"host": self.host or api.host, "port": self.port, "public_url": self.public_url})
+        return own.url
 
 
 class ManagementSettings(ListenSettings):
@@ -235,6 +276,9 @@ class Configuration(Settings):
 
     api: ApiSettings = ApiSettings()
     """The REST API and the commit hooks."""
+
+    hooks: HookSettings = HookSettings()
+    """The commit hooks' own port, if they have one."""
 
     management: ManagementSettings = ManagementSettings()
     """Probes and metrics."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from codecs import getincrementaldecoder
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +13,8 @@ from typing import Any, assert_never
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
 
+_NO_SPACE = re.compile(r"[^ \t\r\n]")
+
 
 class MalformedHookError(Exception):
     """The body is not what a stock sender sends."""
@@ -18,7 +22,7 @@ class MalformedHookError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class At:
-    """The table at a canonical location."""
+    """The table at a location, as `spelled_location` spells it: links in a path may not be resolved."""
 
     location: str
 
@@ -60,8 +64,13 @@ class Registered:
                 assert_never(hint)
 
 
-def json_object(body: bytes) -> Mapping[str, Any]:
-    """Return a body that is a JSON object. Raises MalformedHookError."""
+def json_object(body: bytes, *, whole: bool = True) -> Mapping[str, Any]:
+    """Return a body that is a JSON object. Of one that is not there as a whole, the members that come first are.
+
+    Raises MalformedHookError.
+    """
+    if not whole:
+        return _first_members(body)
     try:
         message = json.loads(body)
     except (ValueError, RecursionError) as wrong:
@@ -69,3 +78,35 @@ def json_object(body: bytes) -> Mapping[str, Any]:
     if not isinstance(message, dict):
         raise MalformedHookError("the body is no JSON object")
     return message
+
+
+def _first_members(body: bytes) -> Mapping[str, Any]:
+    """Return the members of an object up to the one at which its text breaks off."""
+    text = getincrementaldecoder("utf-8")(errors="replace").decode(body)
+    decoder, members = json.JSONDecoder(), dict[str, Any]()
+    at = _after(text, 0, "{")
+    try:
+        while at is not None:
+            name, at = decoder.raw_decode(text, _past_space(text, at))
+            at = _after(text, at, ":") if isinstance(name, str) else None
+            if at is None:
+                break
+            value, at = decoder.raw_decode(text, _past_space(text, at))
+            if _past_space(text, at) < len(text):  # else it may go on, as a number does
+                members[name] = value
+            at = _after(text, at, ",")
+    except (ValueError, RecursionError):
+        pass
+    if not members:
+        raise MalformedHookError("the body is no JSON object, or its first member is too large")
+    return members
+
+
+def _past_space(text: str, at: int) -> int:
+    found = _NO_SPACE.search(text, at)
+    return len(text) if found is None else found.start()
+
+
+def _after(text: str, at: int, sign: str) -> int | None:
+    at = _past_space(text, at)
+    return at + 1 if text.startswith(sign, at) else None

@@ -7,7 +7,6 @@ Writers on a REST catalog post a report of each commit and of each scan to `.../
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,12 +14,9 @@ from typing import assert_never
 from urllib.parse import unquote
 
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.storage import canonical_location
+from lakewarden.planners.storage.locations import spelled_location
 from lakewarden.service.hooks.hints import At, Hint, MalformedHookError, Named, json_object
 
-_OF_A_TABLE = re.compile(
-    r"(?:.*/)?v1/(?:.+/)?namespaces/(?P<namespace>[^/]+)/tables/(?P<table>[^/]+)/(?P<kind>metrics|notifications)"
-)
 _BETWEEN_LEVELS = "\x1f"
 """The unit separator, by which the REST specification joins the levels of a namespace."""
 
@@ -49,12 +45,12 @@ def address_of(path: str) -> Address | None:
 
     Whatever stands before `v1/`, and the prefix after it, are the catalog's own.
     """
-    found = _OF_A_TABLE.fullmatch(path)
-    if found is None:
-        return None
-    return Address(
-        identifier=identifier_of(unquote(found["namespace"]), unquote(found["table"])), kind=Kind(found["kind"])
-    )
+    match path.split("/"):
+        case [*before, "namespaces", namespace, "tables", table, "metrics" | "notifications" as kind] if (
+            "v1" in before and namespace and table
+        ):
+            return Address(identifier=identifier_of(unquote(namespace), unquote(table)), kind=Kind(kind))
+    return None
 
 
 def identifier_of(namespace: str, table: str) -> str:
@@ -62,10 +58,13 @@ def identifier_of(namespace: str, table: str) -> str:
     return f"{namespace.replace(_BETWEEN_LEVELS, '.')}.{table}"
 
 
-def hints_of(address: Address, catalog: str | None, body: bytes) -> tuple[Hint, ...]:
-    """Return the table that has changed; nothing for reports of scans. Raises MalformedHookError."""
+def hints_of(address: Address, catalog: str | None, body: bytes, *, whole: bool = True) -> tuple[Hint, ...]:
+    """Return the table that has changed; nothing for reports of scans. Raises MalformedHookError.
+
+    Of a long report the beginning will do: its type comes first (`ReportMetricsRequestParser`).
+    """
     named = Named(identifier=address.identifier, catalog=catalog)
-    message = json_object(body)
+    message = json_object(body, whole=whole)
     match address.kind:
         case Kind.METRICS:
             report = message.get("report-type")
@@ -88,6 +87,6 @@ def _folder_of(metadata_file: object) -> Iterator[Hint]:
         return
     folder, _, _ = metadata_file.rpartition("/metadata/")
     try:
-        yield At(location=canonical_location(folder))
+        yield At(location=spelled_location(folder))
     except PermanentError:  # then the path's name is all that is known of the table
         return

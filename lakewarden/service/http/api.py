@@ -6,28 +6,25 @@ import asyncio
 from concurrent.futures import Future
 from typing import Annotated, TypeVar
 
-import structlog
-from fastapi import FastAPI, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi import FastAPI, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.exceptions import HTTPException
 
 import lakewarden
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Blocked, NotDue
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.service.http.bodies import BodyLimit
+from lakewarden.service.http.browsers import NoStrangersPages
 from lakewarden.service.http.deletions import add_deletions
+from lakewarden.service.http.errors import ApiError, add_error_handlers
 from lakewarden.service.http.explain import add_explain
 from lakewarden.service.http.forwarding import forwarding
-from lakewarden.service.http.hooks import HookHeard, add_hooks
-from lakewarden.service.http.limits import BodyLimit
+from lakewarden.service.http.guard.hosts import Hosts
+from lakewarden.service.http.guard.refusals import Refusal, Turned
+from lakewarden.service.http.hooks import HOOKS, HookHeard, add_hooks
 from lakewarden.service.http.port import ControlPlane, TableStatus
 from lakewarden.service.http.schemas import (
-    ErrorAnswer,
-    ErrorBody,
     PendingBody,
     ReplicaBody,
     RunBody,
@@ -40,14 +37,11 @@ from lakewarden.service.http.schemas import (
 from lakewarden.service.http.writer_options import add_writer_options
 from lakewarden.service.store.port import RunState
 
-log = structlog.get_logger(__name__)
-
-BODY_LIMIT_BYTES = 8 * 2**20
-"""A commit callback has some hundred bytes for each file that was written."""
+LONGEST_NAME = 1000
+"""No table has a longer id, no run either."""
 
 _ANSWER_SECONDS = 30.0
 
-_CODES = {400: "malformed", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 _Answer = TypeVar("_Answer")
 
 
@@ -59,22 +53,28 @@ class PauseRequest(BaseModel):
     reason: str = Field(default="paused through the API", max_length=500)
 
 
-class _ApiError(Exception):
-    def __init__(self, status: int, code: str, message: str, remedy: str | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.body = ErrorAnswer(error=ErrorBody(code=code, message=message, remedy=remedy))
+def _nobody_counts(_refusal: Refusal, _sender: str) -> None:
+    return
 
 
 def build_api(
-    plane: ControlPlane, *, clock: Clock, hook_heard: HookHeard, url: str = "http://127.0.0.1:8080"
+    plane: ControlPlane,
+    *,
+    clock: Clock,
+    hook_heard: HookHeard | None,
+    url: str = "http://127.0.0.1:8080",
+    hosts: Hosts | None = None,
+    turned: Turned = _nobody_counts,
 ) -> FastAPI:
-    """Return the API application over a control plane. `url` is its address for writers."""
-    app = FastAPI(title="Lakewarden", version=lakewarden.__version__, redoc_url=None)
-    app.add_middleware(BodyLimit, limit=BODY_LIMIT_BYTES)
+    """Return the API application over a control plane.
+
+    `url` is where writers send their hooks. Without `hook_heard` it takes no hooks. `turned` is told of each request of
+    a stranger's page, by `hosts`.
+    """
+    app = _application("Lakewarden", hosts, turned)
     app.router.route_class = forwarding(plane)
-    _add_error_handlers(app)
-    add_hooks(app, plane, hook_heard)
+    if hook_heard is not None:
+        add_hooks(app, plane, hook_heard)
     _add_tables(app, plane)
     add_explain(app, plane, clock)
     add_writer_options(app, plane, url=url)
@@ -85,37 +85,20 @@ def build_api(
     return app
 
 
-def _add_error_handlers(app: FastAPI) -> None:
-    def answer(status: int, code: str, message: str) -> JSONResponse:
-        return JSONResponse(ErrorAnswer(error=ErrorBody(code=code, message=message)).model_dump(), status)
+def build_hooks(plane: ControlPlane, *, hook_heard: HookHeard, turned: Turned = _nobody_counts) -> FastAPI:
+    """Return the application of a port that takes hooks, and nothing else."""
+    app = _application("Lakewarden hooks", None, turned)
+    add_hooks(app, plane, hook_heard)
+    return app
 
-    @app.exception_handler(_ApiError)
-    async def api_error(_request: Request, error: _ApiError) -> JSONResponse:
-        return JSONResponse(error.body.model_dump(), error.status)
 
-    @app.exception_handler(HTTPException)
-    async def http_error(_request: Request, error: HTTPException) -> JSONResponse:
-        return answer(error.status_code, _CODES.get(error.status_code, "refused"), str(error.detail))
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
-        found = error.errors()[0]
-        return answer(422, "invalid", f"{'.'.join(str(part) for part in found['loc'])}: {found['msg']}")
-
-    @app.exception_handler(TemporaryError)
-    async def later(_request: Request, error: TemporaryError) -> JSONResponse:
-        response = answer(503, "unavailable", str(error))
-        response.headers["Retry-After"] = str(max(1, round(error.delay.total_seconds())))
-        return response
-
-    @app.exception_handler(PermanentError)
-    async def never(_request: Request, error: PermanentError) -> JSONResponse:
-        return answer(409, "blocked", str(error))
-
-    @app.exception_handler(Exception)
-    async def bug(request: Request, error: Exception) -> JSONResponse:
-        log.error("api_trouble", path=request.url.path, exc_info=error)
-        return answer(500, "internal", "an unexpected error: the daemon's log has it")
+def _application(title: str, hosts: Hosts | None, turned: Turned) -> FastAPI:
+    # A redirect would lead to wherever the sender's Host says.
+    app = FastAPI(title=title, version=lakewarden.__version__, redoc_url=None, redirect_slashes=False)
+    app.add_middleware(BodyLimit, hooks=HOOKS)
+    app.add_middleware(NoStrangersPages, hosts=hosts or Hosts(), hooks=HOOKS, turned=turned)
+    add_error_handlers(app)
+    return app
 
 
 def _add_tables(app: FastAPI, plane: ControlPlane) -> None:
@@ -143,17 +126,17 @@ def _add_runs(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
         policy = next((known for known in status.table.policies if known == service), None)
         if policy is None:
             able = ", ".join(status.table.policies) or "none"
-            raise _ApiError(404, "not_found", f"table {table} has no policy for {service!r}; it has: {able}")
+            raise ApiError(404, "not_found", f"table {table} has no policy for {service!r}; it has: {able}")
         answer = await _awaited(plane.request_run(status.table.id, policy, by="api"))
         if isinstance(answer, Blocked | NotDue):
             remedy = answer.remedy if isinstance(answer, Blocked) else None
-            raise _ApiError(409, "blocked", answer.reason, remedy)
+            raise ApiError(409, "blocked", answer.reason, remedy)
         response.status_code = 202 if answer.new else 200
         return run_body(answer.run, now=clock.now())
 
     @app.get("/v1/runs")
     def runs(
-        table: str | None = None,
+        table: Annotated[str | None, Query(max_length=LONGEST_NAME, pattern=r"^[^\x00-\x1f]*$")] = None,
         service: Service | None = None,
         state: Annotated[list[RunState] | None, Query()] = None,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
@@ -170,7 +153,7 @@ def _add_runs(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
         """Return one run."""
         found = plane.run(RunId(run))
         if found is None:
-            raise _ApiError(404, "not_found", f"there is no run {run}")
+            raise ApiError(404, "not_found", f"there is no run {run}")
         return run_body(found, now=clock.now(), waits_for=plane.waiting().get(found.id))
 
 
@@ -206,7 +189,7 @@ def _add_pauses(app: FastAPI, plane: ControlPlane) -> None:
 def _table(plane: ControlPlane, table: str) -> TableStatus:
     status = plane.table(TableId(table))
     if status is None:
-        raise _ApiError(404, "not_found", f"no table {table!r} is registered")
+        raise ApiError(404, "not_found", f"no table {table!r} is registered")
     return status
 
 
@@ -214,4 +197,4 @@ async def _awaited(future: Future[_Answer]) -> _Answer:
     try:
         return await asyncio.wait_for(asyncio.wrap_future(future), timeout=_ANSWER_SECONDS)
     except TimeoutError:
-        raise _ApiError(503, "unavailable", "the control thread is busy: look at /v1/runs in a while") from None
+        raise ApiError(503, "unavailable", "the control thread is busy: look at /v1/runs in a while") from None

@@ -25,7 +25,8 @@ from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.demo.process import free_port
 from lakewarden.service.events import Listener, Listeners
 from lakewarden.service.http.api import build_api
-from lakewarden.service.http.management import build_management
+from lakewarden.service.http.guard.limits import LimitSettings
+from lakewarden.service.http.management import PROBES, build_management
 from lakewarden.service.http.server import HttpServer
 from lakewarden.service.metrics import Metrics
 from lakewarden.service.store.memory import MemoryStore
@@ -80,6 +81,7 @@ class House:
         slots: int = 2,
         budget: DeletionBudget | None = None,
         beside: House | None = None,
+        limits: LimitSettings | None = None,
     ) -> None:
         """`beside`: another daemon that attends the same table, on the same store."""
         clock = clock or SystemClock()
@@ -114,6 +116,7 @@ class House:
         )
         self.metrics.watch(self.room.status)
         self._life = ExitStack()
+        self._limits = limits
         self._clock = clock
 
     @cached_property
@@ -128,8 +131,19 @@ class House:
         return self._served("management", build_management(self.room.status, self.metrics.registry))
 
     def _served(self, name: str, app: FastAPI, *, port: int = 0) -> httpx.Client:
-        server = self._life.enter_context(HttpServer(app, name=name, host="127.0.0.1", port=port))
+        server = self._life.enter_context(self._server(name, app, port))
         return self._life.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE))
+
+    def _server(self, name: str, app: FastAPI, port: int) -> HttpServer:
+        return HttpServer(
+            app,
+            name=name,
+            host="127.0.0.1",
+            port=port,
+            limits=self._limits,
+            always=PROBES,
+            refused=self.metrics.refused,
+        )
 
     def start(self) -> None:
         """Start the control thread."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakewarden.service.http.api import BODY_LIMIT_BYTES
+from lakewarden.service.http.guard.limits import BODY_BYTES
 from tests.unit.http.conftest import PATIENCE, House
 
 HOOK = "/v1/hooks/hudi"
@@ -143,7 +143,7 @@ def test_another_path_of_a_catalog_is_told_how_hooks_look(house: House) -> None:
 
 
 def _endless() -> Iterator[bytes]:
-    for _ in range(BODY_LIMIT_BYTES // 2**20 + 1):
+    for _ in range(BODY_BYTES // 2**20 + 1):
         yield b" " * 2**20
 
 
@@ -155,7 +155,7 @@ def test_a_body_is_bounded_whether_its_length_is_announced_or_not(
     house: House, path: str, sender: str, *, announced: bool
 ) -> None:
     """No sender can fill the daemon's memory."""
-    content = b" " * (BODY_LIMIT_BYTES + 1) if announced else _endless()
+    content = b" " * (BODY_BYTES + 1) if announced else _endless()
 
     answer = house.api.post(path, content=content)
 

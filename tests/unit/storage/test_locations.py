@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.storage import canonical_location, hadoop_location
+from lakewarden.planners.storage.locations import is_local, spelled_location
 
 PARTS = st.lists(st.from_regex(r"\A[a-z0-9_=-]{1,8}\Z"), min_size=1, max_size=4)
 SLASHES = st.sampled_from(["/", "//", "///"])
@@ -76,3 +79,39 @@ def test_a_refusal_does_not_repeat_credentials() -> None:
     with pytest.raises(PermanentError) as refused:
         canonical_location("s3://key:secret@bucket/x")
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["/a" * 4_000_000, "/" + "a" * 256, "/" + "ä" * 128, "/\ud800", "s3://b/\ud800", "s3://b/" + "a" * 5000,
+     "file:/a%00b", "file:" + "%2F" * 4_000_000, "/../" * 2_000_000, "x:" * 4_000_000],
+)  # fmt: skip
+def test_what_no_system_would_take_is_refused_at_once(text: str) -> None:
+    """To resolve the links of a path of megabytes takes hours; half a character is no character."""
+    begun = time.process_time()
+
+    with pytest.raises(PermanentError) as refused:
+        canonical_location(text)
+
+    assert time.process_time() - begun < 0.5
+    assert len(str(refused.value)) < 1000
+    str(refused.value).encode()
+
+
+@given(st.text(max_size=60).map(lambda text: f"/no-such-root/{text}") | st.text(max_size=60))
+def test_an_address_has_a_spelling_or_none(text: str) -> None:
+    """Whatever is written: it is refused, or it is the same when it is spelled again, links resolved or not."""
+    try:
+        spelled = spelled_location(text)
+    except PermanentError:
+        return
+    if ":" not in spelled.partition("/")[0] and "%" not in spelled:
+        assert spelled_location(spelled) == spelled
+    assert canonical_location(text) == (os.path.realpath(spelled) if is_local(spelled) else spelled)
+
+
+def test_the_longest_path_is_resolved_in_a_moment() -> None:
+    """Each of its two thousand names is looked up once."""
+    begun = time.process_time()
+    canonical_location("/a" * 2048)
+    assert time.process_time() - begun < 0.5

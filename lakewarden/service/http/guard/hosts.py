@@ -1,0 +1,91 @@
+"""Which names a request may call this daemon by, and which pages may have a browser send one.
+
+A browser sends what any page tells it to. It says so in `Origin`, except for a page whose name was bound to our address
+after it had been loaded (DNS rebinding): that one is betrayed by the name, which stands in `Host`. Senders that are no
+browser send no `Origin` and call us by a name that our network knows, so they need no setting.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from lakewarden.service.http.guard.refusals import FOREIGN_ORIGIN, UNKNOWN_HOST, Refusal
+
+_ONLY_ASKS = frozenset({"GET", "HEAD", "OPTIONS"})
+_NOBODY_CAN_BUY = (".localhost", ".svc", ".cluster.local")
+"""Names that no public DNS server answers for: a page cannot have come from them and be a stranger's."""
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+class Hosts:
+    """The names of one daemon."""
+
+    def __init__(self, names: Collection[str] = ()) -> None:
+        """`names` are those by which it, and the pages that may send, are known: beside its addresses, its machine's
+        name and names that nobody can buy.
+        """
+        self._pages = {_plain(name) for name in names}
+        self._names = {*self._pages, _plain(socket.gethostname())}
+
+    def refuses(
+        self, *, method: str, host: str | None, origin: str | None, site: str | None, hint: bool
+    ) -> Refusal | None:
+        """Return why a request is not taken, by its method and its headers `Host`, `Origin` and `Sec-Fetch-Site`.
+
+        A `hint` changes nothing and tells nothing, whatever it calls us by.
+        """
+        if not hint and not self._is_ours(host):
+            return UNKNOWN_HOST
+        if method in _ONLY_ASKS:
+            return None
+        if origin is not None and not self._is_same(origin, host):
+            return FOREIGN_ORIGIN
+        return FOREIGN_ORIGIN if site in ("cross-site", "same-site") and origin is None else None
+
+    def _is_ours(self, host: str | None) -> bool:
+        if host is None:  # HTTP/1.0: no browser of these days
+            return True
+        name = _host(f"//{host}")
+        if name is None:
+            return False
+        if "." not in name or name in self._names or name.endswith(_NOBODY_CAN_BUY):
+            return True
+        return _is_address(name)
+
+    def _is_same(self, origin: str, host: str | None) -> bool:
+        name = _host(origin)
+        if name is None or host is None:
+            return False
+        return name in self._pages or _place(origin) == _place(f"{urlsplit(origin).scheme}://{host}")
+
+
+def _plain(name: str) -> str:
+    return name.lower().rstrip(".")
+
+
+def _host(address: str) -> str | None:
+    try:
+        found = urlsplit(address).hostname
+    except ValueError:
+        return None
+    return None if not found else _plain(found)
+
+
+def _place(address: str) -> tuple[str | None, int | None]:
+    try:
+        parts = urlsplit(address)
+        return _host(address), parts.port or _DEFAULT_PORTS.get(parts.scheme)
+    except ValueError:
+        return None, None
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,44 @@
+"""A local path that a writer reaches by a link: resolved beside the loop, since a dead mount never answers."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.storage.locations import canonical_location, is_local
+from lakewarden.service.hooks.hints import At, Hint
+from lakewarden.service.readers import ReaderThreads
+
+_THREADS = 2
+_UNDER_WAY = 64
+_SECONDS = 1.0
+
+
+class Links:
+    """Resolves some paths at a time, each for a moment: whose path is not resolved then has lost a hint."""
+
+    def __init__(self) -> None:
+        self._threads = ReaderThreads(_THREADS)
+        self._under_way = 0
+
+    async def resolved(self, hint: Hint) -> At | None:
+        """Return the table's location without links; None where it has none, or where that cannot be told in time."""
+        if not isinstance(hint, At) or not is_local(hint.location) or self._under_way >= _UNDER_WAY:
+            return None
+        loop = asyncio.get_running_loop()
+        answer = self._threads.submit(lambda: canonical_location(hint.location))
+        self._under_way += 1
+        answer.add_done_callback(lambda _: loop.call_soon_threadsafe(self._done))
+        try:
+            location = await self._waited_for(answer)
+        except (TimeoutError, OSError, PermanentError):
+            return None
+        return None if location == hint.location else At(location=location)
+
+    async def _waited_for(self, answer: Future[str]) -> str:
+        async with asyncio.timeout(_SECONDS):
+            return await asyncio.shield(asyncio.wrap_future(answer))
+
+    def _done(self) -> None:
+        self._under_way -= 1

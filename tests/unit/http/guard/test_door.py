@@ -1,0 +1,191 @@
+"""The door: who may be inside, for how long, and who has to leave."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.service.http.guard.door import Door, Phase, Visitor
+from lakewarden.service.http.guard.limits import LimitSettings
+from lakewarden.service.http.guard.refusals import (
+    BODIES,
+    CONNECTIONS,
+    CONNECTIONS_BY_SENDER,
+    MADE_ROOM,
+    NO_FIRST_BYTE,
+    RATE,
+    REQUESTS,
+    SLOW_BODY,
+    SLOW_HEAD,
+    UNREAD,
+    Refusal,
+)
+
+LIMITS = LimitSettings(connections=8, connections_by_sender=4, requests_by_sender=2, bodies="1MiB")
+ONE, OTHER = "10.0.0.1", "10.0.0.2"
+
+
+class Hall:
+    """A door, with all who ever came through it and what they were told when they left."""
+
+    def __init__(self) -> None:
+        self.told: list[Refusal] = []
+        self.gone: dict[Visitor, Refusal] = {}
+        self.door = Door(LIMITS, turned=lambda refusal, _sender: self.told.append(refusal), always=["/livez"])
+
+    def enter(self, sender: str, at: float = 0.0, phase: Phase = Phase.FIRST_BYTE) -> Visitor:
+        """Let one in, whether there is room or not."""
+
+        def leave(refusal: Refusal) -> None:
+            self.gone[visitor] = refusal
+            self.door.left(visitor)
+
+        visitor = Visitor(sender=sender, since=at, leave=leave, phase=phase)
+        self.door.entered(visitor)
+        return visitor
+
+
+@pytest.mark.parametrize(
+    ("phase", "seconds", "refusal"),
+    [
+        (Phase.FIRST_BYTE, 5, NO_FIRST_BYTE),
+        (Phase.HEAD, 10, SLOW_HEAD),
+        (Phase.BODY, 30, SLOW_BODY),
+        (Phase.NEXT, 16, NO_FIRST_BYTE),
+    ],
+)
+def test_each_phase_has_its_time(phase: Phase, seconds: float, refusal: Refusal) -> None:
+    """A connection leaves when its time is over, and not before."""
+    hall = Hall()
+    visitor = hall.enter(ONE, phase=phase)
+
+    hall.door.sweep(seconds)
+    assert not hall.gone
+    hall.door.sweep(seconds + 0.1)
+    assert hall.gone == {visitor: refusal}
+
+
+def test_nobody_leaves_because_we_are_slow() -> None:
+    """A request that waits for our answer, as one for a barrier does, has all the time."""
+    hall = Hall()
+    hall.enter(ONE, phase=Phase.ANSWER)
+
+    hall.door.sweep(1e6)
+
+    assert not hall.gone
+
+
+def test_an_answer_that_is_not_taken_is_given_up() -> None:
+    """Its time begins when the client no longer reads, whatever was read before."""
+    hall = Hall()
+    deaf = hall.enter(ONE, phase=Phase.ANSWER)
+    hall.door.unread(deaf, 1000, 100.0)
+
+    hall.door.sweep(130.0)
+    assert not hall.gone
+    hall.door.sweep(130.1)
+    assert hall.gone == {deaf: UNREAD}
+
+
+def test_the_slowest_of_a_sender_makes_room_for_its_newest() -> None:
+    """A sender that leaves connections open loses those, and can still send."""
+    hall = Hall()
+    first, *_ = [hall.enter(ONE, at) for at in range(4)]
+
+    assert hall.door.room_for(ONE, 5.0) is None
+    assert hall.gone == {first: MADE_ROOM}
+
+
+def test_a_crowd_makes_room_for_a_newcomer() -> None:
+    """Where all places are taken, the sender that has most gives one up: not somebody else."""
+    hall = Hall()
+    for at in range(4):
+        hall.enter(f"10.1.0.{at}", -100)
+    crowd = [hall.enter(ONE, at) for at in range(4)]
+
+    assert hall.door.room_for(OTHER, 5.0) is None
+    assert hall.gone == {crowd[0]: MADE_ROOM}
+
+
+def test_a_request_at_work_is_not_interrupted_for_another() -> None:
+    """Where every connection is one that we owe an answer, the newcomer is told so."""
+    hall = Hall()
+    for _ in range(4):
+        hall.enter(ONE, phase=Phase.ANSWER)
+    assert hall.door.room_for(ONE, 1e6) is CONNECTIONS_BY_SENDER
+    for _ in range(4):
+        hall.enter(OTHER, phase=Phase.ANSWER)
+    assert hall.door.room_for("10.0.0.3", 1e6) is CONNECTIONS
+    assert not hall.gone
+
+
+def test_a_body_that_hurries_is_left_alone() -> None:
+    """An upload may be turned out for another client after a second, and waits for its turn until then."""
+    hall = Hall()
+    uploads = [hall.enter(ONE, phase=Phase.BODY) for _ in range(4)]
+
+    assert hall.door.room_for(ONE, 0.9) is CONNECTIONS_BY_SENDER
+    assert hall.door.room_for(ONE, 1.1) is None
+    assert set(hall.gone) < set(uploads)
+
+
+def test_all_bodies_together_are_bounded_and_the_largest_goes() -> None:
+    """A small hook is taken beside uploads that fill all that there is."""
+    hall = Hall()
+    large, small = hall.enter(ONE, phase=Phase.BODY), hall.enter(OTHER, phase=Phase.BODY)
+    hall.door.keeps_body(large, 2**20)
+
+    hall.door.keeps_body(small, 500)
+
+    assert hall.gone == {large: BODIES}
+    assert hall.told == [BODIES]
+
+
+def test_a_sender_has_a_rate_and_probes_have_none() -> None:
+    """Two in a second, twenty at once, and again when it has waited; a probe is always answered."""
+    hall = Hall()
+    visitor = hall.enter(ONE)
+
+    def takes(path: bytes, now: float) -> Refusal | None:
+        return hall.door.takes(visitor, path, under_way=0, now=now)
+
+    assert [takes(b"/v1/runs", 0.0) for _ in range(20)] == [None] * 20
+    assert takes(b"/v1/runs", 0.0) is RATE
+    assert takes(b"/livez", 0.0) is None
+    assert [takes(b"/v1/runs", 1.0) for _ in range(3)] == [None, None, RATE]
+
+
+def test_requests_whose_clients_have_gone_count_until_they_end() -> None:
+    """Who asks and hangs up does not pile up work."""
+    hall = Hall()
+    visitor = hall.enter(ONE)
+
+    assert hall.door.takes(visitor, b"/v1/tables", under_way=8, now=0.0) is REQUESTS
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([f"10.0.0.{n}" for n in range(5)]),
+            st.sampled_from(Phase),
+            st.floats(0, 3),
+            st.integers(0, 2**19),
+        ),
+        max_size=60,
+    )
+)
+def test_no_order_of_arrivals_exceeds_a_limit(arrivals: list[tuple[str, Phase, float, int]]) -> None:
+    """Whoever comes, in whatever state, with whatever body: neither connections nor bytes are more than they may be."""
+    hall, now = Hall(), 0.0
+    inside: list[Visitor] = []
+    for sender, phase, later, size in arrivals:
+        now += later
+        if hall.door.room_for(sender, now) is None:
+            visitor = hall.enter(sender, now, phase)
+            inside.append(visitor)
+            hall.door.keeps_body(visitor, size)
+        here = [visitor for visitor in inside if visitor not in hall.gone]
+        assert len(here) <= LIMITS.connections
+        assert all(sum(one.sender == who for one in here) <= LIMITS.connections_by_sender for who in (ONE, OTHER))
+        assert sum(one.held for one in here) <= LIMITS.bodies

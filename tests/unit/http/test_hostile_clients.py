@@ -1,0 +1,220 @@
+"""Clients that mean harm, to real servers: probes and hooks are answered beside all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from lakewarden.service.http.guard.limits import LimitSettings
+from tests.support.hostile_clients import ATTACKS, HOOK, Outcome, Target
+from tests.unit.http.conftest import House
+
+HURRIED = LimitSettings(
+    connections=64,
+    connections_by_sender=48,
+    requests_by_sender=10_000,
+    bodies="4MiB",
+    first_byte="300ms",
+    head="600ms",
+    body="1s",
+    idle="1s",
+    unread="1s",
+)
+
+
+@pytest.fixture
+def hurried(a_house: Callable[..., House]) -> House:
+    """Return a running daemon whose ports have little patience."""
+    house = a_house(limits=HURRIED)
+    house.lake.write()
+    house.start()
+    house.look()
+    return house
+
+
+def _port(house: House, name: str) -> int:
+    client = house.api if name == "api" else house.management
+    return client.base_url.port or 0
+
+
+@contextmanager
+def _under(attack: str, target: Target) -> Iterator[list[Outcome]]:
+    """Attack for as long as the bracket is open; what became of it is there afterwards."""
+    outcomes: list[Outcome] = []
+
+    async def run() -> Outcome:
+        return await ATTACKS[attack](target)
+
+    thread = threading.Thread(target=lambda: outcomes.append(asyncio.run(run())))
+    thread.start()
+    try:
+        yield outcomes
+    finally:
+        thread.join()
+
+
+def _alive(house: House) -> int:
+    with socket.create_connection(("127.0.0.1", _port(house, "management")), timeout=5) as probe:
+        probe.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        return int(probe.recv(100).split()[1])
+
+
+@pytest.mark.parametrize("port", ["api", "management"])
+@pytest.mark.parametrize("attack", ["silent", "slow_heads", "slow_bodies", "nonsense"])
+def test_who_occupies_a_port_is_made_to_leave(hurried: House, port: str, attack: str) -> None:
+    """Three times as many as may connect: probes and hooks are answered meanwhile, and none of them is there after."""
+    with _under(attack, Target(port=_port(hurried, port), count=192, seconds=4)) as outcomes:
+        until = time.monotonic() + 2.5
+        while time.monotonic() < until:
+            assert _alive(hurried) == 200
+            time.sleep(0.1)
+        hook = hurried.api.post(HOOK, json={"basePath": "/nowhere"})
+        assert hook.status_code == 202
+
+    assert (outcomes[0].held, outcomes[0].answers.get(200, 0)) == (0, 0)
+
+
+def test_stalled_uploads_cost_little_and_end(hurried: House) -> None:
+    """Of each only the beginning is kept; after its time it is told so."""
+    with _under("stalled_uploads", Target(port=_port(hurried, "api"), count=40, seconds=10)) as outcomes:
+        time.sleep(0.5)
+        assert hurried.api.post(HOOK, json={"basePath": "/nowhere"}).status_code == 202
+
+    assert outcomes[0].held == 0
+
+
+def test_an_answer_that_is_not_read_is_given_up(hurried: House) -> None:
+    """However much more the client asks for."""
+    with _under("deaf_readers", Target(port=_port(hurried, "api"), count=10, seconds=6)) as outcomes:
+        assert hurried.api.post(HOOK, json={"basePath": "/nowhere"}).status_code == 202
+
+    assert (outcomes[0].closed, outcomes[0].held) == (10, 0)
+
+
+@pytest.mark.parametrize(
+    ("attack", "status"),
+    [
+        ("length_and_chunks", 400),
+        ("bare_line_feeds", 400),
+        ("tiny_chunks", 400),
+        ("nonsense", 400),
+        ("huge_base_path", 400),
+        ("lone_surrogate", 400),
+        ("long_url", 414),
+        ("long_head", 431),
+        ("cross_origin", 403),
+        ("rebound", 421),
+    ],
+)
+def test_what_means_harm_is_refused_at_once_and_in_few_words(
+    house: House, attack: str, status: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Fifty of each are answered in a moment, and the log has grown by some lines, none of them a traceback."""
+    house.api.get("/v1/tables")
+    capfd.readouterr()
+    with _under(attack, Target(port=_port(house, "api"), count=50, seconds=10)) as outcomes:
+        pass
+
+    said = "".join(capfd.readouterr())
+    assert set(outcomes[0].answers) == {status}
+    assert outcomes[0].answered + outcomes[0].closed == 50  # who still sends may not hear the answer
+    assert len(said) < 2000
+    assert "Traceback" not in said
+
+
+def test_what_is_refused_is_answered_as_every_error_is(house: House) -> None:
+    """Code, message and remedy, also where no application was asked; and it is counted."""
+    for port, client in (("api", house.api), ("management", house.management)):
+        answer = client.get("/" + "a" * 9000)
+        assert (answer.status_code, set(answer.json()["error"])) == (414, {"code", "message", "remedy"})
+        assert house.metric("lakewarden_http_refused_total", port=port, kind="long_url") == 1
+        nowhere = client.get("/nowhere")
+        assert (nowhere.status_code, nowhere.json()["error"]["code"]) == (404, "not_found")
+
+
+def test_a_request_for_another_daemons_name_changes_nothing(house: House) -> None:
+    """Neither a page of another site nor one whose name was bound to our address pauses anything."""
+    for headers in ({"origin": "http://evil.example"}, {"host": "evil.example"}, {"origin": "null"}):
+        assert house.api.post("/v1/pause", headers=headers).status_code in (403, 421)
+        assert house.api.delete("/v1/tables/trips/barrier", headers=headers).status_code in (403, 421)
+
+    assert house.api.get("/v1/tables/trips").json()["paused"] is None
+    assert house.api.get("/v1/tables", headers={"host": "evil.example"}).json()["error"]["remedy"]
+
+
+def test_a_redirect_leads_nowhere(house: House) -> None:
+    """Where the sender's Host says, it could lead anywhere."""
+    assert house.api.get("/v1/tables/").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/v1/pause", "/v1/tables/trips/pause", "/v1/tables/trips/barrier"])
+@pytest.mark.parametrize("content", [b'{"reason":"\\ud800"}', b'{"hold":"\\ud800"}', b"[" * 60_000, b'{"a":' * 10_000])
+def test_a_body_of_nonsense_is_the_senders_trouble(
+    house: House, path: str, content: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is refused in few words, and told of to nobody."""
+    answer = house.api.post(path, content=content, headers={"content-type": "application/json"})
+
+    assert (answer.status_code // 100, len(answer.content) < 500) == (4, True)
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def test_a_name_that_no_table_has_is_no_question_to_the_store(house: House) -> None:
+    """A NUL is an error to PostgreSQL."""
+    assert house.api.get("/v1/runs?table=%00").status_code == 422
+    assert house.api.get("/v1/runs?table=" + "a" * 2000).status_code == 422
+    assert house.api.get("/v1/tables/" + "a" * 2000).status_code == 404
+
+
+def test_a_bug_is_told_of_some_times_a_minute(house: House, capfd: pytest.CaptureFixture[str]) -> None:
+    """Who finds one cannot fill the disk with it."""
+    house.room.status.tables = None  # type: ignore[method-assign,assignment]
+    house.api.get("/v1/runs")
+    capfd.readouterr()
+
+    answers = [house.api.get("/v1/tables").status_code for _ in range(30)]
+
+    assert answers == [500] * 30
+    assert 0 < "".join(capfd.readouterr()).count("api_trouble") <= 3
+
+
+def test_a_hook_by_a_link_finds_its_table(house: House) -> None:
+    """The link is resolved beside the loop."""
+    link = house.lake.folder.parent / "link"
+    link.symlink_to(house.lake.folder)
+    house.lake.write()
+
+    answer = house.api.post(HOOK, json={"basePath": f"file://{link}"})
+
+    assert answer.json() == {"result": "accepted", "table": "trips"}
+
+
+def test_a_mount_that_hangs_holds_up_no_hook(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer's path on it is not resolved; all other writers are answered at once."""
+    hung = threading.Event()
+    monkeypatch.setattr(os.path, "realpath", lambda _path: hung.wait(30))
+    try:
+        begun = time.monotonic()
+        assert house.api.post(HOOK, json={"basePath": "/dead/mount"}).json()["result"] == "unknown_table"
+        assert time.monotonic() - begun < 5
+        begun = time.monotonic()
+        assert house.api.post(HOOK, json={"basePath": str(house.lake.folder)}).json()["result"] == "accepted"
+        assert time.monotonic() - begun < 0.5
+    finally:
+        hung.set()
+
+
+def test_the_rest_of_a_long_callback_is_not_read(house: House) -> None:
+    """The table stands before the files; what is no JSON behind it costs nothing."""
+    whole = json.dumps({"commitTime": "1", "basePath": str(house.lake.folder), "hoodieWriteStat": []})
+    body = whole[:-2].encode() + b'{"a":' * 500_000
+
+    assert house.api.post(HOOK, content=body).json() == {"result": "accepted", "table": "trips"}
