@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from lakewarden.planners.decoding.damage import DamagedError
 
 _ALWAYS = 16 * 2**20
-_MOST_RATIO = 50
-"""Metadata shrinks to a tenth or so; only what repeats itself without end shrinks to less than a fiftieth."""
+_MOST_RATIO = 32
+"""Metadata shrinks to a tenth or so; only what repeats itself without end shrinks to less than a thirtieth."""
 
 _GZIP = 16 + zlib.MAX_WBITS
 _RAW = -zlib.MAX_WBITS

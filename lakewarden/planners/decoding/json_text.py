@@ -29,6 +29,8 @@ def from_json(content: bytes) -> Any:
         found = _DECODER.decode(content.decode("utf-8-sig"))
         if _SURROGATE.search(content) is not None:
             json.dumps(found, ensure_ascii=False).encode()  # raises where one of a pair stands alone
+    except UnicodeEncodeError as wrong:
+        raise DamagedError("its JSON has a text with half a pair of surrogates, which stands for no sign") from wrong
     except RecursionError as wrong:
         raise DamagedError("its JSON is nested too deeply") from wrong
     except ValueError as wrong:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from lakewarden.planners.model.errors import PermanentError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = (datetime(9000, 1, 1, tzinfo=UTC) - EPOCH).total_seconds()
 
 
 class TooLargeError(PermanentError):
@@ -21,10 +22,17 @@ def too_many(location: str, most: int) -> TooLargeError:
 def within(limit: int, content: bytes, location: str) -> bytes:
     """Return `content`. Raises TooLargeError if it is larger than `limit` bytes."""
     if len(content) > limit:
-        raise TooLargeError(f"{location} is larger than {limit} bytes")
+        raise too_large(location, limit)
     return content
 
 
+def too_large(location: str, limit: int) -> TooLargeError:
+    """Return the error of a file that has more than `limit` bytes."""
+    return TooLargeError(f"{location} is larger than {limit} bytes")
+
+
 def moment(seconds: float) -> datetime:
-    """Return the time that is so many seconds after the epoch."""
-    return EPOCH + timedelta(seconds=seconds)
+    """Return the time that is so many seconds after the epoch: the nearest that can be reckoned with, where a disk or a
+    store says one before it, or after all calendars.
+    """
+    return EPOCH + timedelta(seconds=min(max(seconds, 0.0), _LATEST))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
-from lakewarden.planners.storage.content import moment, too_many, within
+from lakewarden.planners.storage.content import moment, too_large, too_many, within
 
 _T = TypeVar("_T")
 
@@ -34,18 +36,22 @@ class LocalStorage:
         return moment(_translated(location, lambda: os.stat(location)).st_mtime)  # noqa: PTH116 - as above
 
     def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
-        """Return the folder's entries. One that goes away meanwhile is left out, as if it had gone before."""
+        """Return the folder's entries. One that goes away meanwhile is left out, as if it had gone before, and so is a
+        link that leads nowhere.
+        """
 
         def scan() -> list[FileEntry]:
             entries: list[FileEntry] = []
             with os.scandir(location) as found:
-                for entry in found:
+                for place, entry in enumerate(found):
+                    if place == most:
+                        raise too_many(location, most)
                     try:
                         status = entry.stat()
-                    except FileNotFoundError:
-                        continue
-                    if len(entries) == most:
-                        raise too_many(location, most)
+                    except OSError as error:
+                        if error.errno in _GONE:
+                            continue
+                        raise
                     entries.append(
                         FileEntry(
                             name=entry.name,
@@ -62,10 +68,36 @@ class LocalStorage:
         """Return the file's content."""
 
         def content() -> bytes:
-            with open(location, "rb") as file:  # noqa: PTH123 - as above
-                return file.read(limit + 1)
+            with os.fdopen(_regular_file(location, limit), "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                found = file.read(size + 1)  # more would be room for what is not there
+                return found if len(found) <= size else found + file.read(limit + 1 - len(found))
 
         return within(limit, _translated(location, content), location)
+
+
+def _regular_file(location: str, limit: int) -> int:
+    """Open a file of at most `limit` bytes: a pipe without a writer is not waited for, and no device is asked."""
+    descriptor = os.open(location, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= limit:
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        raise too_large(location, limit)
+    raise PermanentError(f"{location} is {_KINDS.get(stat.S_IFMT(status.st_mode), 'something else')}, and no file")
+
+
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
+_NO_FILE = (errno.ENXIO, errno.ENODEV)
+_GONE = (errno.ENOENT, errno.ELOOP)
+_NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
 
 
 def _translated(location: str, act: Callable[[], _T]) -> _T:
@@ -75,4 +107,10 @@ def _translated(location: str, act: Callable[[], _T]) -> _T:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileNotFoundError(location) from error
     except OSError as error:
+        if error.errno in _NO_FILE:
+            raise PermanentError(f"{location} is a socket or a device, and no file") from error
+        if error.errno in _NO_NAME:
+            raise PermanentError(f"{location[:200]} can be the name of no file: {error.strerror}") from error
         raise TemporaryError(f"{location} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # a NUL, or half a pair of surrogates
+        raise PermanentError(f"{location[:200]!a} can be the name of no file") from error

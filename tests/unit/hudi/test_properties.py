@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,3 +64,25 @@ def test_javas_notation_is_understood(content: str, values: dict[str, str]) -> N
 def test_any_bytes_can_be_read(content: bytes) -> None:
     """A damaged file raises nothing here: what is missing is noticed by name."""
     parse_properties(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "values"),
+    [
+        ("a=\\ud83d\\ude00", {"a": "\U0001f600"}),
+        ("a=\\ud800", {"a": "\ufffd"}),
+        ("a=\\ude00\\ud83d.", {"a": "\ufffd\ufffd."}),
+    ],
+)
+def test_a_pair_of_surrogates_is_one_sign_and_half_a_pair_is_a_mark(content: str, values: dict[str, str]) -> None:
+    """What could be written nowhere does not get further."""
+    assert parse_properties(content.encode("latin-1")) == values
+
+
+@pytest.mark.parametrize("line", ["\\\n", "a\\\n", "\\\\\\\n", "a=b\n", "\n", "#\n", "\\u00e9\\\n"])
+def test_a_megabyte_of_lines_takes_time_by_its_length(line: str) -> None:
+    """Continued lines were joined one by one: two million of them took over a minute."""
+    content = (line * (2**20 // len(line))).encode()
+    begun = time.process_time()
+    parse_properties(content)
+    assert time.process_time() - begun < 5

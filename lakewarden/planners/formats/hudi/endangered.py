@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from lakewarden.planners.decoding.numbers import counted
 from lakewarden.planners.model.instant import Deed, Instant, Service
 from lakewarden.planners.model.view import TableView
 
@@ -84,7 +85,8 @@ def _is_written_to(view: TableView) -> bool:
 
 
 def _pending_plans_hurt(view: TableView) -> bool:
-    return view.version.isdigit() and int(view.version) < _HURT_ONLY_BY_COMMITS
+    version = counted(view.version)
+    return version is not None and version < _HURT_ONLY_BY_COMMITS
 
 
 def _begun_before(writes: tuple[Instant, ...], instant: str | None) -> tuple[Instant, ...]:

@@ -7,11 +7,12 @@ import re
 _NATURAL_LINE = re.compile(r"\r\n|\r|\n")
 _KEY = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*(?:[=:][ \t\f]*)?(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(content: bytes) -> dict[str, str]:
-    """Return the keys and values of a properties file; the last of equal keys counts."""
+    """Return the keys and values of a properties file; the last of equal keys counts. It takes time by its length."""
     found: dict[str, str] = {}
     for line in _logical_lines(content.decode("latin-1")):
         match = _KEY.match(line)
@@ -23,22 +24,29 @@ def parse_properties(content: bytes) -> dict[str, str]:
 def _logical_lines(text: str) -> list[str]:
     """Return the lines without comments and blanks, with those that end in an odd number of backslashes joined."""
     lines: list[str] = []
-    carried: str | None = None
+    carried: list[str] = []
     for natural in _NATURAL_LINE.split(text):
         line = natural.lstrip(" \t\f")
-        if carried is None and (not line or line[0] in "#!"):
+        if not carried and (not line or line[0] in "#!"):
             continue
-        line = (carried or "") + line
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
-            carried = line[:-1]
+            carried.append(line[:-1])
         else:
-            lines.append(line)
-            carried = None
-    return lines if carried is None else [*lines, carried]
+            lines.append("".join((*carried, line)))
+            carried.clear()
+    return lines if not carried else [*lines, "".join(carried)]
 
 
 def _unescaped(text: str) -> str:
     if "\\" not in text:
         return text
-    return _ESCAPE.sub(lambda m: chr(int(m[1][1:], 16)) if len(m[1]) > 1 else _CONTROLS.get(m[1], m[1]), text)
+    plain = _ESCAPE.sub(lambda m: chr(int(m[1][1:], 16)) if len(m[1]) > 1 else _CONTROLS.get(m[1], m[1]), text)
+    return _paired(plain) if _SURROGATE.search(plain) else plain
+
+
+def _paired(text: str) -> str:
+    """Return a text with its surrogate pairs as the characters that they are, and a mark for one that stands alone:
+    such a text could be written nowhere.
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
+from lakewarden.planners.decoding.numbers import counted
 from lakewarden.planners.formats.hudi.names import Layout
 from lakewarden.planners.formats.hudi.properties import parse_properties
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.locations import canonical_location
 
 HOME = ".hoodie"
 TIMELINE = "timeline"
@@ -16,7 +19,14 @@ CLAIM = ".lakewarden/claim.json"
 
 _FILE = "hoodie.properties"
 _BACKUP = "hoodie.properties.backup"
+_LARGEST = 2**20
+"""The largest thing in it is the table's schema: some sixty bytes for each column."""
+
 _FIRST_VERSION_OF_LAYOUT_2 = 8
+_PATH = "hoodie.timeline.path"
+_LONGEST_VERSION = 20
+_SEGMENT = re.compile(r"[A-Za-z0-9._=+@~-]{1,255}")
+_MOST_SEGMENTS = 8
 MERGE_ON_READ = "MERGE_ON_READ"
 _KINDS = frozenset({MERGE_ON_READ, "COPY_ON_WRITE"})
 
@@ -48,7 +58,8 @@ def read_table_properties(location: str, storage: Storage) -> TableProperties:
     """Return the properties of the table at `location`.
 
     Hudi replaces the file by way of a backup, which for a moment is the only whole copy. Raises PermanentError if
-    there is neither, TemporaryError if there is no whole one.
+    there is neither, if it is too large, or if its timeline is not a folder inside the table, TemporaryError if there
+    is no whole one.
     """
     home = f"{location}/{HOME}"
     found = False
@@ -56,7 +67,7 @@ def read_table_properties(location: str, storage: Storage) -> TableProperties:
         content = _content(f"{home}/{name}", storage)
         values = parse_properties(content or b"")
         if "hoodie.table.name" in values and values.get("hoodie.table.type") in _KINDS:
-            return _table_properties(values, home)
+            return _table_properties(values, location)
         found = found or content is not None
     if not found:
         raise PermanentError(f"{location} holds no Hudi table: {HOME} has no {_FILE}")
@@ -65,23 +76,45 @@ def read_table_properties(location: str, storage: Storage) -> TableProperties:
 
 def _content(path: str, storage: Storage) -> bytes | None:
     try:
-        return storage.read(path)
+        return storage.read(path, limit=_LARGEST)
     except FileNotFoundError:
         return None
 
 
-def _table_properties(values: dict[str, str], home: str) -> TableProperties:
-    version = values.get("hoodie.table.version", "0")
-    by_version = Layout.V2 if version.isdigit() and int(version) >= _FIRST_VERSION_OF_LAYOUT_2 else Layout.V1
+def _table_properties(values: dict[str, str], location: str) -> TableProperties:
+    version = values.get("hoodie.table.version", "0")[:_LONGEST_VERSION]
+    by_version = Layout.V2 if (counted(version) or 0) >= _FIRST_VERSION_OF_LAYOUT_2 else Layout.V1
     layout = {"1": Layout.V1, "2": Layout.V2}.get(values.get("hoodie.timeline.layout.version", ""), by_version)
-    folder = values.get("hoodie.timeline.path") or TIMELINE
     return TableProperties(
         name=values["hoodie.table.name"],
         kind=values["hoodie.table.type"],
         version=version,
         layout=layout,
-        timeline_folder=home if layout is Layout.V1 else f"{home}/{folder}",
+        timeline_folder=_timeline_folder(location, None if layout is Layout.V1 else values.get(_PATH) or TIMELINE),
         zone=values.get("hoodie.table.timeline.timezone"),
         partitioned=bool(values.get("hoodie.table.partition.fields")),
         has_metadata_table=bool(values.get("hoodie.table.metadata.partitions")),
     )
+
+
+def _timeline_folder(location: str, path: str | None) -> str:
+    """Return where the timeline lies: in `.hoodie` itself, or at a `path` below.
+
+    Raises PermanentError where that leads out of the table, by what it says or by a link: what lies there is another's.
+    """
+    home = f"{location}/{HOME}"
+    if path is not None:
+        segments = path.split("/")
+        if len(segments) > _MOST_SEGMENTS or not all(map(_is_plain, segments)):
+            raise PermanentError(
+                f"{_PATH} of {location} is {path[:80]!r}, which names no folder inside {HOME}: set it to the one that "
+                f"holds the table's instants, as in {_PATH}={TIMELINE}"
+            )
+        home = f"{home}/{path}"
+    if home != (led_to := canonical_location(home)) and not led_to.startswith(f"{location}/"):
+        raise PermanentError(f"{home} is a link to {led_to}, which lies outside the table: let it be a folder")
+    return home
+
+
+def _is_plain(segment: str) -> bool:
+    return _SEGMENT.fullmatch(segment) is not None and segment not in {".", ".."}

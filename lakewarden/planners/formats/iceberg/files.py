@@ -48,9 +48,22 @@ def files_of(manifests: Iterable[Manifest], metadata: TableMetadata, storage: St
         yield from read_manifest(_content(manifest.path, storage), manifest, metadata.specs)
 
 
+_STORES = frozenset({"s3", "gs", "abfss", "hdfs", "wasb", "wasbs", "oss", "viewfs", "memory"})
+"""What a table's files lie in, beside local disks. A metadata file may name anything, and nobody is asked by HTTP."""
+
+
 def _content(file: str, storage: Storage) -> bytes:
     try:
         # A plain path needs no other spelling, and to resolve its links would cost more than many a manifest.
-        return storage.read(file if file.startswith("/") else canonical_location(file), limit=_LARGEST)
+        return storage.read(file if file.startswith("/") else _in_a_store(file), limit=_LARGEST)
     except FileNotFoundError as error:
         raise VanishedError(f"{file}, which the table names, is not there") from error
+
+
+def _in_a_store(file: str) -> str:
+    """Return the canonical address of a file. Raises PermanentError where no store that we know holds it."""
+    location = canonical_location(file)
+    scheme, separator, _ = location.partition("://")
+    if separator and scheme not in _STORES:
+        raise PermanentError(f"the table names {file[:200]}: no file of a table is read by {scheme}://")
+    return location
