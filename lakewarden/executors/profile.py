@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
 from lakewarden.planners.settings import Duration, Settings, Size, TimeZone, Within, format_duration, shown
 
+_OURS = {
+    "spark.master": "master",
+    "spark.app.name": "",
+    "spark.driver.memory": "memory",
+    "spark.sql.session.timeZone": "timezone",
+    "spark.scheduler.mode": "",
+    "spark.serializer": "",
+    "spark.kryo.registrator": "",
+}
+"""Keys that Lakewarden sets itself, each with the setting that says it."""
+
+_MASTER = r"^(local(\[(\*|[0-9]{1,4})(, ?[0-9]{1,4})?\])?|local-cluster\[.+\]|yarn|(spark|k8s|mesos)://\S+)$"
 _LEAST_MEMORY, _MOST_MEMORY = 256, 1024 * 1024
 
 
@@ -18,7 +30,7 @@ def _megabytes(memory: str) -> int:
 class SparkProfile(Settings):
     """A `spark` profile: how many session workers there are and what Spark they run."""
 
-    master: str = "local[*]"
+    master: str = Field(default="local[*]", pattern=_MASTER)
     """Spark's master URL. `local[*]` runs everything inside the worker's own JVM."""
 
     workers: Annotated[int, Within(1, 64)] = 1
@@ -79,9 +91,15 @@ class SparkProfile(Settings):
 
     @field_validator("conf")
     @classmethod
-    def _nothing_we_own(cls, value: dict[str, Any]) -> dict[str, Any]:
-        ours = ("spark.scheduler.mode", "spark.serializer", "spark.sql.session.timeZone", "spark.master")
-        taken = sorted(key for key in value if key in ours)
-        if taken:
-            raise ValueError(f"{', '.join(taken)} is set by Lakewarden itself: remove it")
+    def _nothing_we_own(cls, value: dict[str, str]) -> dict[str, str]:
+        for key, said in value.items():
+            if not key.startswith("spark."):
+                raise ValueError(
+                    f"{shown(key)} is ignored by Spark: its keys begin with spark., Hadoop's with spark.hadoop."
+                )
+            if key in _OURS:
+                instead = _OURS[key]
+                raise ValueError(f"{key} is set by Lakewarden itself: {f'use {instead}' if instead else 'remove it'}")
+            if key.endswith(".extraJavaOptions") and "-Xmx" in said:
+                raise ValueError(f"{key} holds -Xmx, which Spark refuses: use memory instead")
         return value

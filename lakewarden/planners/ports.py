@@ -151,10 +151,14 @@ class WriterOption:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contradiction:
-    """Settings of a table that cannot hold together: the key to change, below the table, and why."""
+    """Settings of a table that cannot hold together: the key to change, below the table, and why.
+
+    `holds_back`: the table can be looked at with them, but nothing runs on it; else the daemon refuses them.
+    """
 
     key: str
     reason: str
+    holds_back: bool = False
 
 
 class TableFormat(Protocol):
@@ -194,6 +198,12 @@ class TableFormat(Protocol):
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
         """Return what cannot be right of a table's settings, taken together. Pure."""
+        ...
+
+    def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
+        """Return the address that a table of a catalog has in common with every other address of it, as far as the
+        catalog's settings tell: the address of its folder, where they say which it is. Pure.
+        """
         ...
 
     def writer_options(

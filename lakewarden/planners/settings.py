@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import reprlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
@@ -17,6 +18,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainSerializer,
+    model_validator,
 )
 from pydantic_core import CoreSchema, core_schema
 
@@ -37,6 +39,20 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, str_max_length=LONGEST_TEXT, allow_inf_nan=False
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_is_the_default(cls, value: Any) -> Any:
+        """Read a group or a list with nothing behind its key as if it were not there: all in it is a comment."""
+        if not isinstance(value, Mapping):
+            return value
+        return {key: one for key, one in value.items() if one is not None or not cls._holds_others(key)}
+
+    @classmethod
+    def _holds_others(cls, key: str) -> bool:
+        field = cls.model_fields.get(key)
+        kind = None if field is None else get_origin(field.annotation) or field.annotation
+        return kind in (tuple, dict) or (isinstance(kind, type) and issubclass(kind, BaseModel))
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_config(serve)
     serve.set_defaults(run=_serve)
 
+    check = commands.add_parser("check-config", help="say everything that is wrong with a configuration")
+    _add_config(check)
+    check.add_argument("--json", action="store_true", help="for programs")
+    check.set_defaults(run=_check_config)
+
     demo = commands.add_parser("demo", help="watch a real table, written by a live writer, being kept healthy")
     demo.add_argument("--format", choices=_DEMOS, default=_DEMOS[0], help=f"of which format (default: {_DEMOS[0]})")
     demo.add_argument("--seconds", type=_seconds, default=90, help="how long the writer writes (default: 90)")
@@ -96,6 +101,12 @@ def _serve(parsed: argparse.Namespace) -> int:
     from lakewarden.service.wiring import serve  # noqa: PLC0415
 
     return serve(Path(parsed.config))
+
+
+def _check_config(parsed: argparse.Namespace) -> int:
+    from lakewarden.service.config.check import check_config  # noqa: PLC0415
+
+    return check_config(Path(parsed.config), as_json=parsed.json, out=sys.stdout)
 
 
 def _demo(parsed: argparse.Namespace) -> int:

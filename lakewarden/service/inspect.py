@@ -32,7 +32,8 @@ from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.quantities import size, span
 
 if TYPE_CHECKING:
-    from lakewarden.service.config.loading import Catalog, Config
+    from lakewarden.service.config.assembly import Catalog
+    from lakewarden.service.config.loading import Config
 
 _PLANNED = (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING, Service.CLEAN)
 _COUNTED = (Service.COMPACTION, Service.CLUSTERING, Service.CLEAN)

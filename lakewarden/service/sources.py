@@ -12,7 +12,7 @@ import structlog
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Storage
-from lakewarden.service.config.loading import Discover
+from lakewarden.service.config.assembly import Discover
 from lakewarden.service.config.settings import TABLE_ID
 
 log = structlog.get_logger(__name__)

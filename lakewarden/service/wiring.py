@@ -32,7 +32,8 @@ from lakewarden.service.barriers import Barriers
 from lakewarden.service.book import Book
 from lakewarden.service.claim import Cadence
 from lakewarden.service.claims import Claims
-from lakewarden.service.config.loading import load
+from lakewarden.service.config.loading import examine
+from lakewarden.service.config.problems import Weight
 from lakewarden.service.config.settings import PermitSettings
 from lakewarden.service.daemon import Daemon
 from lakewarden.service.desk import Desk
@@ -298,8 +299,11 @@ def compose(
 
 def serve(config_file: Path) -> int:
     """Run the daemon until a signal ends it, drained and tidied up. Raises PermanentError for a wrong start."""
-    config = load(config_file)
+    examined = examine(config_file, to_serve=True)
+    config = examined.accepted()
     set_up_logs()
+    for warning in examined.of(Weight.WARNING):
+        log.warning("configuration", problem=warning)
     settings = config.settings
     with ExitStack() as life:
         folder = DataFolder(config.data_dir)

@@ -5,29 +5,63 @@ from __future__ import annotations
 import copy
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from lakewarden.planners.settings import shown
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 
-def named(path: Path) -> str:
+class Weight(StrEnum):
+    """What becomes of a problem."""
+
+    ERROR = "error"
+    """The daemon does not start with it."""
+    WARNING = "warning"
+    """It starts, and says so once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """What is wrong with what stands at one key, and what to write instead. `line` is known where no key tells it."""
+
+    at: KeyPath
+    sentence: str
+    weight: Weight = Weight.ERROR
+    line: int | None = None
+
+    def __str__(self) -> str:
+        """Return it in one line, without its file."""
+        parts = ["warning" if self.weight is Weight.WARNING else "", named(self.at), self.sentence]
+        return ": ".join(part for part in parts if part)
+
+
+def named(path: KeyPath) -> str:
     """Return a path as people write it: `tables[0].options.lock`."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+        text += f"[{part}]" if isinstance(part, int) else f".{_printable(part)}" if text else _printable(part)
     return text
 
 
-def problems_of(error: ValidationError, model: Any, *, raw: Any, at: Path = ()) -> list[str]:
-    """Return one sentence for each thing that pydantic found in `raw`, in the words of the file. `model` is the type
-    that it was held against: a model, or a union of models.
+def _printable(key: str) -> str:
+    return key if key.isprintable() and 0 < len(key) <= _LONGEST_KEY else shown(key)
+
+
+_LONGEST_KEY = 100
+
+
+def problems_of(error: ValidationError, model: Any, *, raw: Any, at: KeyPath = ()) -> list[Problem]:
+    """Return each thing that pydantic found in `raw`, in the words of the file. `model` is the type that it was held
+    against: a model, or a union of models.
     """
     return [
-        f"{named(at + _as_written(found['loc'], raw))}: {_sentence(dict(found), model)}" for found in error.errors()
+        Problem(at=at + _as_written(found["loc"], raw), sentence=_sentence(dict(found), model))
+        for found in error.errors()
     ]
 
 
@@ -44,7 +78,7 @@ def without_problems(error: ValidationError, raw: Mapping[str, Any]) -> Mapping[
     return sound
 
 
-def _as_written(path: Path, raw: Any) -> Path:
+def _as_written(path: KeyPath, raw: Any) -> KeyPath:
     """Return pydantic's path without what does not stand in the file: the branch of a union, the mark of a key."""
     path = path[:-1] if path[-1:] == ("[key]",) else path
     kept: list[str | int] = []
@@ -64,28 +98,36 @@ def _as_written(path: Path, raw: Any) -> Path:
 def _sentence(found: dict[str, Any], model: Any) -> str:
     match found["type"]:
         case "extra_forbidden":
-            return f"there is no such key{_suggestion(found['loc'], model)}"
+            said = f"there is no such key{_suggestion(found['loc'], model)}"
         case "enum":
-            choices = str(found["ctx"]["expected"]).replace("'", "")
-            near = difflib.get_close_matches(str(found["input"]), choices.replace(" or ", ", ").split(", "), n=1)
-            return f"it is one of {choices}, not {shown(found['input'])}" + (
-                f"; did you mean {near[0]}?" if near else ""
-            )
+            said = _one_of(str(found["ctx"]["expected"]).replace("'", ""), found["input"])
         case "missing":
-            return "is missing"
+            said = "is missing"
         case "union_tag_not_found":
-            return f"needs a key {_unquoted(found['ctx']['discriminator'])}"
+            said = f"needs a key {_unquoted(found['ctx']['discriminator'])}"
         case "union_tag_invalid":
             what, known = _unquoted(found["ctx"]["discriminator"]), found["ctx"]["expected_tags"]
-            return f"{found['ctx']['tag']!r} is no {what}: it is one of {known}"
+            said = f"{shown(found['ctx']['tag'])} is no {what}: it is one of {known}"
         case "value_error":
-            return str(found["ctx"]["error"])
+            said = str(found["ctx"]["error"])
         case "string_pattern_mismatch":
-            return f"{shown(found['input'])} does not have the form {found['ctx']['pattern']}"
+            said = f"{shown(found['input'])} does not have the form {found['ctx']['pattern']}"
         case _:
-            message = str(found["msg"])
-            said = f"{message[0].lower()}{message[1:]}"
-            return said if isinstance(found["input"], Mapping) else f"{said}, not {shown(found['input'])}"
+            said = _in_pydantics_words(found)
+    return said
+
+
+def _one_of(choices: str, written: Any) -> str:
+    near = difflib.get_close_matches(str(written)[:_LONGEST_KEY], choices.replace(" or ", ", ").split(", "), n=1)
+    return f"it is one of {choices}, not {shown(written)}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _in_pydantics_words(found: dict[str, Any]) -> str:
+    if found["type"] == "string_type" and isinstance(found["input"], bool | int | float):
+        return f'needs quotes to be a text: "{str(found["input"]).lower()}"'
+    message = str(found["msg"])
+    said = f"{message[0].lower()}{message[1:]}"
+    return said if isinstance(found["input"], Mapping) else f"{said}, not {shown(found['input'])}"
 
 
 def _unquoted(text: str) -> str:

@@ -52,8 +52,8 @@ def test_a_wrong_configuration_is_refused_in_lines_on_stderr(
     told = capsys.readouterr()
     assert (code, told.out) == (2, "")
     assert told.err.splitlines() == [
-        f"{file}: daemon.drian: there is no such key; did you mean drain?",
-        f"{file}: api.prot: there is no such key; did you mean port?",
+        f"{file}:1: daemon.drian: there is no such key; did you mean drain?",
+        f"{file}:2: api.prot: there is no such key; did you mean port?",
     ]
 
 
@@ -65,7 +65,8 @@ def test_the_configuration_may_be_named_by_the_environment(
 
     assert main(["serve"]) == main(["serve", "--config", str(tmp_path / "given.yaml")]) == 2
 
-    assert [line.rpartition("/")[2] for line in capsys.readouterr().err.splitlines()] == ["named.yaml", "given.yaml"]
+    said = [line.rpartition("/")[2].partition(":")[0] for line in capsys.readouterr().err.splitlines()]
+    assert said == ["named.yaml", "given.yaml"]
 
 
 def test_inspecting_what_is_no_table_is_one_line_and_exit_code_2(

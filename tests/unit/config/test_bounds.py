@@ -157,4 +157,4 @@ def _refused(folder: Path, text: str) -> str:
     with pytest.raises(PermanentError) as refused:
         load(file)
     (line,) = str(refused.value).splitlines()
-    return line.removeprefix(f"{file}: ")
+    return line.removeprefix(f"{file}:1: ")

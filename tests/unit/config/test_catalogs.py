@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -25,7 +26,8 @@ def _load(folder: Path, *lines: str) -> Config:
 def _problems(folder: Path, *lines: str) -> list[str]:
     with pytest.raises(PermanentError) as refused:
         _load(folder, *lines)
-    return [line.removeprefix(f"{folder / 'lakewarden.yaml'}: ") for line in str(refused.value).splitlines()]
+    start = re.compile(rf"^{re.escape(str(folder / 'lakewarden.yaml'))}:\d+: ")
+    return [start.sub("", line) for line in str(refused.value).splitlines()]
 
 
 def test_a_table_knows_the_catalog_that_names_it(tmp_path: Path) -> None:

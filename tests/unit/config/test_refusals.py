@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.settings import Settings
-from lakewarden.service.config.document import DEEPEST, LARGEST_BYTES, read_document
+from lakewarden.planners.storage.settings import S3Store
+from lakewarden.service.config.document import DEEPEST, LARGEST_BYTES
 from lakewarden.service.config.loading import load
 from lakewarden.service.config.settings import Configuration
 
@@ -24,7 +25,7 @@ def _problems(folder: Path, text: str) -> list[str]:
     file.write_text(text)
     with pytest.raises(PermanentError) as refused:
         load(file)
-    return [line.removeprefix(f"{file}: ") for line in str(refused.value).splitlines()]
+    return [re.sub(rf"^{re.escape(str(file))}(:\d+)?: ", "", line) for line in str(refused.value).splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -46,9 +47,13 @@ def _problems(folder: Path, text: str) -> list[str]:
         ("defaults: {poll: 10 sec}", "defaults.poll: '10 sec' needs a number and a unit"),
         ("defaults: {mode: act!}", "defaults.mode: it is one of observe, plan or act, not 'act!'; did you mean act?"),
         ("api: {port: 99999}", "api.port: 99999 is too high: write 1 to 65535"),
-        ("api: {port: 8081}", "management.port: 8081 is the api.port too"),
+        ("api: {port: 8081}", "api.port: 8081 is the management.port too"),
+        ("management: {port: 8080}", "management.port: 8080 is the api.port too"),
         ("spark: {default: {timezone: UCT+1}}", "spark.default.timezone: 'UCT+1' is not a time zone"),
-        ("spark: {default: {conf: {spark.master: yarn}}}", "spark.default.conf: spark.master is set by Lakewarden"),
+        (
+            "spark: {default: {conf: {spark.master: yarn}}}",
+            "spark.default.conf: spark.master is set by Lakewarden itself: use master",
+        ),
         ("tables: [{id: a b, format: hudi, path: /x}]", "tables[0].id: 'a b' does not have the form"),
         ("tables: [{id: a, format: hudi}]", "tables[0].path: is missing"),
         ("tables: [{id: a, format: hudi, path: x}]", "tables[0].path: 'x' is not absolute"),
@@ -83,7 +88,7 @@ def test_a_password_in_the_databases_url_is_refused_and_not_repeated(tmp_path: P
         ("clean: {triger: {}}", "services.clean.triger: there is no such key; did you mean trigger?"),
         ("clean: {trigger: {num_commit: 1}}", "services.clean.trigger: 'num_commit' is no trigger: it is one of"),
         ("clean: {trigger: {num_commits: 0}}", "services.clean.trigger: num_commits: 0 is too low: write 1"),
-        ("clean: {trigger: {num_commits: yes}}", "services.clean.trigger: num_commits: true is no number"),
+        ("clean: {trigger: {num_commits: true}}", "services.clean.trigger: num_commits: true is no number"),
         ("clean: {trigger: {all_of: []}}", "services.clean.trigger: all_of: needs a list of triggers"),
         ("clean: {trigger: {num_commits: 1, time_elapsed: 1h}}", "services.clean.trigger: a trigger is one of"),
         ("clean: {trigger: {time_elapsed: 60}}", "services.clean.trigger: time_elapsed: 60 needs a number and a unit"),
@@ -112,7 +117,7 @@ def test_a_wrong_policy_is_named_by_the_path_of_its_key(tmp_path: Path, written:
         ("{lock: {provider: zookeper}}", "options.lock: "),
         ("{lock: {provider: zookeeper, url: zk, base_path: /h, lock_key: a}}", "options.lock.url: 'zk' does not have"),
         ("{lock: {provider: filesystem, lock_key: a}}", "options.lock.lock_key: there is no such key"),
-        ("{conf: {a: true}}", "options.conf.a: input should be a valid string, not True"),
+        ("{conf: {a: true}}", 'options.conf.a: needs quotes to be a text: "true"'),
         ("{writers: none, lok: {}}", "options.lok: there is no such key; did you mean lock?"),
     ],
 )
@@ -153,11 +158,11 @@ def test_problems_of_every_kind_come_at_once(tmp_path: Path) -> None:
 
     assert [problem.partition(":")[0] for problem in found] == [
         "api.hots",
+        "api.port",
         "tables[1].poll",
         "tables[1].id",
-        "tables[1].path",
         "tables[1].options.lock",
-        "management.port",
+        "tables[1].path",
     ]
 
 
@@ -185,31 +190,64 @@ def test_a_table_needs_workers_that_have_its_bundle(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("tables: []\ntables: []", "line 2: the key 'tables' stands here a second time"),
-        ("a: &x [1]\nb: *x", "aliases (*name) are not read"),
-        ("a: &x {b: 1}\nc: {<<: *x}", "aliases (*name) are not read"),
-        ("a: &x [*x]", "aliases (*name) are not read"),
-        ("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), f"nested more than {DEEPEST} deep"),
-        ("[" * 100_000, "is not the YAML we read"),
-        ("tables: !!python/object:os.system x", "is not the YAML we read"),
-        ("tables: [", "is not the YAML we read"),
-        ("- a\n- b", "must hold a mapping"),
-        ("[]", "must hold a mapping"),
-        ("a: 2026-99-99", "is not the YAML we read"),
-        ("? [a]\n: b", "is not the YAML we read"),
-        ("\x00", "is not the YAML we read"),
+        ("tables: []\ntables: []", "2: tables: stands here a second time; the first is on line 1"),
+        ("api:\n  port: 1\n  host: a\n  port: 2", "4: api.port: stands here a second time; the first is on line 2"),
+        ("a: &x [1]\nb: *x", "2: aliases (*name) are not read: use defaults instead"),
+        ("a: &x {b: 1}\nc: {<<: *x}", "2: aliases (*name) are not read"),
+        ("a: &x [*x]", "1: aliases (*name) are not read"),
+        ("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), f"1: nested more than {DEEPEST} deep"),
+        ("[" * 100_000, "1: nested more than"),
+        ("tables: !!python/object:os.system x", "1: the tag 'tag:yaml.org,2002:python/object:os.system' is not read"),
+        ("tables: !secret x", "1: the tag '!secret' is not read: write a plain value"),
+        ("a: 1\ntables: [", "2: no valid YAML: did not find expected node content"),
+        ("daemon:\n\tdrain: 10s", "2: no valid YAML: found character that cannot start any token: indent with spaces"),
+        ("tables:\n  - id: a\n   format: b", "3: no valid YAML: did not find expected '-' indicator: check the ind"),
+        ("a: b: c", "1: no valid YAML: mapping values are not allowed in this context: a colon too many"),
+        ("- a\n- b", "1: must hold a mapping with keys such as tables, not a list"),
+        ("[]", "1: must hold a mapping"),
+        ("tables", "1: must hold a mapping with keys such as tables, not just 'tables'"),
+        ("? [a]\n: b", "1: a key is a text, no list and no mapping"),
+        ("a: 1\n---\nb: 2", "2: no valid YAML: but found another document: remove the line ---"),
+        ("\x00", "1: no valid YAML: control characters are not allowed"),
     ],
 )
 def test_yaml_that_would_pass_in_silence_is_refused(tmp_path: Path, text: str, problem: str) -> None:
-    """Keys that stand twice, aliases that grow without bound and objects of Python are errors in one line."""
-    (found,) = _problems(tmp_path, text)
+    """With the line and what to write instead: keys that stand twice, aliases that grow, tags, broken indentation."""
+    file = tmp_path / "lakewarden.yaml"
+    file.write_text(text)
 
-    assert problem in found
+    with pytest.raises(PermanentError) as refused:
+        load(file)
+
+    assert f"{file}:{problem}" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufefftables: []\n",
+        "daemon:\r\n  drain: 10s\r\n",
+        "storage:\n  - {prefix: s3://b, path_style: yes, anonymous: on}\n",
+        "storage: [{prefix: 's3://no', region: no}]",
+        "api: {port: '8080'}",
+        "api: {port: 08080}",
+    ],
+)
+def test_what_people_and_their_editors_write_is_read(tmp_path: Path, text: str) -> None:
+    """A byte order mark, Windows' line ends, `yes` and `on` for switches, `no` for Norway, numbers in quotes."""
+    file = tmp_path / "lakewarden.yaml"
+    file.write_text(text, newline="")
+
+    settings = load(file).settings
+
+    assert settings.api.port == 8080
+    assert [store.region for store in settings.storage if isinstance(store, S3Store)] in ([], [None], ["no"])
+    assert all(store.path_style for store in settings.storage if isinstance(store, S3Store) and store.anonymous)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """The message says which file was looked for."""
-    with pytest.raises(PermanentError, match=re.escape(f"there is no configuration file {tmp_path}/no.yaml")):
+    with pytest.raises(PermanentError, match=re.escape(f"{tmp_path}/no.yaml: there is no such configuration file")):
         load(tmp_path / "no.yaml")
 
 
@@ -220,15 +258,16 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
         content.truncate(LARGEST_BYTES + 1)
 
     with pytest.raises(PermanentError, match="larger than"):
-        read_document(file)
+        load(file)
 
 
-def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"a: 1\ndaemon: {data_dir: \xfc}", "a: 1\n".encode("utf-16")])
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path, content: bytes) -> None:
     """What is not UTF-8 is refused in one line, without a stack trace."""
     file = tmp_path / "latin.yaml"
-    file.write_bytes(b"daemon: {data_dir: \xfc}")
+    file.write_bytes(content)
 
-    with pytest.raises(PermanentError, match="cannot be read"):
+    with pytest.raises(PermanentError, match="it is not UTF-8: save it in that encoding"):
         load(file)
 
 
@@ -255,4 +294,4 @@ def test_no_document_is_answered_with_a_stack_trace(
     try:
         load(file)
     except PermanentError as refused:
-        assert all(line.startswith(f"{file}: ") for line in str(refused).splitlines())  # noqa: PT017
+        assert all(line.startswith(f"{file}:") for line in str(refused).splitlines())  # noqa: PT017

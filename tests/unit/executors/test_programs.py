@@ -13,7 +13,16 @@ from lakewarden.executors.programs import PROGRAMS
 from lakewarden.executors.programs.hudi import clustering, compaction, config, log_compaction
 from lakewarden.executors.programs.hudi.clean import settings as clean_settings
 from lakewarden.executors.programs.hudi.errors import LockHeldError, meaning
-from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions, ZookeeperLock
+from lakewarden.planners.formats.hudi.options import (
+    DynamoDbLock,
+    FilesystemLock,
+    HiveLock,
+    HudiTableOptions,
+    Lock,
+    StorageLock,
+    ZookeeperLock,
+)
+from lakewarden.planners.formats.hudi.ours import why_not
 from lakewarden.planners.formats.hudi.service_options import (
     CleanOptions,
     CleanPolicy,
@@ -179,3 +188,34 @@ def test_people_read_no_stack_and_no_packages() -> None:
     causes = ["org.apache.HoodieException: Failed\n\tat a.b", "a.Middle: m", "java.io.IOException: No space left"]
 
     assert str(meaning(causes, Step.EXECUTE)) == "HoodieException: Failed <- IOException: No space left"
+
+
+@pytest.mark.parametrize(
+    "lock",
+    [
+        ZOOKEEPER.lock,
+        StorageLock(provider="storage"),
+        FilesystemLock(provider="filesystem", path="/locks"),
+        HiveLock(provider="hive", database="d", table="t", uris="thrift://m:9083"),
+        DynamoDbLock(provider="dynamodb", table="t", partition_key="k", region="r", endpoint_url="https://d"),
+    ],
+)
+def test_whatever_a_program_sets_is_refused_in_the_configuration(lock: Lock) -> None:
+    """A user's value under such a key would be overridden without a word (`planners/formats/hudi/ours.py`)."""
+    every = {
+        **compaction.settings(CompactionOptions()),
+        **log_compaction.settings(LogCompactionOptions()),
+        **clean_settings(CleanOptions(commits_retained=1, max_commits_to_clean=1)),
+        **clean_settings(CleanOptions(policy=CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=2)),
+        **clean_settings(CleanOptions(policy=CleanPolicy.KEEP_LATEST_BY_HOURS, hours_retained=2)),
+        **clustering.settings(ClusteringOptions(sort_columns=("a",), partition_regex="x")),
+        **config.heartbeat(timedelta(seconds=1), 2),
+    }
+    options = HudiTableOptions(lock=lock)
+    without = {key for key in PROPERTIES if not key.startswith("hoodie.table.")}
+
+    set_by_us = config.client_settings(PROPERTIES, options=options, service=every).keys() - without
+
+    assert len(set_by_us) > 40
+    assert [key for key in sorted(set_by_us) if why_not(key) is None] == []
+    assert why_not("hoodie.parquet.max.file.size") is None

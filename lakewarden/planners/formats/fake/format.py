@@ -115,6 +115,10 @@ class FakeFormat:
         """Return nothing: any options of a fake table go together."""
         return ()
 
+    def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
+        """Return the table's name in the catalog: there are none."""
+        return f"catalog://{catalog}/{identifier}"
+
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None
     ) -> Sequence[WriterOption]:

@@ -12,6 +12,7 @@ from lakewarden.planners.formats.hudi.locks import lockless, misplaced
 from lakewarden.planners.formats.hudi.needs import needs_commits
 from lakewarden.planners.formats.hudi.observing import observed
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.ours import why_not
 from lakewarden.planners.formats.hudi.service_options import (
     ArchiveOptions,
     CleanOptions,
@@ -25,10 +26,15 @@ from lakewarden.planners.formats.hudi.table_properties import CLAIM, HOME, TIMEL
 from lakewarden.planners.formats.hudi.writer_options import writer_options
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, Service
-from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Contradiction, Observation, Storage, WriterEngine, WriterOption
 from lakewarden.planners.settings import Settings
+
+_NO_LOCK = (
+    "is missing, and mode is act: nothing runs beside live writers without a lock that both sides name. Name the "
+    "writers' lock (docs/writers.md), or say writers: none where nobody writes"
+)
 
 
 class HudiFormat:
@@ -73,7 +79,9 @@ class HudiFormat:
         }
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
-        """Return a lock that cannot work where the table is, and an archive that takes a clean's commits."""
+        """Return a lock that is missing or cannot work where the table is, an archive that takes a clean's commits, and
+        keys that are not the user's to set.
+        """
         options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
         alone = options.lock is None and options.writers == "none"
         reasons = {
@@ -81,7 +89,15 @@ class HudiFormat:
             "options.writers": lockless(table.location) if alone else None,
             "services.archive.options.keep_min_commits": archived_too_early(table),
         }
-        return tuple(Contradiction(key=key, reason=reason) for key, reason in reasons.items() if reason is not None)
+        reasons |= {f"options.conf.{key}": why_not(key) for key in options.conf}
+        found = [Contradiction(key=key, reason=reason) for key, reason in reasons.items() if reason is not None]
+        if options.lock is None and options.writers == "live" and table.mode is Mode.ACT and table.policies:
+            found.append(Contradiction(key="options.lock", reason=_NO_LOCK, holds_back=True))
+        return tuple(found)
+
+    def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
+        """Return the table's name in the catalog: Hudi has none of its own."""
+        return f"catalog://{catalog}/{identifier}"
 
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, assert_never
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from lakewarden.planners.settings import Duration, Settings, Within
 from lakewarden.planners.storage.settings import SecretSetting
+
+_OURS = {
+    "type": "type",
+    "catalog-impl": "type",
+    "uri": "uri",
+    "warehouse": "warehouse",
+    "jdbc.user": "user",
+    "jdbc.password": "password",
+    "token": "token",
+    "credential": "credential",
+    "oauth2-server-uri": "oauth2_server_uri",
+    "scope": "scope",
+    "cache-enabled": "",
+}
+"""Properties that Lakewarden sets itself, each with the setting that says it."""
 
 
 class CatalogSettings(Settings):
@@ -18,6 +33,15 @@ class CatalogSettings(Settings):
 
     properties: dict[str, str] = Field(default_factory=dict)
     """Further properties, as Iceberg's own catalogs name them (none by default)."""
+
+    @field_validator("properties")
+    @classmethod
+    def _nothing_we_own(cls, value: dict[str, str]) -> dict[str, str]:
+        for key in value:
+            if key in _OURS:
+                instead = f"say it as {_OURS[key]} beside properties" if _OURS[key] else "remove it"
+                raise ValueError(f"{key} is set by Lakewarden itself: {instead}")
+        return value
 
 
 class HadoopCatalog(CatalogSettings):
@@ -89,3 +113,21 @@ class HiveCatalog(CatalogSettings):
 
 
 Catalog = Annotated[HadoopCatalog | JdbcCatalog | RestCatalog | HiveCatalog, Field(discriminator="type")]
+
+
+def shared_name(name: str, catalog: Catalog, identifier: str) -> str:
+    """Return what every address of a table has in common, as far as the settings of its catalog tell.
+
+    Rows of a database are keyed by the catalog's name; a folder and a server have no other name than their address.
+    """
+    match catalog:
+        case HadoopCatalog():
+            return f"{catalog.warehouse.rstrip('/')}/{identifier.replace('.', '/')}"
+        case JdbcCatalog():
+            return f"{catalog.uri} {catalog.catalog_name or name} {identifier}"
+        case RestCatalog():
+            return f"{catalog.uri.rstrip('/')} {catalog.warehouse or ''} {identifier}"
+        case HiveCatalog():
+            return f"{catalog.uri} {identifier}"
+        case _:
+            assert_never(catalog)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from lakewarden.planners.formats.iceberg.catalogs import Catalog
+from lakewarden.planners.formats.iceberg.catalogs import Catalog, shared_name
 from lakewarden.planners.formats.iceberg.contradictions import contradictions
 from lakewarden.planners.formats.iceberg.distance import awaited
 from lakewarden.planners.formats.iceberg.files import VanishedError
@@ -69,6 +69,10 @@ class IcebergFormat:
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
         """Return where a policy would delete what a writer may still need, or asks for what cannot be."""
         return tuple(contradictions(table))
+
+    def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
+        """Return a table's folder in a warehouse that is one; elsewhere its name under the server's own address."""
+        return shared_name(catalog, settings, identifier)
 
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None

@@ -1,0 +1,45 @@
+"""`lakewarden check-config`: everything that is wrong with a configuration, before a daemon is started with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TextIO
+
+from lakewarden.service.config.loading import Examination, examine
+from lakewarden.service.config.problems import Weight, named
+
+REFUSED = 2
+
+
+def check_config(file: Path, *, as_json: bool, out: TextIO) -> int:
+    """Print every error, with which `serve` would not start here, and every warning; return 2 if there is an error."""
+    examined = examine(file, to_serve=True)
+    print(_as_json(examined) if as_json else _written_out(examined), file=out)
+    return REFUSED if examined.config is None else 0
+
+
+def _written_out(examined: Examination) -> str:
+    lines = [examined.document.told(problem) for problem in examined.problems]
+    counted = [_counted(len(examined.of(weight)), weight) for weight in Weight if examined.of(weight)]
+    tables = "" if examined.config is None else f"; {_counted(len(examined.config.tables), 'table')}"
+    return "\n".join([*lines, f"{examined.document.file}: {' and '.join(counted) or 'no problem'}{tables}"])
+
+
+def _as_json(examined: Examination) -> str:
+    document = examined.document
+    found = [
+        {
+            "severity": problem.weight.value,
+            "line": problem.line or document.line(problem.at),
+            "key": named(problem.at),
+            "message": problem.sentence,
+        }
+        for problem in examined.problems
+    ]
+    tables = None if examined.config is None else len(examined.config.tables)
+    return json.dumps({"file": str(document.file), "tables": tables, "problems": found}, indent=2)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
