@@ -10,6 +10,7 @@ from pathlib import Path
 
 import lakewarden
 from lakewarden.planners.model.errors import LakewardenError
+from lakewarden.planners.model.printable import printable
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = int(parsed.run(parsed))
         sys.stdout.flush()
     except LakewardenError as error:
-        print(error, file=sys.stderr)
+        print(printable(str(error), lines=True), file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -17,11 +17,13 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from lakewarden.planners.decoding.numbers import counted
 from lakewarden.planners.formats.fake import FAKE
 from lakewarden.planners.formats.hudi import THOROUGH
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.model.instant import Instant, Service, State
+from lakewarden.planners.model.printable import printable, printable_values
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import MetadataBacklog, TableView
 from lakewarden.planners.ports import Storage, TableFormat
@@ -30,6 +32,7 @@ from lakewarden.planners.storage import Storages, canonical_location
 from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.quantities import size, span
+from lakewarden.service.terminal import Shown
 
 if TYPE_CHECKING:
     from lakewarden.service.config.assembly import Catalog
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 _PLANNED = (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING, Service.CLEAN)
 _COUNTED = (Service.COMPACTION, Service.CLUSTERING, Service.CLEAN)
 _NEWEST = 10
+_LONGEST_NAME = 200
 _FAILED = 2
 _COLOUR = {State.REQUESTED: "yellow", State.INFLIGHT: "cyan", State.COMPLETED: "green"}
 
@@ -69,9 +73,9 @@ def inspect_path(
         _say(err, str(error))
         return _FAILED
     if as_json:
-        print(json.dumps(report(view, table_format.name), indent=2), file=out)
+        print(json.dumps(printable_values(report(view, table_format.name), lines=False), indent=2), file=out)
     else:
-        Console(file=out, highlight=False).print(rendered(view, now))
+        Console(file=out, highlight=False).print(Shown(rendered(view, now)))
     if view.faults:
         _say(err, f"a part of the metadata cannot be read: {'; '.join(view.faults)}")
         return _FAILED
@@ -114,7 +118,7 @@ def _with_every_service(table_format: TableFormat, location: str) -> Table:
 
 
 def _say(err: TextIO, message: str) -> None:
-    print("lakewarden inspect:", " ".join(message.split()), file=err)
+    print("lakewarden inspect:", printable(" ".join(message.split())), file=err)
 
 
 def report(view: TableView, table_format: str) -> dict[str, Any]:
@@ -126,7 +130,7 @@ def report(view: TableView, table_format: str) -> dict[str, Any]:
         "format": table_format,
         "table_name": view.name,
         "table_type": view.kind,
-        "table_version": int(view.version) if view.version.isdigit() else view.version,
+        "table_version": view.version if counted(view.version) is None else counted(view.version),
         "latest_instant": max((i.time for i in instants), default=None),
         "instants": [
             {"time": i.time, "action": i.action, "state": i.state.name, "completed_at": i.completed_time}
@@ -213,7 +217,7 @@ def _indented(part: RenderableType) -> Padding:
 
 
 def _title(view: TableView) -> Text:
-    title = Text(view.name, style="bold")
+    title = Text(printable(view.name, most=_LONGEST_NAME), style="bold")
     title.append(f"  {view.kind}, table version {view.version}\n", style="not bold")
     return title.append(f"  {view.identity.location}\n", style="not bold dim")
 
@@ -228,7 +232,7 @@ def _timeline(view: TableView, now: datetime) -> RenderableType:
     for i in instants[-_NEWEST:]:
         took = "" if i.completed_at is None else span((i.completed_at - i.requested_at).total_seconds())
         state = Text(i.state.name.lower(), style=_COLOUR[i.state])
-        grid.add_row(i.time, i.action, state, f"{span((now - i.requested_at).total_seconds())} ago", took)
+        grid.add_row(Text(i.time), Text(i.action), state, f"{span((now - i.requested_at).total_seconds())} ago", took)
     hidden = len(instants) - _NEWEST
     return Group(grid, Text(f"and {hidden} older\n" if hidden > 0 else "", style="dim"))
 

@@ -9,6 +9,7 @@ from typing import TextIO, cast
 
 import structlog
 
+from lakewarden.planners.model.printable import printable, printable_values
 from lakewarden.service.sampling import Sampler
 
 
@@ -44,6 +45,18 @@ class Sampled(logging.Filter):
         return withheld is not None
 
 
+_LONGEST_TRACE = 20_000
+
+
+def _as_printable(
+    _logger: structlog.typing.WrappedLogger, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Let nothing that a table or a sender is called write to a terminal, break a line, or fail to be encoded."""
+    trace = event.pop("exception", None)
+    shown: structlog.typing.EventDict = printable_values(event, lines=False)
+    return shown if trace is None else {**shown, "exception": printable(trace, most=_LONGEST_TRACE, lines=True)}
+
+
 def set_up_logs() -> None:
     """Configure structlog for this process, and let the libraries' warnings through the same door."""
     stream = cast(TextIO, _ForgivingStream(sys.stderr))
@@ -58,6 +71,7 @@ def set_up_logs() -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
             structlog.processors.format_exc_info,
+            _as_printable,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),

@@ -14,6 +14,7 @@ import lakewarden
 from lakewarden.executors.contract import Granted, Permit, Step, Wait
 from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
 from lakewarden.service.blame import Blamed
 from lakewarden.service.events import Listener
@@ -106,7 +107,7 @@ class Metrics(Listener):
         """Let scrapes read the control plane."""
         for status in plane.tables():
             for near_us in (True, False):
-                self._writer_failures.labels(status.table.id, str(near_us).lower())
+                self._writer_failures.labels(printable(status.table.id), str(near_us).lower())
         self.registry.register(_Seen(plane))
 
     def hook(self, sender: str, result: str) -> None:
@@ -143,7 +144,7 @@ class Metrics(Listener):
 
     def writer_failed(self, table: Table, blamed: Blamed) -> None:
         """Count a failure of a writer."""
-        self._writer_failures.labels(table.id, str(blamed.run is not None).lower()).inc()
+        self._writer_failures.labels(printable(table.id), str(blamed.run is not None).lower()).inc()
 
     def renewed(self) -> None:
         """Count a renewal."""
@@ -226,7 +227,7 @@ def _pending(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
         if status.view is None:
             continue
         for service in sorted({*status.table.policies, *status.view.backlogs}):
-            labels = [status.table.id, service.value]
+            labels = [printable(status.table.id), service.value]
             pending = status.view.timeline.pending(service)
             count.add_metric(labels, len(pending))
             if pending:
@@ -264,9 +265,9 @@ def _piles(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
         for figure, family in piles.items():
             known = [count for b in status.view.backlogs.values() if (count := getattr(b, figure)) is not None]
             if known:
-                family.add_metric([status.table.id], max(known))
+                family.add_metric([printable(status.table.id)], max(known))
         if status.view.metadata is not None:
-            metadata.add_metric([status.table.id], status.view.metadata.commits)
+            metadata.add_metric([printable(status.table.id)], status.view.metadata.commits)
     yield from piles.values()
     yield metadata
 
@@ -284,7 +285,7 @@ def _tables(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
         "lakewarden_table_approvals_waiting", "Deletions that wait for a person's approval.", labels=["table"]
     )
     for status in statuses:
-        labels = [status.table.id]
+        labels = [printable(status.table.id)]
         if status.looked_ago is not None:
             age.add_metric(labels, status.looked_ago.total_seconds())
         if status.view is not None:

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
+from lakewarden.planners.model.printable import printable
 from lakewarden.service.demo.scene import Scene
 from lakewarden.service.http.schemas import RunBody, ServiceBody
 
@@ -73,7 +74,7 @@ class PlainScreen:
         """Print what has changed since the last scene."""
         lines = [*self._new_act(scene), *self._new_commits(scene), *self._new_runs(scene), *self._new_blocks(scene)]
         for line in lines:
-            self._console.print(line, markup=False, soft_wrap=True)
+            self._console.print(printable(line), markup=False, soft_wrap=True)
 
     def _new_act(self, scene: Scene) -> Iterator[str]:
         act = scene.act.split(":")[0]
@@ -133,18 +134,24 @@ def _services(scene: Scene) -> RenderableType:
     return grid
 
 
-def _decided(service: ServiceBody) -> tuple[Text, str]:
+def _decided(service: ServiceBody) -> tuple[Text, Text]:
     if service.decision is None:
-        return Text(""), ""
+        return Text(""), Text("")
     decided = service.decision.decision
-    return Text(decided, style=_COLOUR.get(decided, "")), service.decision.reason
+    return Text(decided, style=_COLOUR.get(decided, "")), Text(printable(service.decision.reason))
 
 
 def _runs(scene: Scene) -> RenderableType:
     grid = _grid("run", "instant", "state", "seconds", "why")
     for run in scene.runs[:_RUNS_SHOWN]:
         took = "" if run.run_seconds is None else f"{run.run_seconds:.1f}"
-        grid.add_row(run.service, run.instant or "", Text(run.state, style=_COLOUR.get(run.state, "")), took, _why(run))
+        grid.add_row(
+            run.service,
+            run.instant or "",
+            Text(run.state, style=_COLOUR.get(run.state, "")),
+            took,
+            Text(printable(_why(run))),
+        )
     for _ in range(_RUNS_SHOWN - len(scene.runs)):
         grid.add_row("", "", "", "", "")
     return grid

@@ -7,6 +7,7 @@ from typing import TextIO
 from pydantic import ValidationError
 
 from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.printable import printable_values
 from lakewarden.service.client import ask_of_table
 from lakewarden.service.explain.bodies import TableExplanation
 from lakewarden.service.explain.text import written_out
@@ -19,7 +20,7 @@ def explain_table(table: str, *, url: str, as_json: bool, out: TextIO) -> int:
     """
     answer = ask_of_table(url, table, "explain")
     try:
-        explanation = TableExplanation.model_validate(answer)
+        explanation = TableExplanation.model_validate(printable_values(answer))
     except ValidationError as strange:
         raise PermanentError(f"the daemon at {url} is of another version than this command") from strange
     print(explanation.model_dump_json(indent=2) if as_json else written_out(explanation), file=out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from lakewarden.planners.model.printable import printable
 from lakewarden.service.explain.bodies import (
     ActiveRunExplanation,
     BacklogExplanation,
@@ -28,7 +29,7 @@ _SAYS = {"Due": "DUE", "NotDue": "not due", "Blocked": "BLOCKED"}
 def written_out(explanation: TableExplanation) -> str:
     """Return the explanation as text, without a line break at its end."""
     kind = " ".join(part for part in (explanation.format, explanation.kind, explanation.version) if part)
-    parts = [f"{explanation.table}  {kind}  {explanation.path}", _aligned(_table(explanation))]
+    parts = [printable(f"{explanation.table}  {kind}  {explanation.path}"), _aligned(_table(explanation))]
     parts += [f"\n{service}\n{_aligned(_service(one, explanation))}" for service, one in explanation.services.items()]
     if not explanation.services:
         parts.append("\nno service has a policy: only what happens is seen, and nothing is done")
@@ -36,7 +37,7 @@ def written_out(explanation: TableExplanation) -> str:
 
 
 def _aligned(lines: _Lines) -> str:
-    return "\n".join(f"  {about:<{_WIDTH}}{says}".rstrip() for about, says in lines)
+    return "\n".join(f"  {about:<{_WIDTH}}{printable(says)}".rstrip() for about, says in lines)
 
 
 def _table(explanation: TableExplanation) -> _Lines:

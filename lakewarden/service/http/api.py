@@ -14,6 +14,7 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Blocked, NotDue
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.service.http.answers import Answer
 from lakewarden.service.http.bodies import BodyLimit
 from lakewarden.service.http.browsers import NoStrangersPages
 from lakewarden.service.http.deletions import add_deletions
@@ -94,7 +95,13 @@ def build_hooks(plane: ControlPlane, *, hook_heard: HookHeard, turned: Turned = 
 
 def _application(title: str, hosts: Hosts | None, turned: Turned) -> FastAPI:
     # A redirect would lead to wherever the sender's Host says.
-    app = FastAPI(title=title, version=lakewarden.__version__, redoc_url=None, redirect_slashes=False)
+    app = FastAPI(
+        title=title,
+        version=lakewarden.__version__,
+        redoc_url=None,
+        redirect_slashes=False,
+        default_response_class=Answer,
+    )
     app.add_middleware(BodyLimit, hooks=HOOKS)
     app.add_middleware(NoStrangersPages, hosts=hosts or Hosts(), hooks=HOOKS, turned=turned)
     add_error_handlers(app)

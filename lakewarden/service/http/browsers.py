@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from lakewarden.service.http.answers import Answer
 from lakewarden.service.http.guard.hosts import Hosts
 from lakewarden.service.http.guard.refusals import Refusal, Turned
 from lakewarden.service.http.schemas import ErrorAnswer, ErrorBody
@@ -28,7 +28,7 @@ class NoStrangersPages:
             return
         self._turned(refusal, str((scope.get("client") or ("",))[0]))
         body = ErrorAnswer(error=ErrorBody(code=refusal.code, message=refusal.message, remedy=refusal.remedy))
-        await JSONResponse(body.model_dump(), refusal.status)(scope, receive, send)
+        await Answer(body.model_dump(), refusal.status)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         headers = Headers(scope=scope)

@@ -8,12 +8,12 @@ from http import HTTPStatus
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.service.http.answers import Answer
 from lakewarden.service.http.guard.protocol import VISITOR
 from lakewarden.service.http.schemas import ErrorAnswer, ErrorBody
 from lakewarden.service.sampling import Sampler
@@ -36,36 +36,36 @@ class ApiError(Exception):
 def add_error_handlers(app: FastAPI) -> None:
     """Have every error answered as `{"error": {code, message, remedy}}`."""
 
-    def answer(status: int, code: str, message: str) -> JSONResponse:
-        return JSONResponse(ErrorAnswer(error=ErrorBody(code=code, message=message)).model_dump(), status)
+    def answer(status: int, code: str, message: str) -> Answer:
+        return Answer(ErrorAnswer(error=ErrorBody(code=code, message=message)).model_dump(), status)
 
     @app.exception_handler(ApiError)
-    async def api_error(_request: Request, error: ApiError) -> JSONResponse:
-        return JSONResponse(error.body.model_dump(), error.status)
+    async def api_error(_request: Request, error: ApiError) -> Answer:
+        return Answer(error.body.model_dump(), error.status)
 
     @app.exception_handler(HTTPException)
-    async def http_error(_request: Request, error: HTTPException) -> JSONResponse:
+    async def http_error(_request: Request, error: HTTPException) -> Answer:
         response = answer(error.status_code, _CODES.get(error.status_code, "refused"), str(error.detail))
         response.headers.update(error.headers or {})
         return response
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
+    async def invalid(_request: Request, error: RequestValidationError) -> Answer:
         found = error.errors()[0]
         return answer(422, "invalid", f"{'.'.join(str(part) for part in found['loc'])}: {found['msg']}")
 
     @app.exception_handler(TemporaryError)
-    async def later(_request: Request, error: TemporaryError) -> JSONResponse:
+    async def later(_request: Request, error: TemporaryError) -> Answer:
         response = answer(503, "unavailable", str(error))
         response.headers["Retry-After"] = str(max(1, round(error.delay.total_seconds())))
         return response
 
     @app.exception_handler(PermanentError)
-    async def never(_request: Request, error: PermanentError) -> JSONResponse:
+    async def never(_request: Request, error: PermanentError) -> Answer:
         return answer(409, "blocked", str(error))
 
     @app.exception_handler(Exception)
-    async def bug(_request: Request, _error: Exception) -> JSONResponse:
+    async def bug(_request: Request, _error: Exception) -> Answer:
         status = HTTPStatus.INTERNAL_SERVER_ERROR  # Starlette raises it further, to `Outermost`
         return answer(status, "internal", "an unexpected error: the daemon's log has it")
 

@@ -6,10 +6,10 @@ import asyncio
 from datetime import timedelta
 
 from fastapi import FastAPI, Response
-from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from lakewarden.service.http.answers import Answer
 from lakewarden.service.http.errors import add_error_handlers
 from lakewarden.service.http.port import ControlPlane
 
@@ -43,17 +43,17 @@ def build_management(plane: ControlPlane, registry: CollectorRegistry) -> FastAP
     scrapes = _Scrapes(registry)
 
     @app.get("/livez")
-    async def livez() -> JSONResponse:
+    async def livez() -> Answer:
         """Say whether the control thread turns."""
         turned_ago = plane.health().turned_ago
         alive = turned_ago < ALIVE_WITHIN
-        return JSONResponse({"alive": alive, "turned_seconds_ago": turned_ago.total_seconds()}, 200 if alive else 503)
+        return Answer({"alive": alive, "turned_seconds_ago": turned_ago.total_seconds()}, 200 if alive else 503)
 
     @app.get("/readyz")
-    async def readyz() -> JSONResponse:
+    async def readyz() -> Answer:
         """Say whether work can be done, and what is missing."""
         unready = list(plane.health().unready)
-        return JSONResponse({"ready": not unready, "missing": unready}, 503 if unready else 200)
+        return Answer({"ready": not unready, "missing": unready}, 503 if unready else 200)
 
     @app.get("/metrics")
     async def metrics() -> Response:

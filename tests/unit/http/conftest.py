@@ -82,6 +82,7 @@ class House:
         budget: DeletionBudget | None = None,
         beside: House | None = None,
         limits: LimitSettings | None = None,
+        name: str = "trips",
     ) -> None:
         """`beside`: another daemon that attends the same table, on the same store."""
         clock = clock or SystemClock()
@@ -92,7 +93,7 @@ class House:
         self.pool = HoldingPool(slots=slots)
         self.metrics = Metrics([Service.COMPACTION, Service.CLEAN])
         table = Table(
-            id=TableId("trips"),
+            id=TableId(name),
             format=FAKE.name,
             location=str(self.lake.folder),
             mode=Mode.ACT,
