@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import NoConditionsError, Versioned
 from lakewarden.planners.storage.content import moment
+from lakewarden.planners.storage.local import regular_file
 
 _T = TypeVar("_T")
 
@@ -34,11 +35,13 @@ class LocalConditions:
     def versioned(self, location: str) -> Versioned | None:
         """Return the file as it is. No lock is needed: it is only ever replaced as a whole."""
         try:
-            with Path(location).open("rb") as file:
+            with os.fdopen(regular_file(location), "rb") as file:
                 content = file.read(LARGEST)
                 written = os.fstat(file.fileno()).st_mtime
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except PermanentError as error:
+            raise TemporaryError(f"{error}: remove it") from error
         except OSError as error:
             raise TemporaryError(f"{location} cannot be read: {error.strerror or error}") from error
         return Versioned(content=content, version=_digest(content), modified=moment(written))

@@ -68,7 +68,7 @@ class LocalStorage:
         """Return the file's content."""
 
         def content() -> bytes:
-            with os.fdopen(_regular_file(location, limit), "rb") as file:
+            with os.fdopen(regular_file(location, limit=limit), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 found = file.read(size + 1)  # more would be room for what is not there
                 return found if len(found) <= size else found + file.read(limit + 1 - len(found))
@@ -76,14 +76,18 @@ class LocalStorage:
         return within(limit, _translated(location, content), location)
 
 
-def _regular_file(location: str, limit: int) -> int:
-    """Open a file of at most `limit` bytes: a pipe without a writer is not waited for, and no device is asked."""
+def regular_file(location: str, *, limit: int | None = None) -> int:
+    """Open a file of at most `limit` bytes: a pipe without a writer is not waited for, and no device is asked.
+
+    Raises PermanentError for what is no file, TooLargeError, and what the operating system raises.
+    """
     descriptor = os.open(location, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode) and status.st_size <= limit:
+    fits = limit is None or status.st_size <= limit
+    if stat.S_ISREG(status.st_mode) and fits:
         return descriptor
     os.close(descriptor)
-    if stat.S_ISREG(status.st_mode):
+    if stat.S_ISREG(status.st_mode) and limit is not None:
         raise too_large(location, limit)
     raise PermanentError(f"{location} is {_KINDS.get(stat.S_IFMT(status.st_mode), 'something else')}, and no file")
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.storage import LocalStorage
+from lakewarden.planners.storage.conditions import LocalConditions
 from lakewarden.planners.storage.content import TooLargeError
 
 STORAGE = LocalStorage()
@@ -42,6 +43,14 @@ def test_what_is_no_regular_file_is_named_and_not_read(
     make(tmp_path / "odd")
     with pytest.raises(PermanentError, match=says):
         STORAGE.read(str(tmp_path / "odd"))
+
+
+@pytest.mark.timeout(10)
+def test_a_claim_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """It stands in the way of ours, and is named."""
+    os.mkfifo(tmp_path / "claim.json")
+    with pytest.raises(TemporaryError, match="is a named pipe, and no file: remove it"):
+        LocalConditions().versioned(str(tmp_path / "claim.json"))
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "n" * 5000])
