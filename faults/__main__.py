@@ -26,11 +26,14 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=10, help="how long replicas and good tables stand it (10)")
     parser.add_argument("--only", action="append", default=[], help="of the hostile tables only this one, and others")
+    parser.add_argument("--no-clients", action="store_true", help="without hostile clients")
     parser.add_argument("--report", type=Path, help="write the figures to this file, as JSON")
     asked = parser.parse_args()
     seed = random.randrange(_SEEDS) if asked.seed is None else asked.seed
     if asked.hostile:
-        play: Play = functools.partial(hostile.play, minutes=asked.minutes, only=asked.only)
+        play: Play = functools.partial(
+            hostile.play, minutes=asked.minutes, only=asked.only, clients=not asked.no_clients
+        )
     elif asked.replicas is not None:
         play = functools.partial(replicas.play, replicas=asked.replicas, minutes=asked.minutes, seed=seed)
     else:

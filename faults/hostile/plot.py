@@ -63,7 +63,7 @@ class _Trial:
 
 
 def play(
-    directory: Path, console: Console, interruption: Interruption, *, minutes: float, only: Sequence[str] = ()
+    directory: Path, console: Console, interruption: Interruption, *, minutes: float, only: Sequence[str], clients: bool
 ) -> HostileReport:
     """Play all of it and return the report. Raises LakewardenError for trouble that is not the daemon's."""
     begun = time.monotonic()
@@ -94,7 +94,7 @@ def play(
             _until(served.responds, "the daemon is not up", alive=served.process)
         good = [*lake.names, *(str(one["id"]) for one in stores.good)]
         trial = _Trial()
-        with Gauges(served, good) as gauges, Siege(served.api, served.management) as siege:
+        with Gauges(served, good) as gauges, Siege(served.api, served.management, fights=clients) as siege:
             _stand(served, gauges, trial, interruption, minutes=minutes, say=say)
         with interruption.at_once():
             say("the siege is over")

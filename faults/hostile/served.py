@@ -13,6 +13,9 @@ from typing import Any
 
 from lakewarden.service.demo.process import Child, free_port
 
+_OURS = ("127.0.0.2", 0)
+"""Where we ask from: as a kubelet does, from another address than the hostile clients."""
+
 
 class NoAnswerError(Exception):
     """There was no answer, or not in time, or none that says it is one."""
@@ -79,7 +82,7 @@ class Served:
         return time.monotonic() - begun
 
     def _asked(self, port: int, path: str, within: float) -> str:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=within)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=within, source_address=_OURS)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()

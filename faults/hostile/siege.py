@@ -31,6 +31,7 @@ class Siege:
 
     api: int
     management: int
+    fights: bool = True
     fought: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
@@ -39,6 +40,7 @@ class Siege:
         self._threads = [
             threading.Thread(target=self._besiege, args=(port, attacks), daemon=True)
             for port, attacks in ((self.api, _API), (self.management, _MANAGEMENT))
+            if self.fights
         ]
 
     def __enter__(self) -> Siege:

@@ -144,6 +144,17 @@ _properties(
     lines=lambda place: f"hoodie.timeline.path=../../../{place.foreign.name}/.hoodie/timeline\n",
 )
 _properties(
+    "base_path_of_another",
+    "A base path that is another table's: Hudi's client would work there.",
+    lines=lambda place: f"hoodie.base.path={place.foreign}\n",
+    looks=Looks.SHOWN,
+)
+_properties(
+    "history_of_another",
+    "A timeline whose history is written, and merged, in another table.",
+    lines=lambda place: f"hoodie.timeline.history.path=../../../../{place.foreign.name}\n",
+)
+_properties(
     "timeline_with_a_nul", "A timeline with a NUL in its path.", lines=lambda _: "hoodie.timeline.path=a\\u0000b\n"
 )
 _properties(
@@ -275,6 +286,18 @@ def timeline_linked_out(place: Place) -> None:
     table = place.hudi()
     shutil.rmtree(table.timeline)
     table.timeline.symlink_to(place.foreign / ".hoodie" / "timeline")
+
+
+@hostile("hudi", "A metadata table that is a link to another table's: commits are written there, too.")
+def metadata_linked_out(place: Place) -> None:
+    (place.hudi().home / "metadata").symlink_to(place.foreign / ".hoodie")
+
+
+@hostile("hudi", "A .hoodie that is a link to another table's.")
+def home_linked_out(place: Place) -> None:
+    table = place.hudi()
+    shutil.rmtree(table.home)
+    table.home.symlink_to(place.foreign / ".hoodie")
 
 
 @hostile("hudi", "Instants that are links to files of the machine.")

@@ -115,7 +115,11 @@ _clean(
     of_partition="../../foreign/p0",
 )
 _clean("clean_of_another_folder", "A whole folder, which is another table's.", partitions=lambda _: ["../../foreign"])
-_clean("clean_of_an_absolute_folder", "A folder by its absolute path.", partitions=lambda place: [str(place.foreign)])
+_clean(
+    "clean_of_an_absolute_folder",
+    "A folder by its absolute path: of two slashes, Hudi takes away one.",
+    partitions=lambda place: [f"/{place.foreign}"],
+)
 _clean("clean_of_everything", "The partition that is the whole table.", partitions=lambda _: [""])
 _clean("clean_of_itself", "The partition that is this folder.", partitions=lambda _: [".", "/", "./p0/.."])
 _clean("clean_of_the_metadata", "A partition that is the table's metadata.", partitions=lambda _: [".hoodie"])

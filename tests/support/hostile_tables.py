@@ -71,27 +71,32 @@ class Hostile:
     attacks: str
     looks: Looks
     make: Callable[[Place], None]
+    eager: bool = False
 
     def entry(self, folder: Path) -> dict[str, Any]:
-        """Return its entry in a configuration that would let a daemon do all that its plans ask for."""
+        """Return its entry in a configuration that would let a daemon do all that its plans ask for. All that commits
+        say is read for its triggers, which nothing fires unless the table is `eager`.
+        """
+        commits = 2 if self.eager else 50
+        by_files = {"any_of": [{"num_commits": commits}, {"log_files": 50}, {"log_bytes": "10GiB"}]}
         taken_up = {"schedule": "both", "grace": "1s"}
-        by_files = {
-            "any_of": [{"num_commits": 5}, {"log_files": 50}, {"log_bytes": "10GiB"}]
-        }  # what commits say is read
         services: Mapping[str, Any] = {
             "compaction": {**taken_up, "trigger": by_files},
             "log_compaction": {"trigger": {"log_files": 50}},
             "clustering": {"trigger": {"small_files": 50}},
-            "clean": taken_up,
+            "clean": {**taken_up, "trigger": {"num_commits": commits}, "options": {"commits_retained": 1}},
             "rollback": {},
-            "archive": {},
+            "archive": {
+                "trigger": {"num_commits": commits},
+                "options": {"keep_min_commits": 2, "keep_max_commits": 3},
+            },
             "ttl": {"options": {"days_retain": 400}},
         }
         options: Mapping[str, Any] = {"writers": "none", "timeline_timezone": "UTC"}
         if self.format == "iceberg":
             services, options = {"compaction": {}, "clean": {}, "orphans": {}, "archive": {}}, {}
         entry = {"id": f"hostile.{self.name}", "format": self.format, "path": str(folder / self.name), "mode": "act"}
-        return {**entry, "poll": "5s", "options": dict(options), "services": dict(services)}
+        return {**entry, "poll": "10s", "options": dict(options), "services": dict(services)}
 
 
 CORPUS: list[Hostile] = []
