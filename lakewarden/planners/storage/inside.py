@@ -31,13 +31,14 @@ class NoPlaceError(ValueError):
     """A path of which nobody can say where it leads."""
 
 
-def place_of(path: str, *, store: str) -> Place:
+def place_of(path: str, *, store: str, by_key: bool = False) -> Place:
     """Return where a path leads, whose plan is executed in `store`. Pure.
 
     It is read as Hudi's `StoragePath(String)` and Hadoop's `Path(String)` do: letter by letter, so that `%2F` is three
-    letters; without empty names and `.`; without a scheme it is of the store at hand. Raises NoPlaceError for one
-    that is not absolute, names another host, or climbs with `..`: Hadoop resolves that without a look at links, and a
-    disk does not.
+    letters; without empty names and `.`; without a scheme it is of the store at hand. `by_key` is how clients of object
+    stores other than Hadoop's read it: there an empty name is one as well. Raises NoPlaceError for a path that is not
+    absolute, names another host, or climbs with `..`: Hadoop resolves that without a look at links, and a disk does
+    not.
     """
     if not path or len(path) > _LONGEST or "\0" in path:
         raise NoPlaceError("is no path")
@@ -52,7 +53,10 @@ def place_of(path: str, *, store: str) -> Place:
         where, rest = _remote(canonical_scheme(found[1]), found[2])
     if not rest.startswith("/"):
         raise NoPlaceError("is not absolute")
-    names = tuple(name for name in rest.split("/") if name not in ("", "."))
+    if by_key and where:
+        names = tuple(rest[1:].rstrip("/").split("/"))
+    else:
+        names = tuple(name for name in rest.split("/") if name not in ("", "."))
     if ".." in names:
         raise NoPlaceError("climbs with '..'")
     return Place(store=where, names=names)
@@ -86,12 +90,13 @@ class Home:
 
     Links on local disks are resolved, and a folder that can be reached by two ways is one folder: what counts is what
     the disk says, not how it is spelled. `private` are names right below the folder in which no plan has any business,
-    whatever their case, since not every disk minds it.
+    whatever their case, since not every disk minds it. `by_key` is explained at `place_of`.
     """
 
-    def __init__(self, location: str, *, private: Collection[str] = ()) -> None:
-        """Take the table's canonical location. Raises NoPlaceError where that is none."""
-        place = place_of(location, store="")
+    def __init__(self, location: str, *, private: Collection[str] = (), by_key: bool = False) -> None:
+        """Take the table's location. Raises NoPlaceError where that is none."""
+        place = place_of(location, store="", by_key=by_key)
+        self._by_key = by_key
         self._store = place.store
         self._private = {name.casefold() for name in private}
         self._folders: dict[tuple[str, ...], tuple[str, ...] | None] = {}
@@ -103,7 +108,7 @@ class Home:
         A file's own name may be a link, which is deleted itself; of a `whole_folder` also that is followed.
         """
         try:
-            place = place_of(path, store=self._store)
+            place = place_of(path, store=self._store, by_key=self._by_key)
             if place.store != self._store:
                 return "lies in another store"
             below = self._below(place.names, whole_folder=whole_folder)

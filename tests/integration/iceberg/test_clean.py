@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,6 +127,31 @@ def test_a_clean_that_is_killed_is_finished_by_the_next_run_and_nothing_leaks(
     done = table.beside(Service.CLEAN)
     assert done is not None
     assert [(one.run, one.state) for one in done.completed] == [(run, State.COMPLETED)]
+
+
+def test_a_list_that_names_a_foreign_file_deletes_nothing(driver: Driver, table: Deletions, tmp_path: Path) -> None:
+    """Whoever may write beside the metadata could name anything: neither that file goes, nor the others, and no
+    snapshot expires.
+    """
+    theirs = tmp_path / "theirs.parquet"
+    theirs.write_text("somebody else's")
+    run = driver.submit(table, Service.CLEAN, **EVERYTHING)
+    driver.climb(run, to=Step.COMMIT)
+    [file] = table.lists()
+    *lines, _ = file.read_text().splitlines()
+    lines += [json.dumps(["content", f"file:{theirs}"]), json.dumps(["end", len(lines) + 1])]
+    file.write_text("\n".join(lines))
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    before, snapshots = table.on_disk(), table.snapshots()
+
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    outcome = driver.next(run, Ended).outcome
+
+    assert theirs.exists()
+    assert (table.on_disk(), table.snapshots()) == (before, snapshots)
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.PERMANENT
+    assert f"names file:{theirs}, which lies outside the table's folder" in outcome.reason
 
 
 def test_a_plan_that_nobody_has_begun_is_made_anew_without_what_must_stay_by_now(

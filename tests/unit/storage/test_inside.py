@@ -80,6 +80,16 @@ def test_what_is_not_the_tables_is_told_from_it_with_the_reason(location: str, p
     assert why in str(Home(location, private=[".hoodie"]).why_outside(path))
 
 
+def test_an_empty_name_is_a_name_where_keys_are_taken_as_they_are() -> None:
+    """Hadoop's clients drop it, those of object stores do not: there it is another key."""
+    home = Home("s3://b//wh/t/", by_key=True)
+    assert home.why_outside("s3a://b//wh/t/p/f") is None
+    assert home.why_outside("s3a://b/wh/t/p/f") == "lies outside the table"
+    assert home.why_outside("s3a://b//wh//t/p/f") == "lies outside the table"
+    assert home.why_outside("s3a://b//wh/t/../u/f") == "climbs with '..'"
+    assert home.why_outside("s3a://b//wh/t/") == "is the table's folder itself"
+
+
 @settings(max_examples=2000)
 @given(beginning=BEGINNINGS, names=st.lists(SEGMENTS, max_size=7))
 def test_nothing_that_the_disk_would_find_outside_ever_passes(

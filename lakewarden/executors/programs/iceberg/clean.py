@@ -82,7 +82,8 @@ class CleanSteps:
             if pending is not None:
                 journal.forget(beside)
             return NothingToDo(reason="no snapshot may expire")
-        self._planned = only_reachable_from(ids, metadata, self._table.storage)
+        unneeded = only_reachable_from(ids, metadata, self._table.storage)
+        self._planned = unneeded.among(journal.ground.own(unneeded.files()))
         return self._told(journal.plan(beside, self._planned.files(), snapshots=ids), metadata)
 
     def execute(self, plan: Plan) -> None:

@@ -16,6 +16,7 @@ from lakewarden.executors.contract import Step
 from lakewarden.executors.faultpoints import FAULTS, Point
 from lakewarden.executors.programs.iceberg.errors import translated
 from lakewarden.executors.programs.iceberg.opened import OpenTable
+from lakewarden.planners.formats.iceberg.ground import Ground
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.orphan_files import Probe
 from lakewarden.planners.formats.iceberg.plans_beside import (
@@ -63,11 +64,13 @@ class Journal:
     table: OpenTable
     location: str
     uuid: str
+    ground: Ground
 
     @staticmethod
     def of(table: OpenTable, metadata: TableMetadata) -> Journal:
         """Return the journal of the table that `metadata` shows."""
-        return Journal(table=table, location=metadata.location, uuid=metadata.uuid)
+        ground = Ground(metadata, table.options)
+        return Journal(table=table, location=metadata.location, uuid=metadata.uuid, ground=ground)
 
     def read(self) -> PlanBeside:
         """Return what lies beside the table. Raises CorruptMetadataError and TemporaryError."""
@@ -116,7 +119,8 @@ class Journal:
     def to_carry_out(self, instant: str) -> tuple[PlanBeside, DeletionPlan, tuple[NamedFile, ...]]:
         """Return what lies beside the table, the pending plan of this name, and its list.
 
-        Raises TemporaryError where the plan is not pending any more, or its list is not there.
+        Raises TemporaryError where the plan is not pending any more, or its list is not there, and PermanentError where
+        that names a file which is not this table's to delete.
         """
         beside = self.read()
         pending = beside.pending
@@ -125,6 +129,7 @@ class Journal:
         files = self.listed(pending)
         if files is None:
             raise TemporaryError(f"the list of {instant} is not there any more")
+        self.ground.require(files, listed_by=instant)
         return beside, pending, files
 
     def begin(self, beside: PlanBeside, plan: DeletionPlan) -> Probe:

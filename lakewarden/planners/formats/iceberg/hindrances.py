@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from lakewarden.planners.formats.iceberg.ground import REMEDY
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.options import IcebergTableOptions, Outside
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import Hindrance
+from lakewarden.planners.storage.inside import NoPlaceError, Place, place_of
 from lakewarden.planners.storage.locations import canonical_location
 
 NEWEST_VERSION = 3
@@ -30,7 +33,7 @@ def is_encrypted(metadata: TableMetadata) -> bool:
     return "encryption.key-id" in metadata.properties
 
 
-def hindrances(metadata: TableMetadata) -> Iterator[Hindrance]:
+def hindrances(metadata: TableMetadata, options: IcebergTableOptions) -> Iterator[Hindrance]:
     """Yield what holds services back, the gravest first."""
     if metadata.format_version > NEWEST_VERSION:
         yield Hindrance(
@@ -57,6 +60,14 @@ def hindrances(metadata: TableMetadata) -> Iterator[Hindrance]:
             remedy="remove its compaction and clustering policies: its other services are not concerned",
         )
     yield from _of_deletions(metadata)
+    elsewhere = [] if options.outside is Outside.LEAVE else _elsewhere(metadata, options)
+    if elsewhere:
+        yield Hindrance(
+            services=frozenset({Service.CLEAN}),
+            reason=f"{elsewhere[0]} is {metadata.properties[elsewhere[0]]}, outside the table's folder "
+            f"{metadata.location}: what lies there may belong to others, and is not deleted",
+            remedy=REMEDY,
+        )
 
 
 def _of_deletions(metadata: TableMetadata) -> Iterator[Hindrance]:
@@ -100,9 +111,25 @@ def _is_a_root(location: str) -> bool:
 
 def warnings(metadata: TableMetadata) -> tuple[str, ...]:
     """Return what a person should know of the table although nothing is held back by it."""
-    home = metadata.location + "/"
-    elsewhere = [key for key in _ELSEWHERE if not metadata.properties.get(key, home).startswith(home)]
     return tuple(
         f"{key} is {metadata.properties[key]}, outside the table's folder: orphans looks for none there"
-        for key in elsewhere
+        for key in _elsewhere(metadata, IcebergTableOptions())
     )
+
+
+def _elsewhere(metadata: TableMetadata, options: IcebergTableOptions) -> list[str]:
+    """Return the properties that send files outside the table's folder, and those that its owner has named."""
+    homes = [home for home in map(_place, (metadata.location, *options.folders)) if home is not None]
+    named = {key: _place(metadata.properties[key]) for key in _ELSEWHERE if key in metadata.properties}
+    return [key for key, place in named.items() if place is None or not any(_lies_in(place, home) for home in homes)]
+
+
+def _place(path: str) -> Place | None:
+    try:
+        return place_of(path, store="")
+    except NoPlaceError:
+        return None
+
+
+def _lies_in(place: Place, home: Place) -> bool:
+    return place.store == home.store and place.names[: len(home.names)] == home.names

@@ -69,7 +69,7 @@ def needs_of(
         waits=kept,
         notes={service: need.notes for service, need in found.items() if need.notes},
         hindrances=(
-            *hindrances(metadata),
+            *hindrances(metadata, options),
             *(need.hindrance for need in found.values() if need.hindrance is not None),
         ),
         warnings=warnings(metadata),

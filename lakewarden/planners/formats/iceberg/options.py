@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from lakewarden.planners.settings import Duration, Settings, Within
+from lakewarden.planners.storage.inside import NoPlaceError, place_of
+
+
+class Outside(StrEnum):
+    """What becomes of files outside the table's folders that it needs no more."""
+
+    REFUSE = "refuse"
+    LEAVE = "leave"
 
 
 class IcebergTableOptions(Settings):
@@ -29,3 +38,23 @@ class IcebergTableOptions(Settings):
 
     distance: Annotated[Duration, Within("0s", "1d")] = Field(default="30s", validate_default=True)
     """On a table with such a writer, the least time between two commits of ours."""
+
+    folders: tuple[str, ...] = ()
+    """Folders besides the table's location that hold files of this table alone (`write.data.path`): what it needs no
+    more is deleted there, too. Whatever else lies outside its location is not ours to delete."""
+
+    outside: Outside = Outside.REFUSE
+    """What a clean does where snapshots would leave files behind outside these folders: `refuse` expires nothing and
+    says which, `leave` lets them lie, as is right for files that `add_files` took in."""
+
+    @field_validator("folders")
+    @classmethod
+    def _each_is_a_folder(cls, folders: tuple[str, ...]) -> tuple[str, ...]:
+        for folder in folders:
+            try:
+                names = place_of(folder, store="").names
+            except NoPlaceError as no_place:
+                raise ValueError(f"{folder!r} {no_place}") from no_place
+            if not names:
+                raise ValueError(f"{folder!r} is a whole disk or bucket: name the folder that is this table's alone")
+        return folders

@@ -10,6 +10,7 @@ import pytest
 
 from lakewarden.planners.formats.iceberg.hindrances import hindrances, warnings
 from lakewarden.planners.formats.iceberg.metadata import parse_metadata
+from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
 from lakewarden.planners.model.instant import Service
 from tests.support.iceberg_values import a_metadata, a_snapshot
 
@@ -22,7 +23,9 @@ DELETING = frozenset({Service.CLEAN, Service.ORPHANS})
 def held_back(**news: Any) -> dict[str, frozenset[Service]]:
     """Return the reasons for which services are held back, with the services. The table is a catalog's."""
     file = "/somewhere/metadata/00001-9c12d441-03fe-4693-9a96-a0705ddf69c1.metadata.json"
-    found = hindrances(a_metadata(**{"snapshots": (SNAPSHOT,), "current": 1, "file": file, **news}))
+    options = IcebergTableOptions(**news.pop("options", {}))
+    metadata = a_metadata(**{"snapshots": (SNAPSHOT,), "current": 1, "file": file, **news})
+    found = hindrances(metadata, options)
     return {one.reason: frozenset(service for service in EVERY if one.concerns(service)) for one in found}
 
 
@@ -78,6 +81,18 @@ def test_a_table_without_a_catalog_lies_where_it_says(name: str, folder: str, lo
         assert found == {}
     else:
         assert next(iter(found.items())) == (next(said for said in found if f"the table in {folder} " in said), EVERY)
+
+
+@pytest.mark.parametrize("key", ["write.data.path", "write.object-storage.path", "write.metadata.path"])
+def test_a_table_that_writes_outside_its_folder_is_cleaned_where_its_owner_has_named_that(key: str) -> None:
+    """Others may write there too: neither is anything deleted in silence, nor left behind in silence."""
+    table: dict[str, Any] = {"location": "s3://lake/trips", "properties": {key: "s3a://rows/trips/"}}
+    found = held_back(**table)
+    assert list(found.values()) == [frozenset({Service.CLEAN})]
+    assert f"{key} is s3a://rows/trips/, outside the table's folder s3://lake/trips" in next(iter(found))
+    assert held_back(**table, options={"folders": ["s3://rows/trips"]}) == {}
+    assert held_back(**table, options={"outside": "leave"}) == {}
+    assert held_back(location="s3://lake/trips", properties={key: "s3a://lake/trips/rows"}) == {}
 
 
 def test_files_outside_the_tables_folder_are_told() -> None:
