@@ -35,8 +35,9 @@ class Assignment:
     types the format declares.
 
     `instant` is the pending plan to take up; None asks for a new one. `predecessor_dead`: the JVM that was at it before
-    is proved dead, so the heartbeat that it left guards nobody and may be removed. `counts_files` asks a deleting
-    service to say in its plan how many data files the table has, which may cost a listing.
+    is proved dead, so the heartbeat that it left guards nobody and may be removed. `largest_share` is
+    the share of the table's data files, in percent, that the run may delete: it asks a deleting service to count them,
+    as far as judging it takes.
     """
 
     run: RunId
@@ -49,7 +50,7 @@ class Assignment:
     catalog: Mapping[str, Any] | None = None
     table_options: Mapping[str, Any] = field(default_factory=dict)
     service_options: Mapping[str, Any] = field(default_factory=dict)
-    counts_files: bool = False
+    largest_share: float | None = None
     predecessor_dead: bool = False
 
 
@@ -60,7 +61,8 @@ class Plan:
     `instant` is its plan on the timeline; None for a service that puts none there. Its ending the timeline tells only
     where what it commits bears the run's name (Iceberg's rewrites); else (Hudi's archive) it is asked for again when
     it is due. What a deleting service would delete is held against
-    the table's deletion budget; `files_in_table` is what its percentage counts from.
+    the table's deletion budget; `files_in_table` is what its percentage counts from, or at least so many that the
+    deletion is within it.
     """
 
     instant: str | None

@@ -287,6 +287,6 @@ def _assignment(table: Table, run: Run, *, predecessor_dead: bool) -> Assignment
         catalog=None if table.catalog is None else table.catalog.model_dump(mode="json"),
         table_options={} if table.options is None else table.options.model_dump(mode="json"),
         service_options={} if policy.options is None else policy.options.model_dump(mode="json"),
-        counts_files=SERVICES[run.service].deletes and table.budget.percent is not None,
+        largest_share=table.budget.percent if SERVICES[run.service].deletes else None,
         predecessor_dead=predecessor_dead,
     )

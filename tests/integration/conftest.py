@@ -212,7 +212,7 @@ class Driver:
         service: Service,
         *,
         instant: str | None = None,
-        counts_files: bool = False,
+        largest_share: float | None = None,
         predecessor_dead: bool = False,
         **options: Any,
     ) -> RunId:
@@ -225,7 +225,7 @@ class Driver:
                 service=service,
                 instant=instant,
                 service_options=options,
-                counts_files=counts_files,
+                largest_share=largest_share,
                 predecessor_dead=predecessor_dead,
                 **table.assigned,
             )

@@ -141,11 +141,13 @@ class PermitSettings(Settings):
 class BudgetSettings(Settings):
     """The most that one run may delete without approval."""
 
-    files: Annotated[int, Within(0, 1_000_000_000)] | None = None
-    """Data files. A clean, ttl or archive that would delete more waits for approval."""
+    files: Annotated[int, Within(0, 1_000_000_000)] | None = 100_000
+    """Data files. A clean, ttl or orphans that would delete more waits for approval."""
 
-    percent: Annotated[float, Within(0, 100)] | None = None
-    """A share of the table's data files. Counting them costs a listing before each deletion."""
+    percent: Annotated[float, Within(0, 100)] | None = 99.99
+    """A share of the table's data files, those of old versions among them. An ordinary clean may well delete nearly all
+    of them: a compaction leaves one file of a hundred log files. What meets the default leaves next to nothing. The
+    files are counted as far as it takes to judge: a small deletion from a large table costs little."""
 
     partitions: Annotated[int, Within(0, 1_000_000)] | None = 100
     """Partitions that are deleted as a whole."""

@@ -57,7 +57,7 @@ def test_a_clean_tells_before_it_deletes_how_much_it_will(driver: Driver, orders
     """The plan counts the files; nothing is deleted before the commit is granted, nor if it is refused."""
     driver.carry_out(orders, Service.COMPACTION)
     before = orders.data_files()
-    run = driver.submit(orders, Service.CLEAN, counts_files=True, **NEWEST_ONLY)
+    run = driver.submit(orders, Service.CLEAN, largest_share=0, **NEWEST_ONLY)
     plan = driver.climb(run, to=Step.COMMIT)
     assert plan is not None
     assert plan.files_in_table == len(before)
@@ -65,7 +65,7 @@ def test_a_clean_tells_before_it_deletes_how_much_it_will(driver: Driver, orders
     driver.next(run, Ended)
     assert orders.data_files() == before
 
-    taken_up = driver.submit(orders, Service.CLEAN, counts_files=True, **NEWEST_ONLY)
+    taken_up = driver.submit(orders, Service.CLEAN, largest_share=0, **NEWEST_ONLY)
     assert driver.climb(taken_up, to=Step.COMMIT) == plan
     driver.pool.answer(taken_up, Step.COMMIT, Granted())
 
@@ -136,7 +136,7 @@ def test_a_clean_goes_on_by_as_many_commits_as_it_may(driver: Driver, orders: Or
     before = (properties.read_bytes(), properties.stat().st_mtime_ns)
 
     def clean(**options: Any) -> tuple[int | None, int | None]:
-        run = driver.submit(cow, Service.CLEAN, counts_files=True, commits_retained=1, **options)
+        run = driver.submit(cow, Service.CLEAN, largest_share=0, commits_retained=1, **options)
         plan = driver.climb(run, to=Step.COMMIT)
         assert plan is not None
         files = cow.data_files()

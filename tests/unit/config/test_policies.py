@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import time, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -164,9 +165,10 @@ def test_a_budget_is_the_tables_own_or_the_defaults(tmp_path: Path) -> None:
     """As a whole: a table that has one has nothing of the defaults' one."""
     defaults = "{budget: {files: 7, partitions: 3}}"
 
-    assert a_table(tmp_path, "").budget == DeletionBudget(partitions=100)
-    assert a_table(tmp_path, "", defaults=defaults).budget == DeletionBudget(files=7, partitions=3)
-    own = ", budget: {percent: 80, partitions: null}"
+    usual = DeletionBudget(files=100_000, percent=99.99, partitions=100)
+    assert a_table(tmp_path, "").budget == usual
+    assert a_table(tmp_path, "", defaults=defaults).budget == replace(usual, files=7, partitions=3)
+    own = ", budget: {files: null, percent: 80, partitions: null}"
     assert a_table(tmp_path, "", defaults=defaults, more=own).budget == DeletionBudget(percent=80)
 
 

@@ -111,7 +111,9 @@ class _CleanSteps:
         return Plan(
             instant=instant,
             files_to_delete=len(self._table.files_named(instant)),
-            files_in_table=self._table.file_versions + self._table.log_files if self._assignment.counts_files else None,
+            files_in_table=None
+            if self._assignment.largest_share is None
+            else self._table.file_versions + self._table.log_files,
         )
 
     def execute(self, plan: Plan) -> None:

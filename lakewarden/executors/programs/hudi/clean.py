@@ -70,19 +70,34 @@ class CleanSteps:
         self._table = table
 
     def plan(self) -> Plan | None:
-        """Take up an unfinished clean, whoever planned it; only without one, plan a new one.
+        """Take up the unfinished cleans, whoever planned them; only without one, plan a new one.
 
-        Hudi executes every pending clean at once, the oldest first, so there is no choice to be made.
+        Hudi executes every pending clean at once, the oldest first, so there is no choice to be made: what they delete
+        is told together.
         """
         pending = self._pending()
-        instant = pending[0].time if pending else None
-        if instant is None:
+        instants = [clean.time for clean in pending]
+        if not instants:
             with translated(Step.PLAN):
                 instant = self._table.client.schedule("CLEAN", extra_metadata={})
-        if instant is None:
-            return None
-        plan = clean_plan(self._table.assignment, instant, self._table.storage)
-        return replace(plan, files_in_table=self._table.files_if_asked())
+            if instant is None:
+                return None
+            instants = [instant]
+        plans = [clean_plan(self._table.assignment, instant, self._table.storage) for instant in instants]
+        files = sum(plan.files_to_delete or 0 for plan in plans)
+        return replace(
+            plans[0],
+            files_to_delete=files,
+            partitions_to_delete=sum(plan.partitions_to_delete or 0 for plan in plans),
+            files_in_table=self._files_in_table(files, begun=any(clean.state is State.INFLIGHT for clean in pending)),
+        )
+
+    def _files_in_table(self, files_to_delete: int, *, begun: bool) -> int | None:
+        """Return how many data files the table has, if asked. Of what a clean that was begun deletes, some may be gone
+        already, and a table must not wait for a person because of that: they are counted once more.
+        """
+        found = self._table.files_if_asked(files_to_delete)
+        return found if found is None or not begun else found + files_to_delete
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a deletion cannot be prepared."""

@@ -21,6 +21,7 @@ _WITHOUT_LOCKING = True
 _OF_ALL = False
 _OF_WRITES = True  # the rollbacks of compactions and clusterings left out
 _NO_RESTORE = False
+_PARTITIONS_AT_ONCE = 200
 _CLUSTERING_IS_AN_ACTION = 8  # of its own, from this table version on
 
 
@@ -221,15 +222,21 @@ class HudiClient:
         with self._listing() as listing:
             return [str(path) for path in listing.getAllPartitionPaths()]
 
-    def count_data_files(self) -> int:
+    def count_data_files(self, *, beyond: float) -> int:
         """Return how many base and log files the table has, as its metadata table knows them; without one, they are
-        listed.
+        listed. It stops counting when they are more than `beyond`.
         """
+        counted = 0
         with self._listing() as listing:
             base = str(self._meta.getBasePath().toString())
-            folders = self._java_list(f"{base}/{path}" if path else base for path in listing.getAllPartitionPaths())
-            files = listing.getAllFilesInPartitions(folders)  # wants whole paths, where the other gives relative ones
-            return sum(int(found.size()) for found in files.values())
+            folders = [f"{base}/{path}" if path else base for path in listing.getAllPartitionPaths()]
+            for start in range(0, len(folders), _PARTITIONS_AT_ONCE):
+                some = self._java_list(folders[start : start + _PARTITIONS_AT_ONCE])
+                files = listing.getAllFilesInPartitions(some)  # wants whole paths, where the other gives relative ones
+                counted += sum(int(found.size()) for found in files.values())
+                if counted > beyond:
+                    break
+        return counted
 
     def stop_heartbeat(self, instant: str) -> None:
         """Stop the heartbeat of an instant that stays pending, so that its next executor need not wait for it."""

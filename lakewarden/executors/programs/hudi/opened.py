@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -92,12 +93,15 @@ class OpenTable:
             return False
         return may_be_removed(plan, view.writers.in_flight, now=view.observed_at, hurts_writers=hurts_writers)
 
-    def files_if_asked(self) -> int | None:
-        """Return how many data files the table has, if the run was asked to count them."""
-        if not self.assignment.counts_files:
+    def files_if_asked(self, files_to_delete: int | None) -> int | None:
+        """Return how many data files the table has, if the run was asked to count them; at least so many that the
+        deletion is within its share. So a small deletion from a large table costs no long count.
+        """
+        share = self.assignment.largest_share
+        if share is None:
             return None
         with translated(Step.PLAN):
-            return self.client.count_data_files()
+            return self.client.count_data_files(beyond=(files_to_delete or 0) * 100 / share if share else math.inf)
 
 
 @contextlib.contextmanager

@@ -53,11 +53,12 @@ class TtlSteps:
                 reason=f"every partition was written to within {self._options.days_retain} days, or stays"
             )
         self._planned = [partition.path for partition in expired]
+        files = sum(partition.files for partition in expired)
         return Plan(
             instant=None,
             partitions_to_delete=len(expired),
-            files_to_delete=sum(partition.files for partition in expired),
-            files_in_table=self._table.files_if_asked(),
+            files_to_delete=files,
+            files_in_table=self._table.files_if_asked(files),
         )
 
     def execute(self, plan: Plan) -> None:

@@ -110,7 +110,7 @@ class CleanSteps:
 
     def _told(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
         """Return the plan as the daemon is told it. The budget is of data files: those hold rows."""
-        in_table = files_if_asked(self._table, metadata)
+        in_table = files_if_asked(self._table, metadata, unneeded=plan.data_files)
         return Plan(instant=plan.instant, files_to_delete=plan.data_files, files_in_table=in_table)
 
     def _may_expire(self, metadata: TableMetadata, *, among: Collection[int] | None = None) -> tuple[int, ...]:

@@ -49,12 +49,14 @@ def require_permission(metadata: TableMetadata) -> None:
         raise PermanentError("the table's property gc.enabled is false: others may need its files, none is deleted")
 
 
-def files_if_asked(table: OpenTable, metadata: TableMetadata) -> int | None:
-    """Return how many data and delete files the current snapshot has, if the run was asked to count them."""
+def files_if_asked(table: OpenTable, metadata: TableMetadata, *, unneeded: int) -> int | None:
+    """Return how many data and delete files the table has, if the run was asked to count them: those of its current
+    snapshot, and those that are going to be deleted, which that does not have.
+    """
     newest = metadata.current_snapshot
-    if not table.assignment.counts_files or newest is None:
+    if table.assignment.largest_share is None or newest is None:
         return None
-    return newest.count("total-data-files") + newest.count("total-delete-files")
+    return newest.count("total-data-files") + newest.count("total-delete-files") + unneeded
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -83,5 +83,5 @@ class OrphansSteps:
         spare_known(suspects, metadata, self._options, self._table.storage, lists=journal.pending_lists())
 
     def _told(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
-        in_table = files_if_asked(self._table, metadata)
+        in_table = files_if_asked(self._table, metadata, unneeded=plan.files)
         return Plan(instant=plan.instant, files_to_delete=plan.files, files_in_table=in_table)
