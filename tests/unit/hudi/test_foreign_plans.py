@@ -197,7 +197,6 @@ def test_plans_that_name_the_link_by_which_the_table_is_reached_are_its_own(tabl
     put(table, "clean", clean(f"file:{link}/p0/{BASE}", f"file://{link}/p0/{LOG}"))
     put(table, "rollback", rollback(filesToBeDeleted=[f"file:{link}/p0/{BASE}"]))
     assert held(observed(table).view) == refused(table) == set()
-    assert held(observed(table, location=str(link)).view) == set()
 
 
 def test_a_copied_table_is_told_from_the_one_it_was_copied_from(table: HudiTable) -> None:
