@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
@@ -19,7 +20,8 @@ _OURS = {
 }
 """Keys that Lakewarden sets itself, each with the setting that says it."""
 
-_MASTER = r"^(local(\[(\*|[0-9]{1,4})(, ?[0-9]{1,4})?\])?|local-cluster\[.+\]|yarn|(spark|k8s|mesos)://\S+)$"
+_MASTER = re.compile(r"(local(\[(\*|[0-9]{1,4})(, ?[0-9]{1,4})?\])?|local-cluster\[.+\]|yarn|(spark|k8s|mesos)://\S+)")
+_MEMORY = re.compile(r"[0-9]{1,7}[mg]")
 _LEAST_MEMORY, _MOST_MEMORY = 256, 1024 * 1024
 
 
@@ -30,7 +32,7 @@ def _megabytes(memory: str) -> int:
 class SparkProfile(Settings):
     """A `spark` profile: how many session workers there are and what Spark they run."""
 
-    master: str = Field(default="local[*]", pattern=_MASTER)
+    master: str = "local[*]"
     """Spark's master URL. `local[*]` runs everything inside the worker's own JVM."""
 
     workers: Annotated[int, Within(1, 64)] = 1
@@ -43,7 +45,7 @@ class SparkProfile(Settings):
     """The one time zone of the worker's JVM, as in the IANA database. Instants are stamped in it, so it must be
     the zone of the tables' timelines; a table whose zone differs is Blocked."""
 
-    memory: str = Field(default="1g", pattern=r"^[0-9]{1,7}[mg]$")
+    memory: str = "1g"
     """The driver JVM's heap (`-Xmx`), in Spark's own notation."""
 
     formats: tuple[str, ...] = ("hudi",)
@@ -73,10 +75,18 @@ class SparkProfile(Settings):
     recycle_growth: Annotated[Size, Within("16MiB", "1TiB")] = Field(default="512MiB", validate_default=True)
     """The same when the resident memory of its JVM has grown by more than this since its twentieth run."""
 
+    @field_validator("master")
+    @classmethod
+    def _known_to_spark(cls, value: str) -> str:
+        if _MASTER.fullmatch(value) is None:
+            known = "local[*], local[2], yarn, spark://host:7077 or k8s://host:6443"
+            raise ValueError(f"{shown(value)} is no master that Spark knows: write one like {known}")
+        return value
+
     @field_validator("memory")
     @classmethod
     def _holds_a_session(cls, value: str) -> str:
-        if not _LEAST_MEMORY <= _megabytes(value) <= _MOST_MEMORY:
+        if _MEMORY.fullmatch(value) is None or not _LEAST_MEMORY <= _megabytes(value) <= _MOST_MEMORY:
             raise ValueError(f"{shown(value)} is no heap that a session can work with: write 256m to 1024g")
         return value
 

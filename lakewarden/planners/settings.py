@@ -112,10 +112,11 @@ def _said(written: Any) -> str:
             return shown(written)
 
 
-def _quantity(value: Any, units: dict[str, Any], example: str) -> float:
+def _quantity(value: Any, units: dict[str, Any], what: str) -> float:
+    example = "10m" if what == "duration" else "128MiB"
     found = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None or found[2] not in units:
-        raise ValueError(f"{shown(value)} needs a number and a unit of {', '.join(units)}, as in {example!r}")
+        raise ValueError(f"{shown(value)} is no {what}: write a number and one of {', '.join(units)}, as in {example}")
     return float(found[1]) * float(units[found[2]])
 
 
@@ -127,7 +128,7 @@ def parse_duration(value: Any) -> timedelta:
     """
     if isinstance(value, timedelta):
         return value
-    seconds = _quantity(value, _SECONDS, "10m")
+    seconds = _quantity(value, _SECONDS, "duration")
     return timedelta(seconds=seconds) if seconds < timedelta.max.total_seconds() else timedelta.max
 
 
@@ -135,7 +136,7 @@ def parse_size(value: Any) -> int:
     """Return the bytes that `value` names (`512B`, `128MiB`), at most 2^63. Raises ValueError, naming the units."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    return int(min(_quantity(value, _BYTES, "128MiB"), 2.0**63))
+    return int(min(_quantity(value, _BYTES, "size"), 2.0**63))
 
 
 def format_duration(value: timedelta) -> str:

@@ -179,7 +179,9 @@ class Assembly:
         """Return the profile whose workers are to serve a table; with a problem, where they could not act on it."""
         profile = self._settings.spark.get(name)
         if profile is None:
-            self._problem(at, f"there is no spark profile {shown(name)}; there is {', '.join(self._settings.spark)}")
+            self._problem(
+                at, f"there is no spark profile {shown(name)}; there is {', '.join(self._settings.spark) or 'none'}"
+            )
         elif mode is Mode.ACT and table_format.name not in profile.formats:
             lacking = f"the workers of {name!r} have no bundle of {table_format.name}"
             self._problem(at, f"{lacking}: add it to spark.{name}.formats")

@@ -31,6 +31,7 @@ _HINTS = {
     "found unexpected end of stream": "a quote is not closed",
     "found unknown escape character": r"in double quotes \ begins an escape: use single quotes",
     "control characters are not allowed": "remove the character",
+    "did not find expected alphabetic": "put text that begins with * or & in quotes",
     "found another document": "remove the line ---: a configuration is one document",
 }
 _TABS = "indent with spaces, never with tabs"

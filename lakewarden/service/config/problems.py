@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -113,7 +114,7 @@ def _sentence(found: dict[str, Any], model: Any) -> str:
         case "string_pattern_mismatch":
             said = f"{shown(found['input'])} does not have the form {found['ctx']['pattern']}"
         case _:
-            said = _in_pydantics_words(found)
+            said = _in_plain_words(found)
     return said
 
 
@@ -122,12 +123,46 @@ def _one_of(choices: str, written: Any) -> str:
     return f"it is one of {choices}, not {shown(written)}" + (f"; did you mean {near[0]}?" if near else "")
 
 
-def _in_pydantics_words(found: dict[str, Any]) -> str:
-    if found["type"] == "string_type" and isinstance(found["input"], bool | int | float):
-        return f'needs quotes to be a text: "{str(found["input"]).lower()}"'
+def _in_plain_words(found: dict[str, Any]) -> str:
+    """Return what is wrong with the kind of a value, in the words of a file and not in those of Python."""
+    kind, written = str(found["type"]), found["input"]
+    if written is None:
+        return "is missing: nothing stands behind the key"
+    if kind == "string_type" and isinstance(written, bool | int | float):
+        return f'needs quotes to be a text: "{str(written).lower()}"'
+    for start, needed in _NEEDED.items():
+        if kind.startswith(start):
+            glued = needed is _KEYS and isinstance(written, str) and _GLUED.match(written) is not None
+            hint = ", with a space after the colon" if glued else ""
+            return f"{needed}{hint}{_instead_of(written)}"
     message = str(found["msg"])
-    said = f"{message[0].lower()}{message[1:]}"
-    return said if isinstance(found["input"], Mapping) else f"{said}, not {shown(found['input'])}"
+    return f"{message[0].lower()}{message[1:]}{_instead_of(written)}"
+
+
+def _instead_of(written: Any) -> str:
+    if isinstance(written, Mapping):
+        return ", not keys"
+    if isinstance(written, bool):
+        return f", not {str(written).lower()}"
+    return ", not a list" if isinstance(written, list) else f", not {shown(written)}"
+
+
+_GLUED = re.compile(r"[a-z_]+:\S")
+_KEYS = "needs keys below it"
+_NEEDED: Mapping[str, str] = {
+    "dict_type": _KEYS,
+    "model_": _KEYS,
+    "mapping_type": _KEYS,
+    "tuple_type": "needs a list: begin each entry with a dash",
+    "list_type": "needs a list: begin each entry with a dash",
+    "string_type": "needs a text",
+    "path_type": "needs a path",
+    "int_": "needs a whole number",
+    "float_": "needs a number",
+    "finite_number": "needs a number",
+    "bool_": "needs true or false",
+}
+"""By the beginning of pydantic's name for what it found: what has to stand there."""
 
 
 def _unquoted(text: str) -> str:
@@ -136,7 +171,7 @@ def _unquoted(text: str) -> str:
 
 def _suggestion(path: Sequence[str | int], model: Any) -> str:
     known = sorted(_keys(model, path[:-1]))
-    near = difflib.get_close_matches(str(path[-1]), known, n=1)
+    near = difflib.get_close_matches(str(path[-1])[:_LONGEST_KEY].lower().replace("-", "_"), known, n=1)
     if near:
         return f"; did you mean {near[0]}?"
     return f"; it may be {', '.join(known)}" if known else ""
@@ -149,7 +184,7 @@ def _keys(model: Any, path: Sequence[str | int]) -> set[str]:
         fields = [one.model_fields[part] for one in here if isinstance(part, str) and part in one.model_fields]
         if fields:
             here = [found for field in fields for found in _models(field.annotation)]
-    return {key for one in here for key in one.model_fields}
+    return {field.alias or key for one in here for key, field in one.model_fields.items()}
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -23,6 +23,9 @@ from lakewarden.service.store.settings import DatabaseSettings
 TABLE_ID = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$"
 HostName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$")]
 CatalogName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$")]
+ProfileName = CatalogName
+"""It names a folder of data_dir, too."""
+
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what users may write, not what we listen on
 
 
@@ -294,7 +297,7 @@ class Configuration(Settings):
     storage: tuple[StoreSetting, ...] = ()
     """How stores are reached, each by its prefix; without an entry, by what the environment says."""
 
-    spark: dict[str, SparkProfile] = Field(default_factory=lambda: {"default": SparkProfile()})
+    spark: dict[ProfileName, SparkProfile] = Field(default_factory=lambda: {"default": SparkProfile()})
     """Pools of session workers, by name."""
 
     defaults: Defaults = Defaults()

@@ -91,7 +91,7 @@ def test_a_catalog_of_another_format_is_refused(tmp_path: Path) -> None:
             "lake: {format: iceberg, type: hadoop, warehouse: /x, timeuot: 3s}",
             "lake.timeuot: there is no such key",
         ),
-        ("lake: {format: iceberg, type: hadoop, warehouse: /x, timeout: 3}", "lake.timeout: 3 needs a number and a"),
+        ("lake: {format: iceberg, type: hadoop, warehouse: /x, timeout: 3}", "lake.timeout: 3 is no duration: write"),
         ("lake: {format: iceberg, type: jdbc, uri: 'postgresql://h/d', warehouse: /x}", "lake.uri: 'postgresql://h/d'"),
         (
             "lake: {format: iceberg, type: rest, uri: 'http://h', token: hunter2}",
@@ -122,7 +122,7 @@ def test_the_name_of_sparks_own_catalog_is_refused(tmp_path: Path) -> None:
         ("catalog: lake, services: {ttl: }", "services.ttl: ttl is not supported on iceberg"),
         ("catalog: lake, spark: big", "spark: there is no spark profile 'big'; there is default"),
         ("catalog: lake, mode: act", "spark: the workers of 'default' have no bundle of iceberg: add it to spark.defa"),
-        ("catalog: lake, every: 10", "every: 10 needs a number and a unit"),
+        ("catalog: lake, every: 10", "every: 10 is no duration: write a"),
     ],
 )
 def test_wrong_care_for_what_is_found_is_refused_at_the_start(tmp_path: Path, written: str, problem: str) -> None:
