@@ -166,7 +166,7 @@ def test_a_catalogs_own_settings_do_not_stand_among_its_properties(tmp_path: Pat
 
     (error,) = _found(tmp_path, f"catalogs: {{c: {catalog}}}", Weight.ERROR)
 
-    assert error == "catalogs.c.properties: token is set by Lakewarden itself: say it as token beside properties"
+    assert error == "catalogs.c.properties: token is no property here: say it as token beside properties"
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,8 @@ _OURS = {
     "credential": "credential",
     "oauth2-server-uri": "oauth2_server_uri",
     "scope": "scope",
-    "cache-enabled": "",
 }
-"""Properties that Lakewarden sets itself, each with the setting that says it."""
+"""Properties that are settings here: among the others they would win over them, and secrets would stand in the file."""
 
 
 class CatalogSettings(Settings):
@@ -39,8 +38,7 @@ class CatalogSettings(Settings):
     def _nothing_we_own(cls, value: dict[str, str]) -> dict[str, str]:
         for key in value:
             if key in _OURS:
-                instead = f"say it as {_OURS[key]} beside properties" if _OURS[key] else "remove it"
-                raise ValueError(f"{key} is set by Lakewarden itself: {instead}")
+                raise ValueError(f"{key} is no property here: say it as {_OURS[key]} beside properties")
         return value
 
 
