@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
@@ -35,6 +35,16 @@ MOST_ENTRIES = 100_000
 
 MOST_FILES = 1_000_000
 """How many entries of a folder of data are taken in."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """The identifiers (`namespace.table`) of a catalog's tables, and why the tables of some namespaces, and of those
+    below them, could not be told this time.
+    """
+
+    tables: Sequence[str] = ()
+    unlisted: Mapping[str, str] = field(default_factory=dict)
 
 
 class Storage(Protocol):
@@ -183,11 +193,12 @@ class TableFormat(Protocol):
         """Return the type of a catalog's settings (what pydantic's TypeAdapter takes); None if the format has none."""
         ...
 
-    def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Sequence[str]:
-        """Return the identifiers (`namespace.table`) of all tables that the catalog of this name and these settings
-        knows; none for a format without catalogs. `storage` is the one of `catalog://` locations.
+    def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
+        """Return the tables that the catalog of this name and these settings knows; none for a format without
+        catalogs. `storage` is the one of `catalog://` locations.
 
-        Raises TemporaryError where the catalog does not answer, PermanentError where its settings are wrong.
+        A namespace that alone cannot be listed is named in the listing. Raises TemporaryError where the catalog does
+        not answer, PermanentError where its settings are wrong.
         """
         ...
 

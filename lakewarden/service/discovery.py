@@ -5,7 +5,7 @@ Catalogs are listed by readers; what follows is done on the control thread. Each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -16,6 +16,7 @@ import structlog
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.book import Book
 from lakewarden.service.claims import Claims
+from lakewarden.service.events import Listener
 from lakewarden.service.membership import Membership
 from lakewarden.service.readers import Readers
 from lakewarden.service.register import Register
@@ -24,6 +25,14 @@ log = structlog.get_logger(__name__)
 
 AGAIN_AFTER = timedelta(seconds=30)
 """A catalog that could not be listed is asked again after so long, or sooner if it is asked more often anyway."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """The tables of a source. `unlisted` are the beginnings of locations of which it cannot tell now, with why."""
+
+    tables: Sequence[Table] = ()
+    unlisted: Mapping[str, str] = field(default_factory=dict)
 
 
 class Source(Protocol):
@@ -39,8 +48,8 @@ class Source(Protocol):
         """Return how often it is asked."""
         ...
 
-    def find(self) -> Sequence[Table]:
-        """Return all of its tables, in an order that stays. Raises an error where it cannot tell of all of them."""
+    def find(self) -> Found:
+        """Return all of its tables that it can tell of, in an order that stays. Raises an error where that is none."""
         ...
 
 
@@ -50,7 +59,8 @@ class _Asked:
 
     source: Source
     found: Sequence[Table] = ()
-    listing: Future[Sequence[Table]] | None = None
+    unlisted: Mapping[str, str] = field(default_factory=dict)
+    listing: Future[Found] | None = None
     due_at: float = float("-inf")
     troubles: int = field(default=0)
 
@@ -68,6 +78,7 @@ class Discovery:
         claims: Claims,
         book: Book,
         readers: Readers,
+        listener: Listener,
         wake: Callable[[], None],
     ) -> None:
         """Know that `listed` tables were registered by hand: they stay, and stay what they are."""
@@ -78,6 +89,7 @@ class Discovery:
         self._claims = claims
         self._book = book
         self._readers = readers
+        self._listener = listener
         self._wake = wake
 
     def keep_up(self, now: float) -> None:
@@ -93,17 +105,24 @@ class Discovery:
         if news:
             self._go_by_what_was_found()
 
-    def _heard(self, asked: _Asked, answer: Future[Sequence[Table]], now: float) -> bool:
-        """Take an answer; return whether it is one. A source that cannot tell leaves what it told before."""
+    def _heard(self, asked: _Asked, answer: Future[Found], now: float) -> bool:
+        """Take an answer; return whether it is one. Of what a source cannot tell stays what it told before."""
         every = asked.source.every
         try:
-            asked.found = answer.result()
+            found = answer.result()
         except Exception as trouble:  # noqa: BLE001 - one source's trouble must end neither the others nor the daemon
             asked.troubles += 1
             asked.due_at = now + min(every, AGAIN_AFTER).total_seconds()
             if asked.troubles == 1:
                 log.warning("discovery_failed", source=asked.source.name, error=str(trouble))
+            self._listener.discovery_failed(asked.source.name, str(trouble))
             return False
+        if news := {place: why for place, why in found.unlisted.items() if place not in asked.unlisted}:
+            log.warning("namespaces_not_listed", source=asked.source.name, namespaces=news)
+        untold = tuple(found.unlisted)
+        asked.found = (*found.tables, *(table for table in asked.found if table.location.startswith(untold)))
+        asked.unlisted = found.unlisted
+        self._listener.discovered(asked.source.name, found.unlisted)
         asked.troubles = 0
         asked.due_at = now + every.total_seconds()
         return True

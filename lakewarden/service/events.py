@@ -5,7 +5,7 @@ A tenure's events come from its own threads, all others from the control thread.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from lakewarden.executors.contract import Permit, Plan, Step
@@ -36,6 +36,12 @@ class Listener:
 
     def trouble(self, table: Table, reason: str) -> None:
         """Hear that a table could not be observed."""
+
+    def discovered(self, source: str, unlisted: Mapping[str, str]) -> None:
+        """Hear that a source has told its tables, but for those of some namespaces, with why."""
+
+    def discovery_failed(self, source: str, reason: str) -> None:
+        """Hear that a source could tell nothing."""
 
     def warned(self, table: Table, warning: str) -> None:
         """Hear what a person should know of a table's settings although nothing is held back by it."""
@@ -103,6 +109,16 @@ class Listeners(Listener):
         """Pass it on."""
         for listener in self._listeners:
             listener.trouble(table, reason)
+
+    def discovered(self, source: str, unlisted: Mapping[str, str]) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.discovered(source, unlisted)
+
+    def discovery_failed(self, source: str, reason: str) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.discovery_failed(source, reason)
 
     def warned(self, table: Table, warning: str) -> None:
         """Pass it on."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import product
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, Info, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -64,6 +64,18 @@ class Metrics(Listener):
         )
         self._troubles = Counter(
             "lakewarden_table_troubles", "Looks at tables that brought nothing.", registry=self.registry
+        )
+        self._unlisted = Gauge(
+            "lakewarden_discovery_unlisted_namespaces",
+            "Namespaces that a catalog could not list when it was last asked: their tables stay what they were.",
+            ["source"],
+            registry=self.registry,
+        )
+        self._undiscovered = Counter(
+            "lakewarden_discovery_failures",
+            "Times that a catalog could list nothing.",
+            ["source"],
+            registry=self.registry,
         )
         self._decisions = Counter(
             "lakewarden_decisions", "Decisions that were new.", ["service", "decision"], registry=self.registry
@@ -137,6 +149,14 @@ class Metrics(Listener):
         self._runs.labels(run.service, run.state.lower()).inc()
         if run.started_at is not None and run.ended_at is not None:
             self._run_seconds.labels(run.service).observe((run.ended_at - run.started_at).total_seconds())
+
+    def discovered(self, source: str, unlisted: Mapping[str, str]) -> None:
+        """Show how many namespaces could not be listed."""
+        self._unlisted.labels(source).set(len(unlisted))
+
+    def discovery_failed(self, source: str, reason: str) -> None:
+        """Count it."""
+        self._undiscovered.labels(source).inc()
 
     def trouble(self, table: Table, reason: str) -> None:
         """Count a look that brought nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 from fnmatch import fnmatchcase
 
@@ -14,6 +14,7 @@ from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Storage
 from lakewarden.service.config.assembly import Discover
 from lakewarden.service.config.settings import TABLE_ID
+from lakewarden.service.discovery import Found
 
 log = structlog.get_logger(__name__)
 
@@ -36,11 +37,16 @@ class CatalogSource:
         """Return how often the catalog is asked."""
         return self._discover.every
 
-    def find(self) -> Sequence[Table]:
-        """Return the tables, by name. Raises PermanentError and TemporaryError, as the catalog's format does."""
+    def find(self) -> Found:
+        """Return the tables, by name, and the namespaces that cannot be listed.
+
+        Raises PermanentError and TemporaryError, as the catalog's format does.
+        """
         catalog = self._discover.catalog
         known = catalog.format.tables_in(catalog.name, catalog.settings, self._storage)
-        return tuple(self._registrable(identifier for identifier in sorted(known) if self._fits(identifier)))
+        fitting = (identifier for identifier in sorted(known.tables) if self._fits(identifier))
+        unlisted = {f"catalog://{catalog.name}/{namespace}.": why for namespace, why in known.unlisted.items()}
+        return Found(tables=tuple(self._registrable(fitting)), unlisted=unlisted)
 
     def _fits(self, identifier: str) -> bool:
         wanted, unwanted = self._discover.tables, self._discover.exclude

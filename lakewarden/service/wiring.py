@@ -252,6 +252,7 @@ def compose(
         claims=claims,
         book=book,
         readers=readers or ReaderThreads(LISTING_AT_ONCE),
+        listener=listener,
         wake=inbox.wake,
     )
     shutdown = Shutdown(clock=clock, drain=drain)

@@ -36,7 +36,9 @@ class _Status(Exception):  # noqa: N818 - an answer, and no error of this progra
 class IcebergRest:
     """A running server. `token` is what it asks for, if anything; `seen` are the requests with their statuses.
 
-    While `status` is set every request is answered with it; `delay` is how long each answer takes.
+    While `status` is set every request is answered with it; `statuses` are those of requests whose address holds a
+    text, `retry_after` is what is said with 429 and 503. `delay` is how long each answer takes; `delays` likewise by a
+    text. `most_at_once` is how many requests were under way together.
     """
 
     catalog: SqlCatalog
@@ -44,7 +46,12 @@ class IcebergRest:
     credential: str | None = None
     etags: bool = True
     status: int | None = None
+    statuses: dict[str, int] = field(default_factory=dict)
+    retry_after: int | None = None
     delay: float = 0
+    delays: dict[str, float] = field(default_factory=dict)
+    at_once: int = 0
+    most_at_once: int = 0
     seen: list[tuple[str, int]] = field(default_factory=list)
     port: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -98,10 +105,14 @@ def _handler(rest: IcebergRest) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             parts = urlsplit(self.path)
             path = [unquote(part) for part in parts.path.strip("/").split("/")][1:]
+            with rest.lock:
+                rest.at_once += 1
+                rest.most_at_once = max(rest.most_at_once, rest.at_once)
             try:
-                time.sleep(rest.delay)
-                if rest.status is not None:
-                    raise _Status(rest.status, "ServerError", "out of order")
+                time.sleep(max(rest.delay, *(by for text, by in rest.delays.items() if text in self.path), 0))
+                status = next((by for text, by in rest.statuses.items() if text in self.path), rest.status)
+                if status is not None:
+                    raise _Status(status, "ServerError", "out of order")
                 if path != ["oauth", "tokens"]:
                     self._check_token()
                 with rest.lock:
@@ -109,13 +120,17 @@ def _handler(rest: IcebergRest) -> type[BaseHTTPRequestHandler]:
                 self._answer(200, answer, headers)
             except _Status as other:
                 error = {"error": {"message": str(other), "type": other.kind, "code": other.status}}
-                self._answer(other.status, error if other.kind else None, {})
+                told = {"Retry-After": str(rest.retry_after)} if rest.retry_after is not None else {}
+                self._answer(other.status, error if other.kind else None, told)
             except (NoSuchTableError, NoSuchNamespaceError) as missing:
                 kind = type(missing).__name__.replace("Error", "Exception")
                 self._answer(404, {"error": {"message": str(missing), "type": kind, "code": 404}}, {})
             except CommitFailedException as lost:
                 error = {"error": {"message": str(lost), "type": "CommitFailedException", "code": 409}}
                 self._answer(409, error, {})
+            finally:
+                with rest.lock:
+                    rest.at_once -= 1
 
         def _check_token(self) -> None:
             if rest.token is not None and self.headers.get("Authorization") != f"Bearer {rest.token}":

@@ -60,6 +60,7 @@ class Diary(Listener):
     failures: list[Blamed] = field(default_factory=list)
     adopted_runs: list[RunId] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
+    unlisted: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     def decided(self, table: Table, service: Service, decision: Decision) -> None:
         self.decisions.append((service, decision))
@@ -81,6 +82,9 @@ class Diary(Listener):
 
     def tenure_lost(self, reason: str) -> None:
         self.losses.append(reason)
+
+    def discovered(self, source: str, unlisted: Mapping[str, str]) -> None:
+        self.unlisted[source] = unlisted
 
     def trouble(self, table: Table, reason: str) -> None:
         self.troubles.append((table.id, reason))

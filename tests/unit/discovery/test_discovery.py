@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from lakewarden.planners.formats.fake import FakeTable
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table, TableId
+from lakewarden.service.discovery import Found
 from lakewarden.service.hooks.hints import At
 from lakewarden.service.store.port import RunState
 from tests.support.road import COMPACT, Road
@@ -23,7 +23,9 @@ ORDERS = TableId("lake.orders")
 
 
 class Folder:
-    """A source: the tables in a folder, but for those that are `dropped`. While it is `away` it cannot tell."""
+    """A source: the tables in a folder, but for those that are `dropped`. While it is `away` it cannot tell, and of
+    those that are `hidden` it cannot tell either.
+    """
 
     name = "lake"
     every = EVERY
@@ -32,13 +34,14 @@ class Folder:
         self.folder = folder
         self.away = False
         self.dropped: set[str] = set()
+        self.hidden: set[str] = set()
         self.asked = 0
 
-    def find(self) -> Sequence[Table]:
+    def find(self) -> Found:
         self.asked += 1
         if self.away:
             raise TemporaryError("the catalog lake does not answer")
-        return [
+        tables = [
             Table(
                 id=TableId(f"lake.{folder.name}"),
                 format="fake",
@@ -47,8 +50,9 @@ class Folder:
                 policies=COMPACT,
             )
             for folder in sorted(self.folder.iterdir())
-            if folder.name not in self.dropped
+            if folder.name not in self.dropped | self.hidden
         ]
+        return Found(tables=tables, unlisted={str(self.folder / name): "forbidden" for name in self.hidden})
 
 
 class Lake:
@@ -85,6 +89,28 @@ class Lake:
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path)
+
+
+def test_what_a_source_cannot_tell_of_this_time_stays_and_the_rest_is_discovered(lake: Lake) -> None:
+    """As of a namespace that is forbidden, or fails: its tables are served as before until it can be listed again."""
+    lake.create("orders")
+    lake.create("returns")
+    lake.until_asked()
+    assert lake.registered == ["trips", "lake.orders", "lake.returns"]
+
+    lake.source.hidden = {"orders"}
+    lake.source.dropped = {"returns"}
+    lake.create("new")
+    lake.until_asked()
+    lake.until_asked()
+    assert sorted(lake.registered) == ["lake.new", "lake.orders", "trips"]
+    assert lake.road.diary.unlisted == {"lake": {str(lake.source.folder / "orders"): "forbidden"}}
+
+    lake.source.hidden = set()
+    lake.source.dropped = {"orders"}
+    lake.until_asked()
+    assert sorted(lake.registered) == ["lake.new", "lake.returns", "trips"] or "lake.orders" not in lake.registered
+    assert lake.road.diary.unlisted == {"lake": {}}
 
 
 def test_a_new_table_is_served_without_a_restart(lake: Lake) -> None:

@@ -30,7 +30,15 @@ from lakewarden.planners.model.instant import Deed, Instant, PlanSize, RunId, Se
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Backlog, Hindrance, TableIdentity, TableView, WriteFailure, WriterActivity
-from lakewarden.planners.ports import Contradiction, FileEntry, Observation, Storage, WriterEngine, WriterOption
+from lakewarden.planners.ports import (
+    Contradiction,
+    FileEntry,
+    Listing,
+    Observation,
+    Storage,
+    WriterEngine,
+    WriterOption,
+)
 from lakewarden.planners.settings import Settings
 
 _TICK = timedelta(seconds=2)
@@ -97,9 +105,9 @@ class FakeFormat:
         """Return None: its tables are found by their paths."""
         return None
 
-    def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Sequence[str]:
+    def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
         """Return none: its tables are found by their paths."""
-        return ()
+        return Listing()
 
     @property
     def services(self) -> Mapping[Service, type[Settings]]:

@@ -28,7 +28,7 @@ from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import Contradiction, Observation, Storage, WriterEngine, WriterOption
+from lakewarden.planners.ports import Contradiction, Listing, Observation, Storage, WriterEngine, WriterOption
 from lakewarden.planners.settings import Settings
 
 _NO_LOCK = (
@@ -61,9 +61,9 @@ class HudiFormat:
         """Return None: its tables are found by their paths."""
         return None
 
-    def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Sequence[str]:
+    def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
         """Return none: its tables are found by their paths."""
-        return ()
+        return Listing()
 
     @property
     def services(self) -> Mapping[Service, type[Settings]]:

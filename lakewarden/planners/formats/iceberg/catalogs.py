@@ -30,6 +30,10 @@ class CatalogSettings(Settings):
     timeout: Annotated[Duration, Within("100ms", "10m")] = Field(default="10s", validate_default=True)
     """A request without Spark that is not answered by then has failed."""
 
+    requests_at_once: Annotated[int, Within(1, 256)] = 16
+    """So many requests without Spark may be under way at a time. Fewer are, down to one, while the catalog is slow or
+    asks for it; who finds no place waits for one, up to `timeout`. A folder (`type=hadoop`) knows no such limit."""
+
     properties: dict[str, str] = Field(default_factory=dict)
     """Further properties, as Iceberg's own catalogs name them (none by default)."""
 

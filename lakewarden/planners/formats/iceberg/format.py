@@ -24,7 +24,7 @@ from lakewarden.planners.formats.iceberg.writer_options import writer_options
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import Contradiction, Observation, Storage, WriterEngine, WriterOption
+from lakewarden.planners.ports import Contradiction, Listing, Observation, Storage, WriterEngine, WriterOption
 from lakewarden.planners.settings import Settings
 
 
@@ -51,7 +51,7 @@ class IcebergFormat:
         """Return the type of the catalogs that its tables may be found in."""
         return Catalog
 
-    def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Sequence[str]:
+    def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
         """Return the identifiers of the catalog's tables, as it spells them."""
         return self._pointers.tables(catalog, settings, storage)
 

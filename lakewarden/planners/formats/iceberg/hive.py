@@ -5,19 +5,21 @@ Source: `org.apache.iceberg.hive.HiveTableOperations` of Iceberg 1.11: the param
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 from hive_metastore.ThriftHiveMetastore import Client  # type: ignore[import-untyped]
 from hive_metastore.ttypes import MetaException, NoSuchObjectException  # type: ignore[import-untyped]
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # type: ignore[import-untyped]
-from thrift.Thrift import TException  # type: ignore[import-untyped]
+from thrift.Thrift import TApplicationException, TException  # type: ignore[import-untyped]
 from thrift.transport.TSocket import TSocket  # type: ignore[import-untyped]
 from thrift.transport.TTransport import TBufferedTransport  # type: ignore[import-untyped]
 
 from lakewarden.planners.formats.iceberg.catalogs import HiveCatalog
+from lakewarden.planners.formats.iceberg.gate import UnreachableError
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.ports import Listing
 
 _T = TypeVar("_T")
 _PORT = 9083
@@ -26,6 +28,8 @@ _ICEBERG = "iceberg"
 
 class Metastore:
     """The metastores of one catalog, the first that answers being asked, on a connection of its own. For any thread."""
+
+    was_let_in = False
 
     def __init__(self, name: str, settings: HiveCatalog) -> None:
         self._name = name
@@ -44,7 +48,7 @@ class Metastore:
             raise PermanentError(f"{identifier} of the catalog {self._name} is no Iceberg table")
         return str(location)
 
-    def tables(self) -> Sequence[str]:
+    def tables(self) -> Listing:
         """Return the identifiers of the Iceberg tables, database by database."""
 
         def listed(client: Client) -> Iterator[str]:
@@ -54,18 +58,20 @@ class Metastore:
                     if (table.parameters or {}).get("table_type", "").lower() == _ICEBERG:
                         yield f"{database}.{table.tableName}"
 
-        return sorted(self._asked(lambda client: list(listed(client))))
+        return Listing(tables=sorted(self._asked(lambda client: list(listed(client)))))
 
     def _asked(self, ask: Callable[[Client], _T]) -> _T:
-        troubles = []
+        troubles, answered = [], False
         for uri in self._settings.uri.split(","):
             try:
                 return self._ask_one(uri, ask)
             except NoSuchObjectException:
                 raise
             except (TException, MetaException, OSError, EOFError) as trouble:
+                answered = answered or isinstance(trouble, MetaException | TApplicationException)
                 troubles.append(f"{uri}: {' '.join(str(trouble).split()) or type(trouble).__name__}")
-        raise TemporaryError(f"the catalog {self._name} does not answer: {'; '.join(troubles)}")
+        kind = TemporaryError if answered else UnreachableError
+        raise kind(f"the catalog {self._name} does not answer: {'; '.join(troubles)}")
 
     def _ask_one(self, uri: str, ask: Callable[[Client], _T]) -> _T:
         """Ask one metastore. What it raises passes no generator's bracket: its exceptions are frozen, even to that."""

@@ -14,8 +14,9 @@ from urllib.parse import parse_qsl
 import sqlalchemy as sa
 
 from lakewarden.planners.formats.iceberg.catalogs import JdbcCatalog
-from lakewarden.planners.formats.iceberg.gate import RefusedError
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.formats.iceberg.gate import BusyError, RefusedError, UnreachableError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError
+from lakewarden.planners.ports import Listing
 
 _TABLE = "iceberg_tables"
 _ROW = sa.text(
@@ -40,6 +41,8 @@ _DAMAGED = ("file is not a database", "malformed")
 class JdbcRows:
     """The rows of one catalog. For any thread."""
 
+    was_let_in = False
+
     def __init__(self, name: str, settings: JdbcCatalog) -> None:
         """Connect to nothing yet. Raises PermanentError where the driver is not installed or the secret is missing."""
         self._name = name
@@ -58,10 +61,12 @@ class JdbcRows:
             )
         return str(rows[0]["metadata_location"])
 
-    def tables(self) -> Sequence[str]:
+    def tables(self) -> Listing:
         """Return the identifiers of the rows that are tables: one query."""
         rows = self._rows(_ROWS, catalog=self._key)
-        return sorted(f"{row['table_namespace']}.{row['table_name']}" for row in rows if not _is_view(row))
+        return Listing(
+            tables=sorted(f"{row['table_namespace']}.{row['table_name']}" for row in rows if not _is_view(row))
+        )
 
     def _missing(self, identifier: str) -> str:
         others = sorted(str(row["catalog_name"]) for row in self._rows(_NAMES) if row["catalog_name"] != self._key)
@@ -73,7 +78,7 @@ class JdbcRows:
             with self._engine.connect() as connection:
                 return [dict(row) for row in connection.execute(statement, values).mappings()]
         except sa.exc.TimeoutError as crowded:
-            raise TemporaryError(f"the catalog {self._name} does not answer: its connections are in use") from crowded
+            raise BusyError(f"the catalog {self._name} does not answer: its connections are in use") from crowded
         except sa.exc.DBAPIError as trouble:
             raise self._translated(trouble) from trouble
 
@@ -89,7 +94,7 @@ class JdbcRows:
             return PermanentError(
                 f"the database of the catalog {self._name} is damaged: restore it from a backup ({said})"
             )
-        return TemporaryError(f"the catalog {self._name} does not answer: {said}")
+        return UnreachableError(f"the catalog {self._name} does not answer: {said}")
 
 
 def _is_view(row: Mapping[str, Any]) -> bool:
@@ -129,7 +134,8 @@ def _mysql(name: str, address: str, settings: JdbcCatalog) -> sa.Engine:
     _require(name, "pymysql", "pip install pymysql")
     seconds = settings.timeout.total_seconds()
     waits = {"connect_timeout": seconds, "read_timeout": seconds, "write_timeout": seconds}
-    return sa.create_engine(_url(name, "mysql+pymysql", address, settings), pool_pre_ping=True, connect_args=waits)
+    url = _url(name, "mysql+pymysql", address, settings)
+    return sa.create_engine(url, pool_pre_ping=True, pool_size=settings.requests_at_once, connect_args=waits)
 
 
 def _require(name: str, driver: str, remedy: str) -> None:

@@ -14,7 +14,6 @@ from psycopg.pq import TransactionStatus
 from lakewarden.planners.formats.iceberg.catalogs import JdbcCatalog
 
 _Answer = TypeVar("_Answer")
-_POOLED = 4
 _SAME_IN_LIBPQ = ("sslmode", "sslrootcert", "sslcert", "sslkey", "options")
 """Parameters of the JDBC driver that mean the same here; those that are about writing or caching mean nothing."""
 
@@ -30,7 +29,7 @@ def engine(url: sa.URL, query: Mapping[str, str], settings: JdbcCatalog) -> sa.E
         url,
         isolation_level="AUTOCOMMIT",
         pool_pre_ping=True,
-        pool_size=_POOLED,
+        pool_size=settings.requests_at_once,
         max_overflow=0,
         pool_timeout=settings.timeout.total_seconds(),
         connect_args={

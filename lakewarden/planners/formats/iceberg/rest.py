@@ -6,34 +6,54 @@ branches and tags are told, and a server that gives ETags answers 304 where the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import requests
 from pydantic import ValidationError
 from pyiceberg.catalog.rest import RestCatalog as Client
-from pyiceberg.exceptions import ForbiddenError, NoSuchNamespaceError, RESTError, UnauthorizedError
+from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
+    ForbiddenError,
+    NoSuchNamespaceError,
+    OAuthError,
+    RESTError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
 from requests.adapters import HTTPAdapter
 
 from lakewarden.planners.formats.iceberg.catalogs import RestCatalog
-from lakewarden.planners.formats.iceberg.gate import RefusedError
+from lakewarden.planners.formats.iceberg.gate import SEVERAL, BusyError, RefusedError, UnreachableError
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.ports import Listing
 
-_REFUSALS = (401, 403, 419)
-_NOT_MODIFIED, _NOT_FOUND, _TOO_MANY = 304, 404, 429
+_REFUSALS = (401, 419)
+"""Of who asks. 403 is of what is asked for, and says nothing of anything else."""
+_FORBIDDEN, _NOT_MODIFIED, _NOT_FOUND = 403, 304, 404
+_BUSY = (429, 503)
 _TIMEOUT = "lakewarden.timeout-seconds"
+_AT_ONCE = "lakewarden.requests-at-once"
 
 
 class RestServer:
     """One server, opened. For any thread."""
 
-    def __init__(self, name: str, settings: RestCatalog) -> None:
-        """Ask the server for its configuration. Raises what `metadata_file` raises."""
+    was_let_in = True
+
+    def __init__(self, name: str, settings: RestCatalog, etags: dict[str, tuple[str, str]]) -> None:
+        """Ask the server for its configuration. `etags`, by table, with what they stand for, outlive this opening.
+
+        Raises what `metadata_file` raises.
+        """
         self._name = name
         self._settings = settings
-        self._seen: dict[str, tuple[str, str]] = {}
+        self._seen = etags
         try:
             self._client = _Client(name, **_properties(settings))
+        except ForbiddenError as refused:  # nothing is asked for yet but to be let in
+            raise self._refused(_in_one_line(refused)) from refused
         except (requests.RequestException, RESTError, ValidationError, ValueError) as trouble:
             self._raise(trouble)
 
@@ -49,7 +69,7 @@ class RestServer:
         if answer.status_code == _NOT_FOUND:
             raise PermanentError(f"the catalog {self._name} has no table {identifier}: {_said(answer)}")
         if not answer.ok:
-            raise self._refused_or_down(answer.status_code, _said(answer))
+            raise self._not_told(answer, identifier)
         location = _metadata_location(answer)
         if location is None:
             raise TemporaryError(f"the catalog {self._name} answers, but not with the metadata location of a table")
@@ -57,39 +77,81 @@ class RestServer:
             self._seen[identifier] = (given, location)
         return location
 
-    def tables(self) -> Sequence[str]:
-        """Return the identifiers of all tables, namespace by namespace."""
+    def tables(self) -> Listing:
+        """Return the identifiers of all tables, namespace by namespace.
+
+        One that alone cannot be listed is told with the reason. Raises what `metadata_file` raises where it is not one.
+        """
         found: list[str] = []
-        namespaces = [()]
+        unlisted: dict[str, str] = {}
+        unanswered = 0
+        namespaces: list[tuple[str, ...]] = [()]
+        while namespaces:
+            namespace = namespaces.pop()
+            try:
+                namespaces += self._below(namespace)
+                found += self._tables_of(namespace)
+                unanswered = 0
+            except RefusedError:
+                raise
+            except LakewardenError as trouble:
+                unanswered = unanswered + 1 if isinstance(trouble, UnreachableError | BusyError) else 0
+                if not namespace or unanswered >= SEVERAL:
+                    raise
+                unlisted[".".join(namespace)] = str(trouble)
+        return Listing(tables=sorted(found), unlisted=unlisted)
+
+    def _below(self, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
         try:
-            while namespaces:
-                namespace = namespaces.pop()
-                below = self._client.list_namespaces(namespace)
-                namespaces += [one for one in below if one != namespace]
-                if namespace:
-                    found += [".".join(table) for table in self._client.list_tables(namespace)]
-        except NoSuchNamespaceError as gone:
-            raise TemporaryError(f"the catalog {self._name} changed while it was listed: {gone}") from gone
+            return [one for one in self._client.list_namespaces(namespace) if one != namespace]
+        except NoSuchNamespaceError:
+            return []  # dropped since its parent was listed
         except (requests.RequestException, RESTError, ValidationError) as trouble:
             self._raise(trouble)
-        return sorted(found)
+
+    def _tables_of(self, namespace: tuple[str, ...]) -> Iterator[str]:
+        if not namespace:
+            return iter(())
+        try:
+            return iter([".".join(table) for table in self._client.list_tables(namespace)])
+        except NoSuchNamespaceError:
+            return iter(())
+        except (requests.RequestException, RESTError, ValidationError) as trouble:
+            self._raise(trouble)
 
     def _raise(self, trouble: Exception) -> NoReturn:
-        said = " ".join(str(trouble).split()) or type(trouble).__name__
+        said = _in_one_line(trouble)
         match trouble:
-            case UnauthorizedError() | ForbiddenError():
-                raise self._refused_or_down(401, said) from trouble
+            case UnauthorizedError() | AuthorizationExpiredError() | OAuthError():
+                raise self._refused(said) from trouble
+            case ForbiddenError():
+                raise PermanentError(f"the catalog {self._name} forbids it to us: {said}") from trouble
+            case TooManyRequestsError() | ServiceUnavailableError():
+                raise BusyError(f"the catalog {self._name} does not answer: {said}") from trouble
             case requests.Timeout():
-                raise TemporaryError(f"the catalog {self._name} has not answered in time") from trouble
+                raise UnreachableError(f"the catalog {self._name} has not answered in time") from trouble
+            case requests.ConnectionError():
+                raise UnreachableError(f"the catalog {self._name} does not answer: {said}") from trouble
             case _:
                 raise TemporaryError(f"the catalog {self._name} does not answer: {said}") from trouble
 
-    def _refused_or_down(self, status: int, said: str) -> LakewardenError:
+    def _refused(self, said: str) -> RefusedError:
+        given = "token" if self._settings.credential is None else "credential"
+        return RefusedError(f"the catalog {self._name} refuses us: see catalogs.{self._name}.{given} ({said})")
+
+    def _not_told(self, answer: requests.Response, identifier: str) -> LakewardenError:
+        status, said = answer.status_code, _said(answer)
         if status in _REFUSALS:
-            given = "token" if self._settings.credential is None else "credential"
-            return RefusedError(f"the catalog {self._name} refuses us: see catalogs.{self._name}.{given} ({said})")
-        if status >= 500 or status == _TOO_MANY:
-            return TemporaryError(f"the catalog {self._name} does not answer: {said}")
+            return self._refused(said)
+        if status == _FORBIDDEN:
+            return PermanentError(
+                f"the catalog {self._name} forbids us {identifier}: let who is named in catalogs.{self._name} load it, "
+                f"or exclude it ({said})"
+            )
+        if status in _BUSY:
+            return BusyError(f"the catalog {self._name} does not answer: {said}", after=_retry_after(answer))
+        if status >= 500:
+            return TemporaryError(f"the catalog {self._name} does not answer of {identifier}: {said}")
         return PermanentError(f"the catalog {self._name} takes our request for none: {said}; see catalogs.{self._name}")
 
 
@@ -105,17 +167,17 @@ class _Client(Client):
     def _create_session(self) -> requests.Session:
         session = super()._create_session()
         session.headers.pop("X-Iceberg-Access-Delegation", None)  # we do not ask for credentials to the table's files
-        adapter = _InTime(float(self.properties[_TIMEOUT]))
+        adapter = _InTime(float(self.properties[_TIMEOUT]), int(self.properties[_AT_ONCE]))
         for scheme in ("http://", "https://"):
             session.mount(scheme, adapter)
         return session
 
 
 class _InTime(HTTPAdapter):
-    """Gives up a request that is not answered within so many seconds."""
+    """Gives up a request that is not answered within so many seconds; keeps a connection for each one at a time."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
+    def __init__(self, seconds: float, at_once: int) -> None:
+        super().__init__(pool_maxsize=at_once)
         self._seconds = seconds
 
     def send(self, request: requests.PreparedRequest, *arguments: Any, **options: Any) -> requests.Response:
@@ -132,6 +194,7 @@ def _properties(settings: RestCatalog) -> dict[str, str]:
         "oauth2-server-uri": settings.oauth2_server_uri or f"{settings.uri.rstrip('/')}/v1/oauth/tokens",
         "scope": settings.scope,
         _TIMEOUT: str(settings.timeout.total_seconds()),
+        _AT_ONCE: str(settings.requests_at_once),
     }
     return {**{key: value for key, value in given.items() if value is not None}, **settings.properties}
 
@@ -142,6 +205,18 @@ def _metadata_location(answer: requests.Response) -> str | None:
     except (ValueError, AttributeError):
         return None
     return location if isinstance(location, str) else None
+
+
+def _retry_after(answer: requests.Response) -> float | None:
+    """Return for how many seconds the server wants no request; None where it says nothing, or a date."""
+    try:
+        return max(float(answer.headers.get("Retry-After", "")), 0.0)
+    except ValueError:
+        return None
+
+
+def _in_one_line(trouble: Exception) -> str:
+    return " ".join(str(trouble).split()) or type(trouble).__name__
 
 
 def _said(answer: requests.Response) -> str:

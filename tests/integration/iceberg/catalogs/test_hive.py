@@ -84,7 +84,7 @@ class _Asker:
         return Pointers().of(table, self.storage).metadata_file
 
     def tables(self) -> list[str]:
-        return list(Pointers().tables("hive", self.settings, self.storage))
+        return list(Pointers().tables("hive", self.settings, self.storage).tables)
 
 
 def _catalog_of_files(folder: Path) -> SqlCatalog:

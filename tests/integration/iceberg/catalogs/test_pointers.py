@@ -74,4 +74,4 @@ def test_the_pointer_is_what_spark_committed(catalog: Any, spark: Any) -> None:
         assert canonical_location(seen[-1]) == canonical_location(committed)
 
     assert len(set(seen)) == 3
-    assert pointers.tables("lake", catalog, storages.of(location)) == ["sales.orders"]
+    assert pointers.tables("lake", catalog, storages.of(location)).tables == ["sales.orders"]

@@ -12,6 +12,7 @@ from lakewarden.planners.formats.iceberg.catalogs import Catalog
 from lakewarden.planners.formats.iceberg.pointers import Pointers
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.ports import Listing
 from lakewarden.planners.storage import Storages
 
 _SETTINGS: TypeAdapter[Any] = TypeAdapter(Catalog)
@@ -39,10 +40,16 @@ class Asker:
         table = Table(id=TableId("orders"), format="iceberg", location=folder)
         return self.pointers.of(table, self.storages.of(folder)).metadata_file
 
-    def tables(self, settings: Mapping[str, Any], *, name: str = "lake") -> list[str]:
-        """Return what the catalog lists."""
+    def listing(self, settings: Mapping[str, Any], *, name: str = "lake") -> Listing:
+        """Return what the catalog lists, and what it cannot."""
         storage = self.storages.of(f"catalog://{name}/any.table")
-        return list(self.pointers.tables(name, _SETTINGS.validate_python(settings), storage))
+        return self.pointers.tables(name, _SETTINGS.validate_python(settings), storage)
+
+    def tables(self, settings: Mapping[str, Any], *, name: str = "lake") -> list[str]:
+        """Return what the catalog lists: all of it."""
+        listing = self.listing(settings, name=name)
+        assert not listing.unlisted
+        return list(listing.tables)
 
 
 @pytest.fixture

@@ -118,10 +118,10 @@ def test_a_server_that_is_down_is_temporary_trouble(asker: Any, tmp_path: Path) 
         asker.where(settings)
 
 
-def test_a_slow_catalog_keeps_few_threads_and_none_of_anothers(
+def test_a_slow_catalog_keeps_nobody_longer_than_its_time_out(
     asker: Any, rest: IcebergRest, orders: Table, tmp_path: Path
 ) -> None:
-    """Those who would only wait are sent away at once, with its name; the other catalog answers as always."""
+    """Who asks for a table that hangs is not followed by others who ask for it; another catalog answers as always."""
     (tmp_path / "other").mkdir()
     with iceberg_rest(tmp_path / "other") as other:
         RestCatalog("any", uri=other.uri).create_table("sales.orders", ROWS.schema)
@@ -131,7 +131,7 @@ def test_a_slow_catalog_keeps_few_threads_and_none_of_anothers(
 
         def ask() -> None:
             with pytest.raises(TemporaryError) as trouble:
-                asker.where(_settings(rest, timeout="2s"))
+                asker.where(_settings(rest, timeout="1s"))
             troubles.append(str(trouble.value))
 
         threads = [threading.Thread(target=ask) for _ in range(12)]
@@ -139,11 +139,12 @@ def test_a_slow_catalog_keeps_few_threads_and_none_of_anothers(
         for thread in threads:
             thread.start()
         asker.where(_settings(other), name="other")
-        assert time.monotonic() - begun < 1.5
+        assert time.monotonic() - begun < 1
         for thread in threads:
             thread.join()
 
-    assert sum("is slow" in trouble for trouble in troubles) >= 8
+    assert time.monotonic() - begun < 2.9, "a place, then an answer, each for the time-out"
+    assert len(troubles) == 12
     assert all(trouble.startswith("the catalog lake ") for trouble in troubles)
 
 

@@ -14,14 +14,20 @@ from lakewarden.planners.formats.iceberg.spark_catalogs import spark_conf
 from lakewarden.planners.model.errors import PermanentError
 
 SETTINGS: TypeAdapter[Any] = TypeAdapter(Catalog)
-WITHOUT_SPARK = {"timeout"}
+WITHOUT_SPARK = {"timeout", "requests_at_once"}
 """A time-out of requests that Spark does not make."""
 
 FOR_NEW_TABLES = {"warehouse"}
 """Where new tables would be made: of no use to a reader of rows or of a metastore."""
 
 EVERYTHING: dict[type[Any], dict[str, Any]] = {
-    HadoopCatalog: {"type": "hadoop", "warehouse": "s3://lake/warehouse", "timeout": "3s", "properties": {"a": "b"}},
+    HadoopCatalog: {
+        "type": "hadoop",
+        "warehouse": "s3://lake/warehouse",
+        "timeout": "3s",
+        "requests_at_once": 7,
+        "properties": {"a": "b"},
+    },
     JdbcCatalog: {
         "type": "jdbc",
         "uri": "jdbc:postgresql://db:5433/iceberg?sslmode=require",
@@ -30,6 +36,7 @@ EVERYTHING: dict[type[Any], dict[str, Any]] = {
         "password": {"env": "CATALOG_SECRET"},
         "catalog_name": "prod",
         "timeout": "3s",
+        "requests_at_once": 7,
         "properties": {"a": "b"},
     },
     RestCatalog: {
@@ -41,6 +48,7 @@ EVERYTHING: dict[type[Any], dict[str, Any]] = {
         "oauth2_server_uri": "https://login/token",
         "scope": "ALL",
         "timeout": "3s",
+        "requests_at_once": 7,
         "properties": {"a": "b"},
     },
     HiveCatalog: {
@@ -48,6 +56,7 @@ EVERYTHING: dict[type[Any], dict[str, Any]] = {
         "uri": "thrift://metastore:9084",
         "warehouse": "s3://lake/warehouse",
         "timeout": "3s",
+        "requests_at_once": 7,
         "properties": {"a": "b"},
     },
 }
@@ -91,6 +100,7 @@ def test_every_setting_reaches_the_reader_of_rows() -> None:
     _, arguments = reader._engine.dialect.create_connect_args(url)
     assert arguments["host"] == "db"
     assert reader._engine.pool._timeout == 3  # type: ignore[attr-defined]
+    assert reader._engine.pool.size() == 7  # type: ignore[attr-defined]
 
 
 def test_every_setting_reaches_the_client_of_rest() -> None:
@@ -100,6 +110,7 @@ def test_every_setting_reaches_the_client_of_rest() -> None:
     assert properties == {
         "uri": "https://catalog:8181", "warehouse": "lake", "token": "hunter2", "credential": "hunter2",
         "oauth2-server-uri": "https://login/token", "scope": "ALL", "a": "b", "lakewarden.timeout-seconds": "3.0",
+        "lakewarden.requests-at-once": "7",
     }  # fmt: skip
 
 
