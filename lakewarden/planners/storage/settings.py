@@ -59,6 +59,17 @@ def _a_reference(value: Any) -> Any:
 
 SecretSetting = Annotated[Secret, BeforeValidator(_a_reference)]
 
+_SETTINGS_OF_HADOOP: Mapping[str, str] = {
+    ".access.key.": "access_key",
+    ".secret.key.": "secret_key",
+    ".endpoint.region.": "region",
+    ".endpoint.": "endpoint",
+    ".path.style.access.": "path_style",
+    ".json.keyfile.": "key_file",
+    "fs.azure.account.key.": "account_key",
+}
+"""Parts of Hadoop's properties that are settings of a store: beside them secrets would stand in the file."""
+
 
 class StoreSettings(Settings):
     """What holds for every kind of store."""
@@ -90,6 +101,17 @@ class StoreSettings(Settings):
         if "/" in prefix.partition("://")[2]:
             raise ValueError("Hadoop knows settings of a whole bucket only: end the prefix after it")
         return prefix
+
+    @field_validator("hadoop")
+    @classmethod
+    def _nothing_that_is_a_setting(cls, value: dict[str, str]) -> dict[str, str]:
+        for key in value:
+            setting = next((said for part, said in _SETTINGS_OF_HADOOP.items() if part in f"{key}."), None)
+            if setting is not None:
+                raise ValueError(
+                    f"{key} is for Spark alone: say it as {setting}, which the daemon's own reads obey too"
+                )
+        return value
 
     @property
     def host(self) -> str:

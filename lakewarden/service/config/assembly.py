@@ -211,6 +211,8 @@ class Assembly:
         place = facts.places.get(table.path) or place_of(table.path, follow_links=False)
         if place.location is None:
             self._problem((*at, "path"), place.wrong)
+        if place.location == "/":
+            self._problem((*at, "path"), "is the whole file system, which is no table")
         return place.location
 
     def _policies(self, table: CareSettings, table_format: TableFormat, at: KeyPath) -> Mapping[Service, Policy]:

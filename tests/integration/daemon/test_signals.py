@@ -1,4 +1,4 @@
-"""A real daemon whose terminal is closed, or which is told to hang up."""
+"""A real daemon without a table: what it warns of, and its end when its terminal is closed or it is told to hang up."""
 
 from __future__ import annotations
 
@@ -97,3 +97,12 @@ def test_a_daemon_that_is_told_to_hang_up_ends_in_good_order(served: _Served) ->
 
     assert served.ended() == 0
     assert "the configuration is read at start only" in served.said.read_text()
+
+
+def test_a_warning_of_the_configuration_is_logged_once(served: _Served) -> None:
+    """At the start, with file, key and what becomes of it."""
+    told = [line for line in served.said.read_text().splitlines() if '"event": "configuration"' in line]
+
+    assert len(told) == 1
+    assert "lakewarden.yaml: warning: tables: there are none, and nothing under discover" in told[0]
+    assert '"level": "warning"' in told[0]

@@ -32,6 +32,16 @@ def _problems(folder: Path, text: str) -> list[str]:
     ("written", "problem"),
     [
         ("daemon: {drian: 10s}", "daemon.drian: there is no such key; did you mean drain?"),
+        ("tables: [{id: a, format: hudi, path: /x/..}]", "tables[0].path: is the whole file system, which is no table"),
+        ("defaults: {poll: \u0665s}", "defaults.poll: '\u0665s' is no duration"),
+        (
+            "storage: [{prefix: 's3://b', hadoop: {fs.s3a.bucket.b.secret.key: x}}]",
+            "storage[0].hadoop: fs.s3a.bucket.b.secret.key is for Spark alone: say it as secret_key",
+        ),
+        (
+            "storage: [{prefix: 's3://b', hadoop: {fs.s3a.endpoint: x}}]",
+            "storage[0].hadoop: fs.s3a.endpoint is for Spark alone: say it as endpoint",
+        ),
         ("tables: {id: a}", "tables: needs a list: begin each entry with a dash, not keys"),
         ("spark: [{default: {}}]", "spark: needs keys below it, not a list"),
         ("daemon: drain:10s", "daemon: needs keys below it, with a space after the colon, not 'drain:10s'"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PAGES = [(ROOT / "docs" / name).read_text() for name in ("safety.md", "trouble.md", "security.md")]
+PAGES = [(ROOT / "docs" / name).read_text() for name in ("safety.md", "trouble.md", "security.md", "configuration.md")]
 NAMED = sorted({name for page in PAGES for name in re.findall(r"`(test_\w+)`", page)})
 
 
