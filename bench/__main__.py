@@ -17,6 +17,7 @@ from bench.figure import Figure
 
 NAMES = (
     "idle_poll",
+    "s3_idle_poll",
     "ten_thousand_tables",
     "hook_endpoint",
     "hook_flood",
@@ -37,6 +38,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"what to measure: {', '.join(NAMES + LONG)}")
     parser.add_argument("--report", type=Path, help="write the figures to this file, as JSON")
     parser.add_argument("--runs", type=int, default=500, help="of many_runs: how many (%(default)s)")
+    parser.add_argument(
+        "--store", choices=("local", "s3"), default="local", help="of ten_thousand_tables: where they are"
+    )
     asked = parser.parse_args()
     unknown = [name for name in asked.names if name not in NAMES + LONG]
     if unknown:
@@ -45,7 +49,7 @@ def main() -> int:
     figures: list[Figure] = []
     for name in asked.names or NAMES:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
-        arguments = {"runs": asked.runs} if name == "many_runs" else {}
+        arguments = {"many_runs": {"runs": asked.runs}, "ten_thousand_tables": {"store": asked.store}}.get(name, {})
         figures += importlib.import_module(f"bench.{name}").measure(**arguments)
         if asked.report is not None:
             asked.report.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -21,28 +21,39 @@ _AGO = timedelta(hours=1)
 
 def write_quiet_table(folder: Path, *, commits: int = 4) -> None:
     """Write a table of version 9 whose last commit is an hour old: properties and a timeline of delta commits."""
-    home = folder / ".hoodie"
-    timeline = home / "timeline"
+    home, timeline = folder / ".hoodie", folder / ".hoodie" / "timeline"
     timeline.mkdir(parents=True)
-    (home / "hoodie.properties").write_text("".join(f"{key}={value}\n" for key, value in _PROPERTIES.items()))
+    ended = (datetime.now(UTC) - _AGO).timestamp()
+    for path, content in quiet_files(str(folder), commits=commits).items():
+        Path(path).write_bytes(content)
+        os.utime(path, (ended, ended))
+    for part in (timeline, home):
+        os.utime(part, (ended, ended))
+
+
+def quiet_files(location: str, *, commits: int = 4) -> dict[str, bytes]:
+    """Return the files of such a table, by their locations."""
+    home = f"{location}/.hoodie"
+    files = {f"{home}/hoodie.properties": "".join(f"{key}={value}\n" for key, value in _PROPERTIES.items()).encode()}
     begun = datetime.now(UTC) - _AGO - timedelta(minutes=commits)
     for number in range(commits):
         requested, completed = begun + timedelta(minutes=number), begun + timedelta(minutes=number, seconds=2)
-        names = (
+        for name in (
             f"{_stamp(requested)}.deltacommit.requested",
             f"{_stamp(requested)}.deltacommit.inflight",
             f"{_stamp(requested)}_{_stamp(completed)}.deltacommit",
-        )
-        for name in names:
-            (timeline / name).touch()
-            os.utime(timeline / name, (completed.timestamp(), completed.timestamp()))
-    an_hour_ago = time.time() - _AGO.total_seconds()
-    for path in (timeline, home / "hoodie.properties", home):
-        os.utime(path, (an_hour_ago, an_hour_ago))
+        ):
+            files[f"{home}/timeline/{name}"] = b""
+    return files
 
 
 def watched(tables: Path, *, mode: str, poll: str) -> dict[str, object]:
     """Return the settings of a daemon that watches every table in a folder, with policies that are not due."""
+    return watched_at({table.name: str(table) for table in sorted(tables.iterdir())}, mode=mode, poll=poll)
+
+
+def watched_at(places: Mapping[str, str], *, mode: str, poll: str) -> dict[str, object]:
+    """Return the like for tables by their names, wherever they are."""
     policies = {"compaction": {"trigger": {"num_commits": 1000}}, "clean": {"trigger": {"num_commits": 1000}}}
     lock = {"provider": "zookeeper", "url": "127.0.0.1:2181", "base_path": "/hudi"}
     return {
@@ -50,13 +61,13 @@ def watched(tables: Path, *, mode: str, poll: str) -> dict[str, object]:
         "defaults": {"mode": mode, "poll": poll},
         "tables": [
             {
-                "id": table.name,
+                "id": name,
                 "format": "hudi",
-                "path": str(table),
-                "options": {"lock": {**lock, "lock_key": table.name}},
+                "path": place,
+                "options": {"lock": {**lock, "lock_key": name}},
                 "services": policies,
             }
-            for table in sorted(tables.iterdir())
+            for name, place in places.items()
         ],
     }
 

@@ -64,6 +64,10 @@ class Storage(Protocol):
         """Return when the folder's entries last changed; None where its stamp misses no change within a tick."""
         ...
 
+    def version(self, location: str) -> str:
+        """Return a text that changes when the file is replaced or written anew: one request."""
+        ...
+
     def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
         """Return every entry of a folder, whole or not at all, with sizes and times.
 

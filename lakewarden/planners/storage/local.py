@@ -21,19 +21,17 @@ class LocalStorage:
 
     def stamp(self, location: str) -> str:
         """Return the folder's modification time and inode: one stat."""
-        try:
-            status = os.stat(location)  # noqa: PTH116 - the poll of every table: a Path costs more than the call
-        except NotADirectoryError as error:
-            raise FileNotFoundError(location) from error
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise TemporaryError(f"{location} cannot be looked at: {error.strerror}") from error
+        status = _looked_at(location)
         return f"{status.st_mtime_ns:x}.{status.st_ino:x}"
+
+    def version(self, location: str) -> str:
+        """Return the file's modification time, inode and size: one stat."""
+        status = _looked_at(location)
+        return f"{status.st_mtime_ns:x}.{status.st_ino:x}.{status.st_size:x}"
 
     def changed_at(self, location: str) -> datetime | None:
         """Return the folder's modification time."""
-        return moment(_translated(location, lambda: os.stat(location)).st_mtime)  # noqa: PTH116 - as above
+        return moment(_looked_at(location).st_mtime)
 
     def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
         """Return the folder's entries. One that goes away meanwhile is left out, as if it had gone before, and so is a
@@ -102,6 +100,10 @@ _KINDS = {
 _NO_FILE = (errno.ENXIO, errno.ENODEV)
 _GONE = (errno.ENOENT, errno.ELOOP)
 _NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
+
+
+def _looked_at(location: str) -> os.stat_result:
+    return _translated(location, lambda: os.stat(location))  # noqa: PTH116 - the poll of every table: a Path costs more
 
 
 def _translated(location: str, act: Callable[[], _T]) -> _T:

@@ -66,6 +66,11 @@ class ObjectStorage:
         """Return None: the stamp is made of what the folder holds, not of when it changed."""
         return None
 
+    def version(self, location: str) -> str:
+        """Return the file's ETag, and when it was written: one request without an answer's body."""
+        found = self.ask(location, lambda client, path: client.head(path))
+        return f"{found['e_tag']}.{found['last_modified'].timestamp()}"
+
     def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
         """Return the folder's entries: all pages of the listing, or an error."""
 

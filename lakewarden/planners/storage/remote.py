@@ -47,6 +47,12 @@ class FsspecStorage:
         """Return None: the stamp is made of what the folder holds, not of when it changed."""
         return None
 
+    def version(self, location: str) -> str:
+        """Return the file's size, time and version: one request."""
+        driver = self._driver()
+        found = self._entry(self._asked(location, lambda: driver.info(location, **self._patience(driver))))
+        return f"{found.version}.{found.modified.timestamp()}.{found.size}"
+
     def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
         """Return the folder's entries: all pages of the listing, or an error."""
         driver = self._driver()

@@ -23,6 +23,10 @@ class ScatteredStorage:
         """Return what the folder's own storage returns."""
         return self._holder(location).changed_at(location)
 
+    def version(self, location: str) -> str:
+        """Return what the file's own storage returns."""
+        return self._holder(location).version(location)
+
     def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
         """Return what the folder's own storage returns."""
         return self._holder(location).listing(location, most=most)

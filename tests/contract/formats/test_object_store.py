@@ -16,6 +16,7 @@ from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation
 from lakewarden.planners.storage import LocalStorage, Storages
+from tests.support.fault_proxy import FaultProxy
 from tests.support.s3_server import BUCKET, S3Server
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hudi"
@@ -85,6 +86,22 @@ def test_a_token_changes_with_the_timeline_and_only_with_it(uploaded: Callable[[
     assert table.token() == before
     table.files.pipe_file(table.timeline("20990101000000000.deltacommit.requested"), b"")
     assert table.token() != before
+
+
+@pytest.mark.parametrize("name", ["mor_v6", "mor_v9"])
+def test_a_poll_of_an_idle_table_is_one_head_and_one_listing(
+    uploaded: Callable[[str], Uploaded], s3_server: S3Server, name: str
+) -> None:
+    """Listings are what stores charge for, and what a poll's time goes into."""
+    table = uploaded(name)
+    with FaultProxy(upstream=s3_server.port).running() as proxy:
+        storage = Storages([s3_server.store(endpoint=proxy.endpoint)]).of(table.location)
+        first = HUDI.token(_table(table.location), storage)
+        proxy.seen.clear()
+        assert HUDI.token(_table(table.location), storage) == first
+    assert [request.split("?")[0].split()[0] for request in proxy.seen] == ["HEAD", "GET"]
+    assert proxy.seen[0].endswith("/.hoodie/hoodie.properties")
+    assert ("timeline" in proxy.seen[1]) == (name == "mor_v9")
 
 
 def test_a_write_that_begins_is_seen_by_the_next_look(uploaded: Callable[[str], Uploaded]) -> None:

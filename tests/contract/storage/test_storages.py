@@ -141,6 +141,17 @@ def test_other_trouble_is_temporary() -> None:
         FsspecStorage(FailingDriver).listing("s3://b/x")
 
 
+def test_a_file_has_another_version_when_it_is_written_anew(place: Place) -> None:
+    """And only then."""
+    place.put("a", b"1")
+    before = place.storage.version(f"{place.folder}/a")
+    assert place.storage.version(f"{place.folder}/a") == before
+    place.put("a", b"2")
+    assert place.storage.version(f"{place.folder}/a") != before
+    with pytest.raises(FileNotFoundError):
+        place.storage.version(f"{place.folder}/b")
+
+
 def test_a_folder_of_too_many_entries_is_refused(place: Place) -> None:
     """As a whole: what is cut would look like what was deleted."""
     for name in "abc":

@@ -22,9 +22,9 @@ from lakewarden.planners.formats.hudi.service_options import (
     RollbackOptions,
     TtlOptions,
 )
-from lakewarden.planners.formats.hudi.table_properties import CLAIM, HOME, TIMELINE
+from lakewarden.planners.formats.hudi.table_properties import CLAIM, HOME
+from lakewarden.planners.formats.hudi.tokens import Tokens
 from lakewarden.planners.formats.hudi.writer_options import writer_options
-from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.model.view import TableView
@@ -45,6 +45,7 @@ class HudiFormat:
 
     def __init__(self, *, thorough: bool = False) -> None:
         self._thorough = thorough
+        self._tokens = Tokens()
 
     @property
     def name(self) -> str:
@@ -110,16 +111,8 @@ class HudiFormat:
         return f"{table.location}/{HOME}/{CLAIM}"
 
     def token(self, table: Table, storage: Storage) -> str:
-        """Return the stamps of `.hoodie` (layout 1's timeline, and the properties) and of layout 2's timeline."""
-        home = f"{table.location}/{HOME}"
-        try:
-            stamp = storage.stamp(home)
-        except FileNotFoundError as error:
-            raise PermanentError(f"{table.location} holds no Hudi table: it has no {HOME} folder") from error
-        try:
-            return f"{stamp}/{storage.stamp(f'{home}/{TIMELINE}')}"
-        except FileNotFoundError:
-            return stamp
+        """Return the version of its properties and the stamp of its timeline's folder, wherever they say it is."""
+        return self._tokens.of(table.location, storage)
 
     def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
         """Return the table's view.

@@ -13,11 +13,11 @@ from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage.locations import canonical_location
 
 HOME = ".hoodie"
+FILE = "hoodie.properties"
 TIMELINE = "timeline"
 CLAIM = ".lakewarden/claim.json"
 """The claim of the table, below HOME: a folder of its own, so that renewing it changes the stamp of no other."""
 
-_FILE = "hoodie.properties"
 _BACKUP = "hoodie.properties.backup"
 _LARGEST = 2**20
 """The largest thing in it is the table's schema: some sixty bytes for each column."""
@@ -63,15 +63,15 @@ def read_table_properties(location: str, storage: Storage) -> TableProperties:
     """
     home = f"{location}/{HOME}"
     found = False
-    for name in (_FILE, _BACKUP):
+    for name in (FILE, _BACKUP):
         content = _content(f"{home}/{name}", storage)
         values = parse_properties(content or b"")
         if "hoodie.table.name" in values and values.get("hoodie.table.type") in _KINDS:
             return _table_properties(values, location)
         found = found or content is not None
     if not found:
-        raise PermanentError(f"{location} holds no Hudi table: {HOME} has no {_FILE}")
-    raise TemporaryError(f"{_FILE} of {location} is half-written or damaged: it names no table and its type")
+        raise PermanentError(f"{location} holds no Hudi table: {HOME} has no {FILE}")
+    raise TemporaryError(f"{FILE} of {location} is half-written or damaged: it names no table and its type")
 
 
 def _content(path: str, storage: Storage) -> bytes | None:
