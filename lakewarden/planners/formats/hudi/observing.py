@@ -164,7 +164,7 @@ def _timeline_files(reading: Reading, seen: Timeline, layout: Layout) -> Sequenc
 
 def _is_gone(folder: str, storage: Storage) -> bool:
     try:
-        storage.changed_at(folder)
+        storage.changed_at(f"{folder}/.")  # with the dot, what is no folder is gone, too
     except FileNotFoundError:
         return True
     return False
