@@ -153,6 +153,48 @@ def test_a_compaction_of_another_tables_file_is_not_executed(driver: Driver, ord
     assert orders.timeline("*.compaction.inflight") == []
 
 
+def test_a_table_that_names_another_base_path_is_served_where_it_lies(
+    driver: Driver, orders: Orders, tmp_path: Path
+) -> None:
+    """Hudi's client would obey its `hoodie.properties`, and clean the other table."""
+    driver.carry_out(orders, Service.COMPACTION)
+    shutil.copytree(orders.path, tmp_path / "other")
+    other = dataclasses.replace(orders, path=tmp_path / "other")
+    properties = orders.path / ".hoodie" / "hoodie.properties"
+    properties.write_text(f"{properties.read_text()}hoodie.base.path={other.path}\n")
+    (orders.path / ".hoodie" / ".hoodie.properties.crc").unlink(missing_ok=True)
+    before = other.data_files()
+
+    outcome = driver.carry_out(orders, Service.CLEAN, **NEWEST_ONLY)
+
+    assert other.data_files() == before
+    assert isinstance(outcome, Succeeded)
+    assert outcome.figures["files_deleted"] == len(before - orders.data_files()) > 0
+
+
+def test_a_dead_write_whose_markers_name_another_tables_files_is_not_rolled_back(
+    driver: Driver, orders: Orders, tmp_path: Path
+) -> None:
+    """Hudi makes the rollback from them, and executes it in the same call."""
+    write = time.strftime("%Y%m%d%H%M%S000", time.gmtime())
+    for state in ("requested", "inflight"):
+        (orders.path / ".hoodie" / "timeline" / f"{write}.deltacommit.{state}").touch()
+    beat = orders.path / ".hoodie" / ".heartbeat" / write
+    beat.touch()
+    _silence(beat)
+    folder = _other_table(tmp_path)
+    markers = orders.path / ".hoodie" / ".temp" / write
+    markers.mkdir(parents=True)
+    (markers / "MARKERS.type").write_text("TIMELINE_SERVER_BASED")
+    (markers / "MARKERS0").write_text("".join(f"p0/../../orders2/p0/{n}.parquet.marker.CREATE\n" for n in range(3)))
+
+    outcome = driver.carry_out(orders, Service.ROLLBACK)
+
+    assert len(list(folder.iterdir())) == 3
+    _assert_refused(outcome, Step.COMMIT, "orders2/p0/0.parquet")
+    assert orders.timeline(f"{write}.deltacommit.inflight")
+
+
 @pytest.mark.parametrize("service", [Service.ROLLBACK, Service.CLEAN])
 def test_a_rollback_of_another_tables_files_is_not_executed_on_any_road(
     driver: Driver, orders: Orders, tmp_path: Path, service: Service

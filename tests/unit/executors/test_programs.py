@@ -67,6 +67,24 @@ def test_nobody_overrides_what_guards_the_table(conf: dict[str, str]) -> None:
     assert settings == config.client_settings(PROPERTIES, options=ZOOKEEPER, service={})
 
 
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["hoodie.base.path", "hoodie.filesystem.view.type", "hoodie.filesystem.view.remote.host",
+             "hoodie.cleaner.policy", "hoodie.clustering.plan.strategy.class", "hoodie.write.lock.provider",
+             "hoodie.metrics.reporter.class", "hoodie.timeline.history.path", "hoodie.clean.commits.retained"]
+        )
+        | st.from_regex(r"hoodie\.[a-z]{1,8}\.[a-z]{1,8}", fullmatch=True),
+        st.text(max_size=9),
+    )
+)  # fmt: skip
+def test_a_tables_own_file_chooses_nothing_of_what_our_client_does(planted: dict[str, str]) -> None:
+    """Whoever writes to a table writes its `hoodie.properties`, too: what Hudi does not keep there is not taken."""
+    settings = config.client_settings({**planted, **PROPERTIES}, options=ZOOKEEPER, service={})
+
+    assert settings == config.client_settings(PROPERTIES, options=ZOOKEEPER, service={})
+
+
 @given(st.sets(st.sampled_from(["files", "column_stats", "partition_stats", "bloom_filters", "record_index"])))
 def test_the_indexes_are_those_the_table_has(partitions: set[str]) -> None:
     """An index is on if and only if the table has it, or is building it."""

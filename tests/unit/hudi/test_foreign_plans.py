@@ -12,11 +12,13 @@ import pytest
 
 from lakewarden.planners.decide import Standing, decide
 from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi.folders import named_folders, stray_folder
 from lakewarden.planners.formats.hudi.foreign import foreign_plan_for
 from lakewarden.planners.formats.hudi.named import named_by
 from lakewarden.planners.formats.hudi.names import Layout, parse
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.payloads import decode
+from lakewarden.planners.formats.hudi.table_properties import read_table_properties
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.errors import TemporaryError
@@ -24,7 +26,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Policy, Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation
-from lakewarden.planners.storage import storage_for
+from lakewarden.planners.storage import LocalStorage, storage_for
 from lakewarden.planners.storage.inside import Home
 from lakewarden.planners.triggers import NumCommits
 from tests.support.hudi_table import HudiTable
@@ -199,6 +201,20 @@ def test_plans_that_name_the_link_by_which_the_table_is_reached_are_its_own(tabl
     assert held(observed(table).view) == refused(table) == set()
 
 
+def test_a_table_that_is_spelled_as_hadoop_does_has_its_timeline_inside(table: HudiTable) -> None:
+    """A worker has `s3a://` for `s3://`: none of its services would run."""
+
+    class OnS3(LocalStorage):
+        """The table's folder, as a bucket."""
+
+        def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
+            return super().read(location.replace("s3a://bucket/trips", str(table.folder)), limit=limit)
+
+    found = read_table_properties("s3a://bucket/trips", OnS3())
+    assert found.timeline_folder.startswith("s3a://bucket/trips/.hoodie")
+    assert stray_folder("s3a://bucket/trips", found) is None
+
+
 def test_a_copied_table_is_told_from_the_one_it_was_copied_from(table: HudiTable) -> None:
     """Its pending plans name the original's files: none is executed, and the copy is called one, with what to do."""
     time = put(table, "clean", clean(f"file:{table.folder}/p0/{BASE}"))
@@ -245,6 +261,64 @@ def test_a_foreign_plan_of_the_metadata_table_holds_back_everything(table: HudiT
     assert held(observed(table).view) == refused(table) == set()
     plan.write_text(json.dumps(clean(f"file:{table.folder}/p0/{BASE}")))
     assert held(observed(table).view) == refused(table) == EVERY
+
+
+@pytest.mark.parametrize("name", ["metadata", ".temp", "history"])
+def test_a_folder_of_hudis_that_leads_out_of_the_table_holds_back_everything(table: HudiTable, name: str) -> None:
+    """Each commit writes into the metadata table, an archive deletes in its own folder: wherever a link leads."""
+    elsewhere = table.folder.parent / "trips2"
+    elsewhere.mkdir()
+    folder = (
+        (table.home / "archived" if table.version == 6 else table.timeline / name)
+        if name == "history"
+        else table.home / name
+    )
+    folder.symlink_to(elsewhere)
+    assert held(observed(table).view) == EVERY
+    folder.unlink()
+    assert held(observed(table).view) == set()
+
+
+@pytest.mark.parametrize("path", ["../../../trips2/.hoodie", "/wh/trips2", "file:/wh/trips2"])
+def test_a_folder_that_the_properties_put_outside_the_table_lets_nothing_be_executed(
+    table: HudiTable, path: str
+) -> None:
+    """The program reads them right before; what they leave out is inside."""
+    location = str(table.folder)
+    storage = storage_for(location)
+    properties = read_table_properties(location, storage)
+    assert stray_folder(location, properties, named=named_folders(location, storage)) is None
+    key = "hoodie.archivelog.folder" if table.version == 6 else "hoodie.timeline.history.path"
+    table.properties = {key: path}
+    table.set_properties(kind="MERGE_ON_READ")
+    assert "which" in str(stray_folder(location, properties, named=named_folders(location, storage)))
+
+
+@pytest.mark.parametrize("line", ["p0/../../trips2/p0/f.parquet", "../trips2/f.parquet", "/wh/trips2/f", "file:/wh/f"])
+def test_a_marker_that_leads_out_of_the_table_lets_nothing_be_executed(table: HudiTable, line: str) -> None:
+    """Hudi makes the rollback of what was begun from its markers, and executes it in the same call."""
+    write = table.begin_write()
+    markers = table.home / ".temp" / write
+    markers.mkdir(parents=True)
+    (markers / "MARKERS.type").write_text("TIMELINE_SERVER_BASED")
+    (markers / "MARKERS0").write_text(f"p0/{BASE}.marker.CREATE\np0/{LOG}.marker.APPEND\n")
+    assert refused(table) == set()
+    (markers / "MARKERS1").write_text(f"p0/{BASE}.marker.CREATE\n{line}.marker.CREATE\n")
+    assert refused(table) == EVERY
+    table.commit_write(write)
+    assert refused(table) == set()
+
+
+def test_a_write_that_says_it_writes_outside_the_table_lets_nothing_be_executed(table: HudiTable) -> None:
+    """Where there are no markers, Hudi undoes what it says."""
+    for stats, services in (
+        ({"p0": [{"fileId": "a-0", "path": f"p0/{LOG}", "prevCommit": "1"}], "": [{"fileId": "b-0"}]}, set[Service]()),
+        ({"../trips2": [{"fileId": "a-0"}]}, EVERY),
+    ):
+        time = table.next_time()
+        table.put(f"{time}.deltacommit.requested")
+        table.put(f"{time}.deltacommit.inflight", json.dumps({"partitionToWriteStats": stats}).encode())
+        assert refused(table) == services
 
 
 def test_a_completed_plan_is_history(table: HudiTable) -> None:

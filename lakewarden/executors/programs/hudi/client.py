@@ -9,10 +9,9 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-
 from lakewarden.executors.programs.hudi import config
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.model.errors import PermanentError
 
 _NO_META_FIELDS = False
 _LOCK_IS_HELD = False  # the parameter asks whether to take it
@@ -48,12 +47,16 @@ class HudiClient:
         settings = config.client_settings(properties, options=options, service=service)
         write_config = (
             hudi.config.HoodieWriteConfig.newBuilder()
-            .withPath(location)
             .withProps(self._java_map(settings))
+            .withPath(location)
             .withSchema(self._schema())
             .forTable(self._meta.getTableConfig().getTableName())
             .build()
         )
+        if str(write_config.getBasePath()) != location:
+            raise PermanentError(
+                f"Hudi would work on {write_config.getBasePath()} instead of {location}: it is not let"
+            )
         self.java = hudi.client.SparkRDDWriteClient(hudi.client.common.HoodieSparkEngineContext(context), write_config)
 
     def schedule(self, kind: str, *, extra_metadata: Mapping[str, str]) -> str | None:
@@ -167,10 +170,6 @@ class HudiClient:
         table.rollback(context, rollback, inflight, _WITH_ITS_PLAN, _WITHOUT_LOCKING)
         return True
 
-    def roll_back(self, write: str) -> bool:
-        """Undo a write that is still pending, and forget its heartbeat. False, and nothing done, where it is not."""
-        return self.plan_rollback(write) and self.finish_rollback(write)
-
     def plan_rollback(self, write: str) -> bool:
         """Plan to undo a write, unless somebody has; False where it is not pending.
 
@@ -267,13 +266,9 @@ class HudiClient:
         return spark_table.create(self.java.getConfig(), self.java.getEngineContext())
 
     def _schema(self) -> str:
-        """Return the table's schema as Avro JSON. Hudi 1.2 has it under another name than the versions before."""
+        """Return the table's schema as Avro JSON, by the name that Hudi 1.2 has for it."""
         resolver = self._jvm.org.apache.hudi.common.table.TableSchemaResolver(self._meta)
-        try:
-            schema = resolver.getTableSchema(_NO_META_FIELDS)
-        except Py4JJavaError:
-            schema = resolver.getTableAvroSchema(_NO_META_FIELDS)
-        return str(schema.toString())
+        return str(resolver.getTableSchema(_NO_META_FIELDS).toString())
 
     def _java_list(self, entries: Iterable[str]) -> Any:
         java_list = self._jvm.java.util.ArrayList()

@@ -1,5 +1,9 @@
 """The `hoodie.*` settings of our write client: the table's own first, what guards the table last.
 
+Of `hoodie.properties` only what Hudi keeps there itself is taken. Whoever writes to a table also writes that file, and
+a write client would obey any key in it: `hoodie.base.path` moved all that it did to another table (run), others name a
+server that is asked for listings, or classes to be loaded.
+
 Pure: settings in, settings out. Keys are spelled as the bundle's Hudi (1.2) spells them: it also knows the names they
 had before, but where both are set the newer one holds, so nobody overrides ours by an older name.
 """
@@ -56,6 +60,65 @@ _INDEXES = {
 }
 
 
+_OF_THE_TABLE = frozenset(
+    {
+        "hoodie.compaction.payload.class",
+        "hoodie.compaction.record.merger.strategy",
+        "hoodie.database.name",
+        "hoodie.datasource.write.drop.partition.columns",
+        "hoodie.datasource.write.hive_style_partitioning",
+        "hoodie.datasource.write.partitionpath.urlencode",
+        "hoodie.partition.metafile.use.base.format",
+        "hoodie.payload.delete.field",
+        "hoodie.payload.delete.marker",
+        "hoodie.populate.meta.fields",
+        "hoodie.record.merge.mode",
+        "hoodie.record.merge.strategy.id",
+        "hoodie.table.base.file.format",
+        "hoodie.table.cdc.enabled",
+        "hoodie.table.cdc.supplemental.logging.mode",
+        "hoodie.table.create.schema",
+        "hoodie.table.format",
+        "hoodie.table.initial.version",
+        "hoodie.table.keygenerator.class",
+        "hoodie.table.keygenerator.type",
+        "hoodie.table.legacy.payload.class",
+        "hoodie.table.log.file.format",
+        "hoodie.table.metadata.partitions",
+        "hoodie.table.metadata.partitions.inflight",
+        "hoodie.table.multiple.base.file.formats.enable",
+        "hoodie.table.name",
+        "hoodie.table.ordering.fields",
+        "hoodie.table.partial.update.mode",
+        "hoodie.table.partition.fields",
+        "hoodie.table.precombine.field",
+        "hoodie.table.recordkey.fields",
+        "hoodie.table.ro.file.format",
+        "hoodie.table.rt.file.format",
+        "hoodie.table.secondary.indexes.metadata",
+        "hoodie.table.timeline.timezone",
+        "hoodie.table.type",
+        "hoodie.table.version",
+        "hoodie.timeline.layout.version",
+    }
+)
+"""What `HoodieTableConfig` of the bundle (1.2) declares, but paths."""
+
+_OF_THE_TABLE_BELOW = (
+    "hoodie.record.merge.property.",
+    "hoodie.keygen.timebased.",
+    "hoodie.streamer.keygen.timebased.",
+    "hoodie.deltastreamer.keygen.timebased.",
+)
+
+
+def of_the_table(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return what of `hoodie.properties` says how the table is laid out, and nothing of what a client does."""
+    return {
+        key: value for key, value in properties.items() if key in _OF_THE_TABLE or key.startswith(_OF_THE_TABLE_BELOW)
+    }
+
+
 def client_settings(
     properties: Mapping[str, str], *, options: HudiTableOptions, service: Mapping[str, str]
 ) -> dict[str, str]:
@@ -63,7 +126,7 @@ def client_settings(
     lock = options.lock or OURS_ALONE
     return {
         **options.conf,
-        **properties,
+        **of_the_table(properties),
         **_ONE_SERVICE_AND_NOTHING_ELSE,
         **_LEAVES_THE_TABLE_AS_IT_IS,
         **_LIGHT,

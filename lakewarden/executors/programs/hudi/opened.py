@@ -14,8 +14,10 @@ from lakewarden.executors.contract import Assignment, Step
 from lakewarden.executors.programs.hudi.client import HudiClient
 from lakewarden.executors.programs.hudi.errors import LockHeldError, on_the_way_out, translated
 from lakewarden.executors.programs.hudi.look import Looks
+from lakewarden.planners.formats.hudi.folders import named_folders, stray_folder
 from lakewarden.planners.formats.hudi.foreign import foreign_plan_for
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.table_properties import read_table_properties
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Instant
@@ -60,9 +62,24 @@ class OpenTable:
         """Raise PermanentError where Hudi, asked for this run's service, may also execute a pending plan that names
         what is not the table's. To be called right before anything is executed, or rolled back; it changes nothing.
         """
-        found = foreign_plan_for(self.assignment.service, self.assignment.location, self.storage, known=self.looks.seen)
+        location, storage = self.assignment.location, self.storage
+        properties = read_table_properties(location, storage)
+        found = stray_folder(location, properties, named=named_folders(location, storage)) or foreign_plan_for(
+            self.assignment.service, location, storage, known=self.looks.seen
+        )
         if found is not None:
             raise PermanentError(f"{found}: nothing is executed")
+
+    def roll_back(self, write: str) -> bool:
+        """Undo a write that is still pending, and forget its heartbeat. False, and nothing done, where it is not.
+
+        What undoing it means Hudi plans from what the write has left, its markers among it. So the plan is judged like
+        any other before it is carried out. Raises as `refuse_foreign_plans` does.
+        """
+        if not self.client.plan_rollback(write):
+            return False
+        self.refuse_foreign_plans()
+        return self.client.finish_rollback(write)
 
     def withdraw(self, plan: str, *, hurts_writers: bool = False, by: Callable[[str], bool] | None = None) -> bool:
         """Remove a plan of ours between two writes. False, and the plan is left, where there is no such moment soon.

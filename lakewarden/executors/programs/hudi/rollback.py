@@ -72,7 +72,7 @@ class RollbackSteps:
         undone = 0
         for write in reversed(self._dead_writes()):
             with translated(Step.COMMIT):
-                undone += client.roll_back(write)
+                undone += self._table.roll_back(write)
         return {"writes_rolled_back": undone}
 
     def _dead_writes(self) -> Sequence[str]:

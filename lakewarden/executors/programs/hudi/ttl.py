@@ -84,7 +84,7 @@ class TtlSteps:
                 self._table.client.delete_partitions(expired, instant, extra_metadata=signed)
         except LakewardenError:
             with on_the_way_out("take the deletion back"):
-                self._table.client.roll_back(instant)
+                self._table.roll_back(instant)
             raise
         return {"partitions_deleted": len(expired)}
 

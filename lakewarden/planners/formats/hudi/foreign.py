@@ -6,13 +6,14 @@ the copy, they would delete the files of the original. A plan may also be made u
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lakewarden.planners.formats.hudi.memo import Reading
-from lakewarden.planners.formats.hudi.named import named_by
-from lakewarden.planners.formats.hudi.names import Action, InstantFiles, Layout, collapse
+from lakewarden.planners.formats.hudi.named import in_folder, named_by
+from lakewarden.planners.formats.hudi.names import COMMITS, Action, InstantFiles, Layout, collapse
 from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
 from lakewarden.planners.formats.hudi.table_properties import HOME, TIMELINE, TableProperties, read_table_properties
 from lakewarden.planners.formats.hudi.whole import whole_timeline
@@ -34,6 +35,7 @@ _HELD: Mapping[Action, frozenset[Service]] = {
 """The plans that are judged, and which services Hudi would execute them by: all (none named), where it does so on its
 way to something else."""
 
+_MARKERS = re.compile(r"MARKERS\d+")
 _LARGEST_PLAN = 2**30
 _SHOWN = 300
 
@@ -128,6 +130,9 @@ def foreign_plan_for(
     """Read the timelines of the table and of its metadata table anew, and return the first foreign plan among all those
     that Hudi may execute by this service.
 
+    What has been begun and not ended counts as one: Hudi plans from what it says of itself, and from its markers, what
+    undoing it means, and executes that in one call.
+
     Raises TemporaryError where such a plan, or a timeline, cannot be read whole, and PermanentError if the location
     holds no Hudi table.
     """
@@ -144,6 +149,11 @@ def foreign_plan_for(
             stray = _surely(one, entry, Judge(one.action, ground.location, ground.partitioned), ground, storage)
             if stray is not None:
                 return _foreign(one, entry, stray, ground)
+        for one, entry in _begun(instants):
+            judge = Judge(one.action, ground.location, ground.partitioned)
+            stray = _surely(one, entry, judge, ground, storage) or _stray_marker(one, judge, storage)
+            if stray is not None:
+                return _foreign(one, entry, stray, ground, everything=True)
     return None
 
 
@@ -170,6 +180,34 @@ def _plans(instants: Iterable[InstantFiles]) -> Iterator[tuple[InstantFiles, Fil
             yield from ((one, entry) for entry in (one.requested, one.inflight) if entry is not None and entry.size)
 
 
+def _begun(instants: Iterable[InstantFiles]) -> Iterator[tuple[InstantFiles, FileEntry]]:
+    """Yield each write and rewrite that has been begun and not ended, with the file that says so."""
+    for one in instants:
+        if one.state is State.INFLIGHT and one.inflight is not None and one.action.completed_as in COMMITS:
+            yield one, one.inflight
+
+
+def _stray_marker(one: InstantFiles, judge: Judge, storage: Storage) -> Stray | None:
+    """Return the first marker that names a file outside the table. Those of Hudi's timeline server are lines of files
+    (`MarkerUtils`); the others are files themselves, whose names cannot lead anywhere.
+    """
+    home, folder = Home(judge.location, private=(HOME,)), f"{judge.location}/{HOME}/.temp/{one.time}"
+    for entry in _listing(folder, storage):
+        if not _MARKERS.fullmatch(entry.name):
+            continue
+        try:
+            lines = storage.read(f"{folder}/{entry.name}").decode(errors="replace").splitlines()
+        except FileNotFoundError:
+            continue
+        except LakewardenError as error:
+            raise TemporaryError(f"the markers of {one.action} {one.time} cannot be read: {error}") from error
+        for path in (in_folder(judge.location, line) for line in lines if line):
+            why = home.why_outside(path)
+            if why is not None:
+                return Stray(path=path, why=why, home=None)
+    return None
+
+
 def _surely(one: InstantFiles, entry: FileEntry, judge: Judge, ground: Ground, storage: Storage) -> Stray | None:
     try:
         return judge(decode(storage.read(f"{ground.timeline}/{entry.name}", limit=_LARGEST_PLAN)))
@@ -188,12 +226,14 @@ def _listing(folder: str, storage: Storage) -> Iterable[FileEntry]:
         return ()
 
 
-def _foreign(one: InstantFiles, entry: FileEntry, stray: Stray, ground: Ground) -> ForeignPlan:
+def _foreign(
+    one: InstantFiles, entry: FileEntry, stray: Stray, ground: Ground, *, everything: bool = False
+) -> ForeignPlan:
     return ForeignPlan(
         action=one.action,
         time=one.time,
         stray=stray,
-        services=ground.holds(one.action),
+        services=frozenset() if everything else ground.holds(one.action),
         file=f"{ground.timeline}/{entry.name}",
     )
 

@@ -41,6 +41,9 @@ def named_by(action: Action, record: Mapping[str, Any], *, location: str, partit
             plan = record.get("clusteringPlan") or {}
             for group in plan.get("inputGroups") or ():
                 yield from _by_slices(group.get("slices") or (), location)
+            yield from _by_commit(record, location)
+        case Action.COMMIT | Action.DELTACOMMIT:
+            yield from _by_commit(record, location)
         case Action.ROLLBACK:
             yield from _by_rollback(record, location)
         case _:
@@ -57,7 +60,7 @@ def _by_clean(record: Mapping[str, Any], location: str, *, partitioned: bool) ->
             yield _whole(one["filePath"], partition)
     for partition, names in (record.get("filesToBeDeletedPerPartition") or {}).items():
         for name in names:
-            yield Named(path=_in(_folder(location, partition), name))
+            yield Named(path=in_folder(_folder(location, partition), name))
     for partition in record.get("partitionsToBeDeleted") or ():
         if partition or partitioned:
             yield Named(path=_folder(location, partition), whole_folder=True)
@@ -72,8 +75,18 @@ def _by_slices(slices: Any, location: str) -> Iterator[Named]:
         folder = _folder(location, partition)
         for path in (one.get("dataFilePath"), one.get("bootstrapFilePath"), *(one.get("deltaFilePaths") or ())):
             if path:
-                yield _whole(path, partition) if _stands_alone(path) else Named(path=_in(folder, path))
+                yield _whole(path, partition) if _stands_alone(path) else Named(path=in_folder(folder, path))
         yield from _written(folder, one.get("fileId"), one.get("baseInstantTime"))
+
+
+def _by_commit(record: Mapping[str, Any], location: str) -> Iterator[Named]:
+    """Yield what a write that is under way says that it writes: paths begin at the table."""
+    for partition, stats in (record.get("partitionToWriteStats") or {}).items():
+        folder = _folder(location, partition)
+        for stat in stats:
+            if stat.get("path"):
+                yield Named(path=in_folder(location, stat["path"]))
+            yield from _written(folder, stat.get("fileId"), stat.get("prevCommit"))
 
 
 def _by_rollback(record: Mapping[str, Any], location: str) -> Iterator[Named]:
@@ -86,13 +99,13 @@ def _by_rollback(record: Mapping[str, Any], location: str) -> Iterator[Named]:
         for path in request.get("filesToBeDeleted") or ():
             yield _whole(path, partition)
         for path in request.get("logBlocksToBeDeleted") or ():
-            yield _whole(path, partition) if _stands_alone(path) else Named(path=_in(folder, path))
+            yield _whole(path, partition) if _stands_alone(path) else Named(path=in_folder(folder, path))
         yield from _written(folder, request.get("fileId"), request.get("latestBaseInstant"))
 
 
 def _written(folder: str, file_id: str | None, instant: str | None) -> Iterator[Named]:
     if file_id:
-        yield Named(path=_in(folder, f"{file_id}_{instant or ''}"))
+        yield Named(path=in_folder(folder, f"{file_id}_{instant or ''}"))
 
 
 def _folder(location: str, partition: str) -> str:
@@ -101,7 +114,7 @@ def _folder(location: str, partition: str) -> str:
     return below if below.startswith("/") else f"{location}/{below}"
 
 
-def _in(folder: str, name: str) -> str:
+def in_folder(folder: str, name: str) -> str:
     """Return a file's path: a name that is a path of its own leads there, whatever the folder (`StoragePath`)."""
     return name if _stands_alone(name) else f"{folder}/{name}"
 

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from lakewarden.planners.formats.hudi.backlog import backlogs
 from lakewarden.planners.formats.hudi.failures import write_failures
 from lakewarden.planners.formats.hudi.file_groups import file_groups
+from lakewarden.planners.formats.hudi.folders import hindrance as stray_hindrance
+from lakewarden.planners.formats.hudi.folders import stray_folder
 from lakewarden.planners.formats.hudi.foreign import Ground, foreign_plans
 from lakewarden.planners.formats.hudi.foreign import hindrances as foreign_hindrances
 from lakewarden.planners.formats.hudi.heartbeats import last_beats
@@ -97,7 +99,9 @@ def _foreign(
     metadata = metadata_instants(beside.timeline, properties, reading.storage)
     afresh = Reading(storage=reading.storage, folder=beside.timeline, remembered=Memo())
     found = (*foreign_plans(metadata or (), beside, afresh), *foreign_plans(instants, table, reading))
-    return metadata, tuple(foreign_hindrances(found))
+    stray = stray_folder(location, properties)
+    hindrances = foreign_hindrances(found)
+    return metadata, tuple(hindrances) if stray is None else (stray_hindrance(stray), *hindrances)
 
 
 def _sources(known: Sequence[Known]) -> tuple[str, ...]:
@@ -164,7 +168,7 @@ def _timeline_files(reading: Reading, seen: Timeline, layout: Layout) -> Sequenc
 
 def _is_gone(folder: str, storage: Storage) -> bool:
     try:
-        storage.changed_at(f"{folder}/.")  # with the dot, what is no folder is gone, too
+        storage.changed_at(folder)
     except FileNotFoundError:
         return True
     return False
