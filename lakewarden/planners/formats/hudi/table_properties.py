@@ -111,7 +111,8 @@ def _timeline_folder(location: str, path: str | None) -> str:
                 f"holds the table's instants, as in {_PATH}={TIMELINE}"
             )
         home = f"{home}/{path}"
-    if home != (led_to := canonical_location(home)) and not led_to.startswith(f"{location}/"):
+    # The location may be spelled as Hadoop does: a worker's are, s3a:// for s3://.
+    if home != (led_to := canonical_location(home)) and not led_to.startswith(f"{canonical_location(location)}/"):
         raise PermanentError(f"{home} is a link to {led_to}, which lies outside the table: let it be a folder")
     return home
 
