@@ -46,11 +46,18 @@ def judged(subject: Subject) -> Iterator[Problem]:
     yield from _unused(subject)
 
 
-def unusable_data_dir(facts: Facts, folder: Path) -> Iterator[Problem]:
+def unusable_data_dir(facts: Facts, folder: Path, tables: Sequence[Table]) -> Iterator[Problem]:
     """Yield why the daemon cannot work in its data folder."""
     reason = facts.data_dirs.get(folder, f"{folder} does not answer")
+    around = next((table for table in tables if _lies_in(str(folder), table.location)), None)
+    if reason is None and around is not None:
+        reason = f"it lies inside of the table {around.id}, whose services delete what is not the table's"
     if reason is not None:
         yield Problem(at=("daemon", "data_dir"), sentence=f"cannot be used: {reason}")
+
+
+def _lies_in(place: str, folder: str) -> bool:
+    return place == folder or place.startswith(f"{folder}/")
 
 
 def secrets_of(settings: Configuration, catalogs: Mapping[str, Catalog]) -> Mapping[KeyPath, Secret]:

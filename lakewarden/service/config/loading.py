@@ -118,5 +118,5 @@ def _assembled(
     )
     found = [*assembly.problems, *checks.judged(subject)]
     if to_serve:
-        found += checks.unusable_data_dir(facts, data_dir)
+        found += checks.unusable_data_dir(facts, data_dir, config.tables)
     return config, found

@@ -251,6 +251,14 @@ def test_a_data_folder_that_cannot_be_made_is_an_error_for_who_serves(tmp_path: 
     assert _examined(tmp_path, text).config is not None
 
 
+def test_a_data_folder_inside_of_a_table_is_refused(tmp_path: Path) -> None:
+    """A search for orphans would take the store for a file that nobody needs."""
+    (error,) = _examined(tmp_path, _tables(tmp_path), to_serve=True).of(Weight.ERROR)
+
+    assert "daemon.data_dir: cannot be used: it lies inside of the table t0" in error
+    assert _examined(tmp_path, _tables(tmp_path / "t"), to_serve=True).config is not None
+
+
 def test_nothing_is_made_by_looking(tmp_path: Path) -> None:
     """The data folder is the daemon's to make."""
     _examined(tmp_path, _tables("s3://a"), to_serve=True)
