@@ -7,7 +7,7 @@ branches and tags are told, and a server that gives ETags answers 304 where the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import requests
 from pydantic import ValidationError
@@ -22,8 +22,8 @@ from pyiceberg.exceptions import (
     TooManyRequestsError,
     UnauthorizedError,
 )
-from requests.adapters import HTTPAdapter
 
+from lakewarden.planners.formats.iceberg.bounded_http import BoundedAdapter
 from lakewarden.planners.formats.iceberg.catalogs import RestCatalog
 from lakewarden.planners.formats.iceberg.gate import SEVERAL, BusyError, RefusedError, UnreachableError
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
@@ -33,6 +33,9 @@ _REFUSALS = (401, 419)
 """Of who asks. 403 is of what is asked for, and says nothing of anything else."""
 _FORBIDDEN, _NOT_MODIFIED, _NOT_FOUND = 403, 304, 404
 _BUSY = (429, 503)
+_REDIRECTS = 5
+_LEVELS = 32
+_LONGEST_ETAG = 1024
 _TIMEOUT = "lakewarden.timeout-seconds"
 _AT_ONCE = "lakewarden.requests-at-once"
 
@@ -73,7 +76,7 @@ class RestServer:
         location = _metadata_location(answer)
         if location is None:
             raise TemporaryError(f"the catalog {self._name} answers, but not with the metadata location of a table")
-        if (given := answer.headers.get("ETag")) is not None:
+        if (given := answer.headers.get("ETag")) is not None and len(given) <= _LONGEST_ETAG:
             self._seen[identifier] = (given, location)
         return location
 
@@ -82,14 +85,21 @@ class RestServer:
 
         One that alone cannot be listed is told with the reason. Raises what `metadata_file` raises where it is not one.
         """
+        with self._client.adapter.listing():
+            return self._listing()
+
+    def _listing(self) -> Listing:
         found: list[str] = []
         unlisted: dict[str, str] = {}
         unanswered = 0
         namespaces: list[tuple[str, ...]] = [()]
+        seen: set[tuple[str, ...]] = {()}
         while namespaces:
             namespace = namespaces.pop()
             try:
-                namespaces += self._below(namespace)
+                below = [one for one in self._below(namespace) if one not in seen and len(one) <= _LEVELS]
+                seen.update(below)
+                namespaces += below
                 found += self._tables_of(namespace)
                 unanswered = 0
             except RefusedError:
@@ -103,7 +113,7 @@ class RestServer:
 
     def _below(self, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
         try:
-            return [one for one in self._client.list_namespaces(namespace) if one != namespace]
+            return list(self._client.list_namespaces(namespace))
         except NoSuchNamespaceError:
             return []  # dropped since its parent was listed
         except (requests.RequestException, RESTError, ValidationError) as trouble:
@@ -156,7 +166,9 @@ class RestServer:
 
 
 class _Client(Client):
-    """pyiceberg's client, which by itself waits for ever."""
+    """pyiceberg's client, which by itself waits for ever, and believes all it is told."""
+
+    adapter: BoundedAdapter
 
     def ask_for(self, identifier: str, *, etag: str) -> requests.Response:
         """Load a table, but for the case that it is still what the server called `etag` (if that is not empty)."""
@@ -167,21 +179,11 @@ class _Client(Client):
     def _create_session(self) -> requests.Session:
         session = super()._create_session()
         session.headers.pop("X-Iceberg-Access-Delegation", None)  # we do not ask for credentials to the table's files
-        adapter = _InTime(float(self.properties[_TIMEOUT]), int(self.properties[_AT_ONCE]))
+        session.max_redirects = _REDIRECTS
+        self.adapter = adapter = BoundedAdapter(float(self.properties[_TIMEOUT]), int(self.properties[_AT_ONCE]))
         for scheme in ("http://", "https://"):
             session.mount(scheme, adapter)
         return session
-
-
-class _InTime(HTTPAdapter):
-    """Gives up a request that is not answered within so many seconds; keeps a connection for each one at a time."""
-
-    def __init__(self, seconds: float, at_once: int) -> None:
-        super().__init__(pool_maxsize=at_once)
-        self._seconds = seconds
-
-    def send(self, request: requests.PreparedRequest, *arguments: Any, **options: Any) -> requests.Response:
-        return super().send(request, *arguments, **{**options, "timeout": self._seconds})
 
 
 def _properties(settings: RestCatalog) -> dict[str, str]:
@@ -202,7 +204,7 @@ def _properties(settings: RestCatalog) -> dict[str, str]:
 def _metadata_location(answer: requests.Response) -> str | None:
     try:
         location = answer.json().get("metadata-location")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return None
     return location if isinstance(location, str) else None
 
@@ -223,6 +225,6 @@ def _said(answer: requests.Response) -> str:
     """Return what a server says of a refusal: its status, and the message of an error as the protocol has it."""
     try:
         message = str(answer.json()["error"]["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         message = answer.reason or ""
     return f"{answer.status_code} {' '.join(message.split())[:200]}"
