@@ -99,9 +99,10 @@ def _seconds(text: str) -> int:
 
 
 def _serve(parsed: argparse.Namespace) -> int:
+    from lakewarden.service.last_resort import leave  # noqa: PLC0415
     from lakewarden.service.wiring import serve  # noqa: PLC0415
 
-    return serve(Path(parsed.config))
+    leave(serve(Path(parsed.config)))
 
 
 def _check_config(parsed: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from lakewarden.service.barriers import BarrierAsked, Held
 from lakewarden.service.book import Book
 from lakewarden.service.claims import Claims
 from lakewarden.service.daemon import Daemon
+from lakewarden.service.hook_rate import PacedHooks
 from lakewarden.service.hooks.hints import Hint
 from lakewarden.service.http.port import Attendant, Health, ReplicaStatus, TableStatus
 from lakewarden.service.inbox import Approved, BarrierLifted, Inbox, PauseAsked, RunAsked, RunGiven
@@ -74,6 +75,7 @@ class Status:
         self._store = store
         self._pools = pools
         self._inbox = inbox
+        self._hooks = PacedHooks(inbox.mark_dirty, clock=clock)
         self._clock = clock
 
     def tables(self) -> Sequence[TableStatus]:
@@ -115,8 +117,7 @@ class Status:
     def mark_dirty(self, hint: Hint) -> Sequence[TableId]:
         """Have the tables that a hint is about looked at soon, by whoever attends them."""
         meant = self._tables.meant_by(hint)
-        for table in meant:
-            self._inbox.mark_dirty(table)
+        self._hooks.heard(meant)
         return meant
 
     def request_run(self, table: TableId, service: Service, *, by: str) -> Future[RunGiven | Blocked | NotDue]:

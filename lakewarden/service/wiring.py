@@ -44,6 +44,7 @@ from lakewarden.service.housekeeping import housekeeping
 from lakewarden.service.http.ports import bind_ports
 from lakewarden.service.inbox import Inbox, Looked
 from lakewarden.service.journal import Journal
+from lakewarden.service.last_resort import GRACE, stand_by
 from lakewarden.service.leases import DataFolder, Leases
 from lakewarden.service.logs import set_up_logs
 from lakewarden.service.membership import Membership
@@ -56,7 +57,7 @@ from lakewarden.service.register import Register
 from lakewarden.service.request import Requests
 from lakewarden.service.runs import Runs
 from lakewarden.service.shares import Shares
-from lakewarden.service.shutdown import Shutdown
+from lakewarden.service.shutdown import STEP_BACK, Shutdown
 from lakewarden.service.signals import stop_on_signals
 from lakewarden.service.sources import CatalogSource
 from lakewarden.service.standing import Standings
@@ -306,6 +307,7 @@ def serve(config_file: Path) -> int:
     for warning in examined.of(Weight.WARNING):
         log.warning("configuration", problem=warning)
     settings = config.settings
+    stand_by(settings.daemon.drain + STEP_BACK + GRACE)
     with ExitStack() as life:
         folder = DataFolder(config.data_dir)
         life.callback(folder.release)

@@ -14,8 +14,10 @@ from lakewarden.service.http.guard.protocol import WatchedProtocol
 from lakewarden.service.http.guard.refusals import DESCRIPTORS, Refusal, Turned
 from lakewarden.service.http.guard.senders import sender_of
 
-_AT_ONCE = 32
-"""Between so many newcomers the loop does what else is to be done."""
+_AT_ONCE = 8
+"""Between so many newcomers those who came before are heard: whoever speaks at once has spoken before they could have to
+make room for a crowd.
+"""
 
 _REST_SECONDS = 0.05
 _SWEEP_SECONDS = 0.25
