@@ -22,9 +22,9 @@ HURRIED = LimitSettings(
     connections_by_sender=48,
     requests_by_sender=10_000,
     bodies="4MiB",
-    first_byte="300ms",
-    head="600ms",
-    body="1s",
+    first_byte="2s",
+    head="2s",
+    body="2s",
     idle="1s",
     unread="1s",
 )
@@ -68,11 +68,11 @@ def _alive(house: House) -> int:
 
 
 @pytest.mark.parametrize("port", ["api", "management"])
-@pytest.mark.parametrize("attack", ["silent", "slow_heads", "slow_bodies", "nonsense"])
+@pytest.mark.parametrize("attack", ["silent", "slow_heads", "slow_bodies"])
 def test_who_occupies_a_port_is_made_to_leave(hurried: House, port: str, attack: str) -> None:
     """Three times as many as may connect: probes and hooks are answered meanwhile, and none of them is there after."""
-    with _under(attack, Target(port=_port(hurried, port), count=192, seconds=4)) as outcomes:
-        until = time.monotonic() + 2.5
+    with _under(attack, Target(port=_port(hurried, port), count=192, seconds=10)) as outcomes:
+        until = time.monotonic() + 2
         while time.monotonic() < until:
             assert _alive(hurried) == 200
             time.sleep(0.1)

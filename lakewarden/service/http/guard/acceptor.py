@@ -15,8 +15,8 @@ from lakewarden.service.http.guard.refusals import DESCRIPTORS, Refusal, Turned
 from lakewarden.service.http.guard.senders import sender_of
 
 _AT_ONCE = 8
-"""Between so many newcomers those who came before are heard: whoever speaks at once has spoken before they could have to
-make room for a crowd.
+"""Between so many newcomers those who came before are heard, so that a probe has spoken before it could have to make
+room for a crowd.
 """
 
 _REST_SECONDS = 0.05

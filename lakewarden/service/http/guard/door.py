@@ -39,6 +39,8 @@ class Phase(StrEnum):
     BODY = "body"
     ANSWER = "answer"
     """Ours: no client is made to leave because we are slow."""
+    REST = "rest"
+    """It was answered already; the body goes on."""
     NEXT = "next"
 
 
@@ -163,7 +165,7 @@ class Door:
                 return NO_FIRST_BYTE, limits.first_byte.total_seconds()
             case Phase.HEAD:
                 return SLOW_HEAD, limits.head.total_seconds()
-            case Phase.BODY:
+            case Phase.BODY | Phase.REST:
                 return SLOW_BODY, limits.body.total_seconds()
             case Phase.NEXT:
                 return NO_FIRST_BYTE, limits.idle.total_seconds() + 1  # the server itself closes it before, in peace
@@ -191,7 +193,7 @@ class Door:
 
 def _may_go(visitor: Visitor, unhurried: float) -> bool:
     match visitor.phase:
-        case Phase.FIRST_BYTE | Phase.HEAD | Phase.NEXT:
+        case Phase.FIRST_BYTE | Phase.HEAD | Phase.REST | Phase.NEXT:
             return True
         case Phase.BODY:
             return visitor.since < unhurried

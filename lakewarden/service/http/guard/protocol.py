@@ -76,7 +76,9 @@ class WatchedProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         """Wait for the rest of the body, or for the next request."""
         self._door.answered(self.visitor)
-        if self.conn.their_state is not h11.SEND_BODY:
+        if self.conn.their_state is h11.SEND_BODY:
+            self.visitor.enters(Phase.REST, self.visitor.since)
+        else:
             self.visitor.enters(Phase.NEXT, time.monotonic())
         super().on_response_complete()
 
@@ -112,7 +114,7 @@ class WatchedProtocol(H11Protocol):
         if transport is None:  # accepted, and not yet connected to its transport
             self._unwelcome = True
             return
-        silent = self.visitor.phase in (Phase.FIRST_BYTE, Phase.NEXT)
+        silent = self.visitor.phase in (Phase.FIRST_BYTE, Phase.REST, Phase.NEXT)
         begun = self._interrupt()
         if not silent and not begun and not transport.get_write_buffer_size():
             transport.write(refusal.answer)

@@ -52,6 +52,7 @@ class Hall:
         (Phase.FIRST_BYTE, 5, NO_FIRST_BYTE),
         (Phase.HEAD, 10, SLOW_HEAD),
         (Phase.BODY, 30, SLOW_BODY),
+        (Phase.REST, 30, SLOW_BODY),
         (Phase.NEXT, 16, NO_FIRST_BYTE),
     ],
 )
@@ -128,6 +129,17 @@ def test_a_body_that_hurries_is_left_alone() -> None:
     assert hall.door.room_for(ONE, 0.9) is CONNECTIONS_BY_SENDER
     assert hall.door.room_for(ONE, 1.1) is None
     assert set(hall.gone) < set(uploads)
+
+
+def test_what_was_answered_makes_room_before_what_waits_to_be_heard() -> None:
+    """A crowd whose bodies never end, and were refused long ago, pushes no probe out."""
+    hall = Hall()
+    answered = [hall.enter(ONE, phase=Phase.REST) for _ in range(3)]
+    probe = hall.enter(ONE, 0.5)
+
+    assert hall.door.room_for(ONE, 0.6) is None
+    assert set(hall.gone) < set(answered)
+    assert probe not in hall.gone
 
 
 def test_all_bodies_together_are_bounded_and_the_largest_goes() -> None:
