@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ import structlog
 
 from lakewarden.planners.decide import next_look
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError, UnknownError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.agenda import Agenda
@@ -21,7 +21,7 @@ from lakewarden.service.events import Listener
 from lakewarden.service.request import Requests
 from lakewarden.service.store.port import Store
 from lakewarden.service.tenure import Tenure
-from lakewarden.service.watch import Watch
+from lakewarden.service.watch import Look, Watch
 
 log = structlog.get_logger(__name__)
 
@@ -31,11 +31,18 @@ BLAMED_RUNS = 200
 LONGEST_TROUBLE_REST = timedelta(minutes=10)
 FIRST_LOOK_WITHIN_SECONDS = 5.0
 
+GATHER_SECONDS = 0.05
+"""Tables whose time has come are asked for together, at most so often: thousands do not mean as many messages."""
+
+LONGEST_ATTENDING_SECONDS = 0.2
+"""Deciding on thousands of tables at once must not keep the control thread from runs, people and probes."""
+
 
 @dataclass(slots=True)
 class _Remembered:
     """What is remembered of a table between two looks."""
 
+    dirty: bool = False
     decide_at: float | None = None
     looked_at: float | None = None
     troubles: int = 0
@@ -71,6 +78,9 @@ class Attention:
         self._dice = dice
         self._agenda = Agenda()
         self._dirty: set[TableId] = set()
+        self._soon = False
+        self._gathers_until = float("-inf")
+        self._answered: dict[TableId, Look | LakewardenError] = {}
         self._remembered: dict[TableId, _Remembered] = {}
 
     def take_on(self, tables: Collection[TableId]) -> None:
@@ -80,6 +90,7 @@ class Attention:
             self._remembered[table] = _Remembered()
             within = min(self._tables[table].poll.total_seconds(), FIRST_LOOK_WITHIN_SECONDS)
             self._agenda.put(table, now + self._dice.uniform(0, within))
+        self._soon = True
 
     def let_go(self, tables: Collection[TableId]) -> None:
         """Attend tables no longer, and forget what was seen of them: it will not have stayed true."""
@@ -87,6 +98,7 @@ class Attention:
             self._remembered.pop(table, None)
             self._agenda.drop(table)
             self._dirty.discard(table)
+            self._answered.pop(table, None)
             self._watch.forget(table)
             self._requests.forget(table)
 
@@ -103,6 +115,7 @@ class Attention:
         """Look at a table at the next turn, if it is attended; `anew`: read it, whatever its token says."""
         if table in self._remembered:
             self._agenda.put(table, self._clock.monotonic())
+            self._soon = True
             if anew:
                 self._dirty.add(table)
 
@@ -113,30 +126,52 @@ class Attention:
             self.look_soon(table)
 
     def next_at(self) -> float | None:
-        """Return when, in monotonic seconds, the next look may be."""
-        return self._agenda.next_at()
+        """Return when, in monotonic seconds, there may be something to do next."""
+        if self._answered:
+            return self._clock.monotonic()
+        next_at = self._agenda.next_at()
+        return next_at if next_at is None or self._soon else max(next_at, self._gathers_until)
 
     def attend(self, now: float) -> None:
-        """Look at every table whose time has come, for as long as this replica may act."""
-        while self._tenure.holds() and (due := self._agenda.pop(now)) is not None:
+        """Have every table looked at whose time has come, and decide on those that have been, as long as this replica
+        may act. What takes too long for one turn is left for the next one.
+        """
+        if not self._tenure.holds():
+            return
+        self._watch.look(list(self._due(now)))
+        self._answered.update(self._watch.answered())
+        until = self._clock.monotonic() + LONGEST_ATTENDING_SECONDS
+        while self._answered and self._tenure.holds():
+            table = next(iter(self._answered))
+            self._attend(self._tables[table], self._answered.pop(table), now)
+            if self._clock.monotonic() > until:
+                return
+
+    def _due(self, now: float) -> Iterator[tuple[Table, bool]]:
+        """Yield the tables whose time has come, and whether they are to be read whatever their tokens say."""
+        if not self._soon and now < self._gathers_until:
+            return
+        self._soon, self._gathers_until = False, now + GATHER_SECONDS
+        while (due := self._agenda.pop(now)) is not None:
             dirty = due in self._dirty
             self._dirty.discard(due)
-            self._attend(self._tables[due], now, dirty=dirty)
+            self._remembered[due].dirty |= dirty
+            yield self._tables[due], dirty
 
-    def _attend(self, table: Table, now: float, *, dirty: bool) -> None:
-        """Look at a table, decide where that can bring something new, and make the next appointment."""
+    def _attend(self, table: Table, brought: Look | LakewardenError, now: float) -> None:
+        """Decide on a table where its look can bring something new, and make the next appointment."""
         remembered = self._remembered[table.id]
         remembered.looked_at = now
-        if not self._watch.ready(table, anew=dirty):
-            return  # its store is being asked, and the rest is done when it has answered
         try:
-            look = self._watch.look(table, anew=dirty)
+            if isinstance(brought, LakewardenError):
+                raise brought
             ripe = remembered.decide_at is not None and remembered.decide_at <= now
-            if dirty or look.news or remembered.troubles or ripe:
-                self._decide(table, look.observation.view, remembered, now)
+            if remembered.dirty or brought.news or remembered.troubles or ripe:
+                remembered.dirty = False
+                self._decide(table, brought.observation.view, remembered, now)
             remembered.troubles = 0
             remembered.trouble = None
-        except (TemporaryError, PermanentError) as trouble:
+        except LakewardenError as trouble:
             self._rest(table, remembered, now, trouble)
             return
         except Exception as bug:

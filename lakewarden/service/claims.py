@@ -11,8 +11,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -31,13 +30,15 @@ from lakewarden.planners.settings import format_duration
 from lakewarden.service.book import Book
 from lakewarden.service.claim import Cadence, Claim
 from lakewarden.service.events import Listener
-from lakewarden.service.readers import Readers
+from lakewarden.service.moments import Moments
+from lakewarden.service.readers.places import place_of
+from lakewarden.service.readers.threads import Threads
 from lakewarden.service.store.port import Run
 
 log = structlog.get_logger(__name__)
 
 PATIENCE = timedelta(seconds=2)
-"""How long the control thread waits for a claim before a permit."""
+"""How long one look at a claim waits for another, and how long the end of the daemon waits for its claims."""
 
 _REMEMBERED_EXECUTORS = 20
 
@@ -76,13 +77,11 @@ class _Place:
     renewed_at: float = float("-inf")
     looked_at: float = float("-inf")
     looking: Future[None] | None = None
+    taking: Future[None] | None = None
+    taking_since: int = 0
     cancelled: set[RunId] = field(default_factory=set)
     killed: set[RunId] = field(default_factory=set)
     alive: dict[str, datetime] = field(default_factory=dict)
-
-    @property
-    def remote(self) -> bool:
-        return "://" in self.location
 
 
 class Claims:
@@ -104,10 +103,14 @@ class Claims:
         changed: Callable[[TableId], None],
         listener: Listener,
         clock: Clock,
-        readers: Readers,
+        threads: Threads,
+        moments: Moments | None = None,
+        tell: Callable[[], None] = lambda: None,
         cadence: Cadence | None = None,
     ) -> None:
-        """`holder` is what our store is; `changed` is told of a table that must be decided on again."""
+        """`holder` is what our store is; `changed` is told of a table that must be decided on again. `tell` is called
+        when `missing` has something to say.
+        """
         self._holder = holder
         self._life = uuid.uuid4().hex
         self._since = clock.now()
@@ -116,7 +119,9 @@ class Claims:
         self._changed = changed
         self._listener = listener
         self._clock = clock
-        self._readers = readers
+        self._threads = threads
+        self._moments = moments or Moments()
+        self._tell = tell
         self._cadence = cadence or Cadence()
         self._places: dict[TableId, _Place] = {}
         self._warnings: dict[TableId, str] = {}
@@ -141,17 +146,31 @@ class Claims:
 
     # -- what the control thread asks
 
-    def missing(self, table: TableId) -> str | None:
-        """Take the table's claim, or look whether it is still ours; return why it is not, None where all is well.
+    def known_since(self, table: TableId, mark: int) -> bool:
+        """Whether `missing` can tell of a look at the table's claim that was begun since `mark`. Where it cannot, that
+        look is begun: the claim is taken, or looked at whether it is still ours. It never waits.
 
-        Only for a table that is there, and with a run of ours under way. Raises TemporaryError where that cannot be
-        told now.
+        Only for a table that is there, and with a run of ours under way.
         """
         place = self._places.get(table)
-        if place is None:
+        if place is None or self._has_looked(place, mark):
+            return True
+        if place.taking is None or place.taking.done():
+            place.taking_since = self._moments.next()
+            place.taking = self._threads.submit(partial(self._look, place, take=True), place=place_of(place.location))
+            place.taking.add_done_callback(lambda _: self._tell())
+        return self._has_looked(place, mark)
+
+    def missing(self, table: TableId) -> str | None:
+        """Return why the table's claim is not ours, as `known_since` has found it; None where all is well.
+
+        Raises TemporaryError where that could not be told.
+        """
+        place = self._places.get(table)
+        if place is None or place.taking is None:
             return None
         try:
-            self._look_soon(place)
+            place.taking.result(timeout=0)
         except NoConditionsError as unfit:
             self._do_without(place, unfit)
             return None
@@ -161,6 +180,10 @@ class Claims:
             raise
         blocked = self.blocked(table)
         return None if blocked is None else blocked.reason
+
+    @staticmethod
+    def _has_looked(place: _Place, mark: int) -> bool:
+        return place.taking is not None and place.taking.done() and place.taking_since >= mark
 
     def blocked(self, table: TableId) -> Blocked | None:
         """Return the block by another daemon that has claimed the table, as far as we know without looking."""
@@ -203,16 +226,21 @@ class Claims:
         for place in list(self._places.values()):
             self._stop_what_must_not_go_on(place)
             if self._is_due(place) and (place.looking is None or place.looking.done()):
-                place.looking = self._readers.submit(partial(self._look_in_passing, place))
+                place.looking = self._threads.submit(
+                    partial(self._look_in_passing, place), place=place_of(place.location)
+                )
 
     def give_back(self) -> None:
-        """Delete what is still ours. Only after every worker and its JVM are gone."""
-        gone = [self._readers.submit(partial(self._give_back, place)) for place in self._places.values()]
-        for one in gone:
-            try:
-                one.result(timeout=PATIENCE.total_seconds())
-            except (LakewardenError, OSError, FutureTimeoutError) as trouble:
-                log.warning("claim_not_given_back", reason=str(trouble) or "its store did not answer in time")
+        """Delete what is still ours, within a bounded time. Only after every worker and its JVM are gone."""
+        ours = [place for place in self._places.values() if isinstance(place.known, _Ours)]
+        gone = [self._threads.submit(partial(self._give_back, one), place=place_of(one.location)) for one in ours]
+        wait(gone, timeout=PATIENCE.total_seconds())
+        troubles = [one.exception() for one in gone if one.done() and not one.cancelled() and one.exception()]
+        late = sum(one.cancel() or not one.done() for one in gone if not one.done())
+        for trouble in troubles[:1]:
+            log.warning("claims_not_given_back", claims=len(troubles), reason=str(trouble))
+        if late:
+            log.warning("claims_not_given_back", claims=late, reason="their stores did not answer in time")
 
     def _give_back(self, place: _Place) -> None:
         with self._locked(place):
@@ -260,19 +288,6 @@ class Claims:
         return self._cadence.busy_silence if runs else self._cadence.idle_silence
 
     # -- looking
-
-    def _look_soon(self, place: _Place) -> None:
-        if not place.remote:
-            self._look(place, take=True)
-            return
-        look = self._readers.submit(lambda: self._look(place, take=True))
-        try:
-            look.result(timeout=PATIENCE.total_seconds())
-        except FutureTimeoutError:
-            if look.done():
-                raise
-            look.cancel()
-            raise TemporaryError(f"{place.location} was not read within {PATIENCE.total_seconds():g} s") from None
 
     def _look_in_passing(self, place: _Place) -> None:
         try:

@@ -21,7 +21,7 @@ from lakewarden.service.book import Book
 from lakewarden.service.claims import ClaimKeeper, Claims
 from lakewarden.service.desk import Desk
 from lakewarden.service.discovery import Discovery
-from lakewarden.service.inbox import Approved, BarrierLifted, Inbox, Letter, Looked, PauseAsked, RunAsked, Wish
+from lakewarden.service.inbox import Approved, BarrierLifted, Inbox, Letter, PauseAsked, RunAsked, Wish
 from lakewarden.service.membership import Membership
 from lakewarden.service.questions import Questions
 from lakewarden.service.runs import Runs
@@ -45,6 +45,9 @@ LONGEST_SLEEP_SECONDS = 1.0
 """The control thread shows at least this often that it is alive."""
 
 LONGEST_SLEEP_WHILE_ENDING_SECONDS = 0.1
+
+_LAST_TURNS = 30
+"""For so many turns the tables of ended runs are waited for: then their runs are left to whoever settles next."""
 
 COALESCE_SECONDS = 0.005
 """Appointments within this time are kept in one turn, so that thousands of tables do not mean as many wake-ups."""
@@ -127,6 +130,11 @@ class Daemon:
     def _part(self) -> None:
         """Settle what the closed pools have told of, and leave the store. If it does not answer, others will settle."""
         self.turn()
+        for _ in range(_LAST_TURNS):
+            if not self._runs.settling():
+                break
+            self._inbox.wait(LONGEST_SLEEP_WHILE_ENDING_SECONDS)
+            self.turn()
         self._barriers.refuse_all("the daemon is stopping")
         self._claims.give_back()
         try:
@@ -163,6 +171,8 @@ class Daemon:
             if now >= self._unknown_at:
                 self._unknown_at = now + UNKNOWN_SECONDS
                 self._runs.settle_unknown()
+            self._runs.settle()
+            self._desk.attend()
             self._barriers.attend()
             self._questions.review()
             if self._tenure.holds():
@@ -224,8 +234,6 @@ class Daemon:
                 self._runs.heard(letter)
             case RunAsked() | PauseAsked() | Approved() | BarrierAsked() | BarrierLifted():
                 self._serve(letter)
-            case Looked(table=answered):
-                self._attention.look_soon(answered)
             case _:
                 assert_never(letter)
 

@@ -23,7 +23,10 @@ _Answer = TypeVar("_Answer")
 
 
 class Desk:
-    """Serves one wish after the other. Only the control thread calls it."""
+    """Serves one wish after the other. Only the control thread calls it.
+
+    A run that is asked for waits until its table has been read.
+    """
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Desk:
         self._approvals = approvals
         self._barriers = barriers
         self._listener = listener
+        self._waiting: list[tuple[RunAsked, int]] = []
 
     def serve(self, wish: Wish) -> Iterable[TableId]:
         """Answer a wish, at once or (a barrier) when its time has come; return the tables to decide on anew.
@@ -60,7 +64,8 @@ class Desk:
             return ()
         match wish:
             case RunAsked():
-                _answer(wish.answer, lambda: self._run(wish))
+                self._waiting.append((wish, self._watch.mark()))
+                self.attend()
                 return ()
             case PauseAsked():
                 _answer(wish.answer, lambda: self._pause(wish))
@@ -77,15 +82,34 @@ class Desk:
             case _:
                 assert_never(wish)
 
-    def _run(self, asked: RunAsked) -> RunGiven | Blocked | NotDue:
-        table = self._tables[asked.table]
+    def attend(self) -> None:
+        """Answer those who ask for a run of a table that has been read by now."""
+        waiting, self._waiting = self._waiting, []
+        for asked, mark in waiting:
+            try:
+                answer = self._run(asked, mark)
+            except LakewardenError as trouble:
+                asked.answer.set_exception(trouble)
+                continue
+            if answer is None:
+                self._waiting.append((asked, mark))
+            else:
+                asked.answer.set_result(answer)
+
+    def _run(self, asked: RunAsked, mark: int) -> RunGiven | Blocked | NotDue | None:
+        """Return the run, or why there is none; None while the table is being read."""
+        table = self._tables.get(asked.table)
+        if table is None:
+            raise PermanentError(f"table {asked.table} is registered no longer")
         if asked.service not in table.policies:
             raise PermanentError(f"table {table.id} has no policy for {asked.service}: give it one")
         active = self._book.of(table.id).get(asked.service)
         if active is not None:
             return RunGiven(run=active, new=False)
-        view = self._watch.read(table).observation.view
-        answer = self._requests.ask(table, asked.service, view, active, by=asked.by)
+        observation = self._watch.since(table, mark)
+        if observation is None:
+            return None
+        answer = self._requests.ask(table, asked.service, observation.view, active, by=asked.by)
         if isinstance(answer, Blocked | NotDue):
             return answer
         self._book.take_in(answer)

@@ -18,7 +18,7 @@ from lakewarden.service.book import Book
 from lakewarden.service.claims import Claims
 from lakewarden.service.events import Listener
 from lakewarden.service.membership import Membership
-from lakewarden.service.readers import Readers
+from lakewarden.service.readers.threads import Threads
 from lakewarden.service.register import Register
 
 log = structlog.get_logger(__name__)
@@ -77,7 +77,7 @@ class Discovery:
         membership: Membership,
         claims: Claims,
         book: Book,
-        readers: Readers,
+        threads: Threads,
         listener: Listener,
         wake: Callable[[], None],
     ) -> None:
@@ -88,7 +88,7 @@ class Discovery:
         self._membership = membership
         self._claims = claims
         self._book = book
-        self._readers = readers
+        self._threads = threads
         self._listener = listener
         self._wake = wake
 
@@ -97,7 +97,7 @@ class Discovery:
         news = False
         for asked in self._asked:
             if asked.listing is None and now >= asked.due_at:
-                asked.listing = self._readers.submit(asked.source.find)
+                asked.listing = self._threads.submit(asked.source.find, place=asked.source.name)
                 asked.listing.add_done_callback(lambda _: self._wake())
             if asked.listing is not None and asked.listing.done():
                 news = self._heard(asked, asked.listing, now) or news

@@ -64,14 +64,7 @@ Wish = RunAsked | PauseAsked | Approved | BarrierAsked | BarrierLifted
 """What people and writers ask for, each with a Future for the answer."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Looked:
-    """The store of a table has answered: a look at it is ready."""
-
-    table: TableId
-
-
-Letter = PoolEvent | Wish | Looked
+Letter = PoolEvent | Wish
 
 
 class Inbox:

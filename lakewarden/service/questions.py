@@ -12,7 +12,7 @@ import structlog
 from lakewarden.executors.contract import Asked, Granted, Plan, Pool, Refused, Step, Wait
 from lakewarden.executors.faultpoints import FAULTS, Point
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.errors import LakewardenError
+from lakewarden.planners.model.errors import LakewardenError, UnknownError
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
@@ -21,20 +21,28 @@ from lakewarden.planners.settings import format_duration
 from lakewarden.service.approvals import Approvals
 from lakewarden.service.book import UNDER_WAY, Book
 from lakewarden.service.events import Listener
+from lakewarden.service.moments import Moments
 from lakewarden.service.permits import Circumstances, Limits, Question, judge
 from lakewarden.service.store.port import Run, RunState, SupersededError
 from lakewarden.service.surroundings import Surroundings
 
 log = structlog.get_logger(__name__)
 
+UNREADABLE_REST_SECONDS = 5.0
+"""A table whose reading failed for a reason that nobody foresaw is not read again for a question before."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Open:
-    """A question that has not been answered yet."""
+    """A question that has not been answered yet. It is judged by what is read since `mark`, and not before the
+    monotonic time `rests_until`.
+    """
 
     step: Step
     plan: Plan | None
     asked_at: float
+    mark: int
+    rests_until: float = float("-inf")
     waits_for: str = ""
 
 
@@ -61,8 +69,10 @@ class Questions:
         clock: Clock,
         listener: Listener,
         limits: Limits,
+        moments: Moments,
     ) -> None:
         self._tables = tables
+        self._moments = moments
         self._book = book
         self._surroundings = surroundings
         self._approvals = approvals
@@ -89,7 +99,9 @@ class Questions:
             self._book.progress(run, instant=asked.plan.instant)
             FAULTS.reach(Point.STORED, run=run.id, service=run.service)
         self._underway.pop(run.id, None)
-        self._open[run.id] = _Open(step=asked.step, plan=asked.plan, asked_at=self._clock.monotonic())
+        self._open[run.id] = _Open(
+            step=asked.step, plan=asked.plan, asked_at=self._clock.monotonic(), mark=self._moments.mark()
+        )
 
     def left(self, run: Run) -> str | None:
         """Forget the question of a run whose worker is done with it; return why we cancelled its step, if we did."""
@@ -121,10 +133,12 @@ class Questions:
         self._planned_on.clear()
 
     def review(self) -> None:
-        """Judge every open question again, with a fresh look at its table, and end the steps that hang."""
+        """Judge every open question whose table was looked at since it was asked, or judged last; end the steps that
+        hang.
+        """
         for run_id, question in list(self._open.items()):
             run = self._book.get(run_id)
-            if run is None:
+            if run is None or self._clock.monotonic() < question.rests_until:
                 continue
             try:
                 self._judge(run, question)
@@ -145,15 +159,17 @@ class Questions:
     def _judge(self, run: Run, question: _Open) -> None:
         waited = timedelta(seconds=self._clock.monotonic() - question.asked_at)
         try:
-            around = self._surroundings.of(run, question.step, question.plan)
+            around = self._surroundings.of(run, question.step, question.plan, since=question.mark)
         except LakewardenError as unreadable:
-            self._without_a_look(run, question, str(unreadable), waited)
+            self._without_a_look(run, question, unreadable, waited)
             return
+        if around is None:
+            return  # its table is being read, and who reads is bound to answer
         permit = judge(Question(run=run, step=question.step, plan=question.plan, waited=waited), around)
         match permit:
             case Wait():
+                self._open[run.id] = replace(question, waits_for=permit.reason, mark=self._moments.mark())
                 if permit.reason != question.waits_for:
-                    self._open[run.id] = replace(question, waits_for=permit.reason)
                     self._listener.permit(run, question.step, permit, waited)
             case Granted() | Refused():
                 self._learn(run, question, permit, around)
@@ -161,13 +177,21 @@ class Questions:
             case _:
                 assert_never(permit)
 
-    def _without_a_look(self, run: Run, question: _Open, trouble: str, waited: timedelta) -> None:
-        """Wait until the table can be read again, where the run may wait."""
+    def _without_a_look(self, run: Run, question: _Open, trouble: LakewardenError, waited: timedelta) -> None:
+        """Wait until the table can be read again, where the run may wait. A look that nobody knows the end of may have
+        ended a process: it is not made again at once.
+        """
         may_wait = question.step is Step.PLAN or not SERVICES[run.service].yields
         if may_wait and waited < self._limits.commit_patience:
-            self._open[run.id] = replace(question, waits_for=trouble)
+            rest = UNREADABLE_REST_SECONDS if isinstance(trouble, UnknownError) else 0.0
+            self._open[run.id] = replace(
+                question,
+                waits_for=str(trouble),
+                mark=self._moments.mark(),
+                rests_until=self._clock.monotonic() + rest,
+            )
             return
-        self._answer(run, question, Refused(reason=trouble), waited)
+        self._answer(run, question, Refused(reason=str(trouble)), waited)
 
     def _learn(self, run: Run, question: _Open, permit: Granted | Refused, around: Circumstances) -> None:
         if question.step is Step.PLAN:

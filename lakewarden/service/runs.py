@@ -37,7 +37,7 @@ from lakewarden.service.events import Listener
 from lakewarden.service.freed import Freed
 from lakewarden.service.questions import Questions
 from lakewarden.service.recovery import Recovery
-from lakewarden.service.settle import Aftermath, Gone, Shown, clears, settle
+from lakewarden.service.settle import Aftermath, Gone, Settlement, Shown, clears, settle
 from lakewarden.service.standing import Standings
 from lakewarden.service.store.port import Run, RunState, Store, SupersededError
 from lakewarden.service.tenure import Tenure
@@ -109,7 +109,9 @@ class Runs:
             orphans_live=orphans_live,
         )
         self._endings: dict[RunId, Outcome | Gone] = {}
-        """How the runs of ours ended whose timeline could not be read then."""
+        """How the runs of ours ended that are not settled."""
+        self._settling: dict[RunId, int] = {}
+        """The runs that are settled once their tables have been read since these marks."""
         self._draining = False
 
     # -- the queue
@@ -126,6 +128,7 @@ class Runs:
         self._recovery.forsake()
         self._questions.forsake()
         self._endings.clear()
+        self._settling.clear()
 
     def dispatch(self) -> None:
         """Start every queued run that may start now."""
@@ -210,9 +213,9 @@ class Runs:
             case Ended():
                 hung = self._questions.left(run)
                 stepped_back = isinstance(event.outcome, Yielded)
-                self._settle(run, Gone(reason=hung, proved=True) if stepped_back and hung else event.outcome)
+                self._ended(run, Gone(reason=hung, proved=True) if stepped_back and hung else event.outcome)
             case Lost():
-                self._settle(run, _death(event, hung=self._questions.left(run)))
+                self._ended(run, _death(event, hung=self._questions.left(run)))
             case _:
                 assert_never(event)
 
@@ -222,49 +225,79 @@ class Runs:
         """Try again to settle the runs whose ending only the timeline knows, our own and those we took over."""
         self._recovery.adopt()
         for run in self._book.all():
-            if run.state is not RunState.UNKNOWN or run.table not in self._tables or not self._recovery.is_ours(run):
+            if run.state is RunState.UNKNOWN and run.table in self._tables and self._recovery.is_ours(run):
+                self._settling.setdefault(run.id, self._watch.mark())
+        self.settle()
+
+    def settle(self) -> None:
+        """Settle the runs that have ended and whose tables have been read since. Raises TemporaryError if the store
+        cannot note it: call it again.
+        """
+        for run_id in list(self._settling):
+            run = self._book.get(run_id)
+            if run is None or run.table not in self._tables:
+                self._settling.pop(run_id)
                 continue
             try:
-                self._settle(run, self._endings.get(run.id) or self._recovery.ending(run))
+                self._settle(run)
             except SupersededError as late:
+                self._settling.pop(run_id)
                 self._questions.disown(run, late)
 
-    def _settle(self, run: Run, ending: Outcome | Gone) -> None:
-        shown, view = self._look(run)
-        settlement = settle(ending, shown, run)
+    def settling(self) -> bool:
+        """Whether a run waits to be settled until its table has been read."""
+        return bool(self._settling)
+
+    def _ended(self, run: Run, ending: Outcome | Gone) -> None:
+        self._endings[run.id] = ending
+        self._settling.setdefault(run.id, self._watch.mark())
+        self._settle(run)
+
+    def _settle(self, run: Run) -> None:
+        try:
+            observation = self._watch.since(self._tables[run.table], self._settling[run.id])
+            if observation is None:
+                return
+            view: TableView | None = observation.view
+        except LakewardenError:
+            view = None  # a table that cannot be found now may be back in a moment: nothing is guessed
+        ending = self._endings.get(run.id) or self._recovery.ending(run)
+        settlement = settle(ending, self._shown(run, view), run)
         FAULTS.reach(Point.SETTLED, run=run.id, service=run.service)
         if settlement.state is RunState.UNKNOWN:
-            if run.state is RunState.UNKNOWN:
-                return
-            self._endings[run.id] = ending
-            run = self._book.progress(run, state=RunState.UNKNOWN)
+            if run.state is not RunState.UNKNOWN:
+                run = self._book.progress(run, state=RunState.UNKNOWN)
+                self._listener.ended(run)
+                self._settled(run.table)
         else:
-            run = self._book.end(run, settlement, at=self._clock.now())
-            FAULTS.reach(Point.NOTIFIED, run=run.id, service=run.service)
-            self._endings.pop(run.id, None)
-            self._recovery.settled(run)
-            planned_on = self._questions.ended(run)
-            # Off the timeline a service counts from what it left, not from what it found.
-            seen = view if run.off_timeline or planned_on is None else planned_on
-            if view is None or str(view.identity) == run.identity:  # a table made anew is not to blame for the old one
-                self._standings.ended(run.table, run.service, settlement, seen, cleared=clears(ending, run))
+            self._end(run, settlement, view, cleared=clears(ending, run))
+        self._settling.pop(run.id, None)
+
+    def _end(self, run: Run, settlement: Settlement, view: TableView | None, *, cleared: bool) -> None:
+        run = self._book.end(run, settlement, at=self._clock.now())
+        FAULTS.reach(Point.NOTIFIED, run=run.id, service=run.service)
+        self._endings.pop(run.id, None)
+        self._recovery.settled(run)
+        planned_on = self._questions.ended(run)
+        # Off the timeline a service counts from what it left, not from what it found.
+        seen = view if run.off_timeline or planned_on is None else planned_on
+        if view is None or str(view.identity) == run.identity:  # a table made anew is not to blame for the old one
+            self._standings.ended(run.table, run.service, settlement, seen, cleared=cleared)
         self._listener.ended(run)
         self._settled(run.table)
 
-    def _look(self, run: Run) -> tuple[Shown | None, TableView | None]:
-        """Return what the timeline, read now, shows of a run; None where it cannot be read whole."""
-        try:
-            view = self._watch.read(self._tables[run.table]).observation.view
-        except LakewardenError:
-            return None, None  # a table that cannot be found now may be back in a moment: nothing is guessed
+    def _shown(self, run: Run, view: TableView | None) -> Shown | None:
+        """Return what the timeline shows of a run; None where it cannot be read whole."""
+        if view is None:
+            return None
         if str(view.identity) != run.identity:
-            return Shown(fate=Fate.ABSENT), view  # dropped and made again: what we did went with the old table
+            return Shown(fate=Fate.ABSENT)  # dropped and made again: what we did went with the old table
         if view.faults:
-            return None, view
+            return None
         instant = view.timeline.of_run(run=run.id, instant=run.instant)
         guarded_until = None if instant is None else instant.guarded_until
         beats = guarded_until is not None and self._clock.now() < guarded_until
-        return Shown(fate=view.timeline.fate(run=run.id, instant=run.instant), beats=beats), view
+        return Shown(fate=view.timeline.fate(run=run.id, instant=run.instant), beats=beats)
 
 
 def _death(lost: Lost, *, hung: str | None) -> Gone:

@@ -72,12 +72,18 @@ class Surroundings:
         """Let no step be taken any more: the drain deadline has passed."""
         self._cut_off = True
 
-    def of(self, run: Run, step: Step, plan: Plan | None) -> Circumstances:
-        """Look at the run's table now. Raises what the format's `observe` raises."""
+    def of(self, run: Run, step: Step, plan: Plan | None, *, since: int) -> Circumstances | None:
+        """Return what the run's table, and its claim, are by looks that were begun since that mark; None while they are
+        being looked at. Raises what the format's `observe` raises.
+        """
         table = self._tables[run.table]
         table_format = self._formats[table.format]
-        view = self._watch.read(table).observation.view
-        claimed = self._claims.missing(run.table)  # asked for a table that is there: it is claimed if it was not
+        observation = self._watch.since(table, since)
+        if observation is None:
+            return None
+        if not self._claims.known_since(run.table, since):  # of a table that is there: it is claimed if it was not
+            return None
+        view, claimed = observation.view, self._claims.missing(run.table)
         return Circumstances(
             view=view,
             endangered=table_format.endangered(view, run.service, step=step, instant=run.instant),

@@ -1,175 +1,207 @@
-"""The watch: keeps the last observation of every table, and reads a table again only when it may have changed."""
+"""The watch: keeps the last observation of every table, and has a table read again only when it may have changed.
+
+It never waits. A look is asked for, and answered later by whoever reads. One look at a table is in flight at a time;
+whoever asks meanwhile joins it, or the one after it where only what is read from now on will do.
+"""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.errors import LakewardenError, TemporaryError, UnknownError
+from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.planners.ports import Observation, Storage, TableFormat
-from lakewarden.service.readers import Readers, ReaderThreads
+from lakewarden.planners.ports import Observation
+from lakewarden.planners.reading.looks import Answers, LookAnswer, LookAsked, Trouble
+from lakewarden.service.moments import Moments
+from lakewarden.service.readers.port import TableReaders
 
 FULL_EVERY = 360
 """Every so many looks a table is read in full: a token may miss what was changed in place."""
 
-PATIENCE = timedelta(seconds=2)
-"""How long the control thread waits for a remote store where it cannot go on without an answer: permits, endings."""
 
-
-@dataclass(slots=True)
-class _Kept:
-    observation: Observation
-    looks: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Look:
-    """What a look brought: the observation, and whether it was read anew."""
+class Look(NamedTuple):
+    """What a look brought: the observation, and whether it is another one than the last time."""
 
     observation: Observation
     news: bool
 
 
-def _is_remote(table: Table) -> bool:
-    return "://" in table.location
+@dataclass(slots=True, eq=False)
+class _Seen:
+    """What is known of a table: its observation by the look with the number `ticket`, its trouble by that of `failed`.
 
+    `asked` is the look that is in flight, `again` whether another has to follow it, `awaited` whether its answer is to
+    be told, and `told` the ticket of the observation that was told last.
+    """
 
-def _in_time(look: Future[Look], table: Table) -> Look:
-    try:
-        return look.result(timeout=PATIENCE.total_seconds())
-    except FutureTimeoutError:
-        if look.done():  # the table's own trouble, which happens to have this name
-            raise
-        look.cancel()
-        raise TemporaryError(f"{table.location} was not read within {PATIENCE.total_seconds():g} s") from None
+    table: Table
+    observation: Observation | None = None
+    ticket: int | None = None
+    looks: int = 0
+    trouble: Trouble | None = None
+    failed: int = 0
+    asked: LookAsked | None = None
+    again: bool = False
+    awaited: bool = False
+    told: int | None = None
 
 
 class Watch:
-    """Looks at tables. Only the control thread looks; kept views may be read from anywhere.
+    """Has tables looked at. The control thread owns it; what is kept may be read from anywhere.
 
-    Local tables are read at once. Those of remote stores are read by `readers`, since a slow store must not stop the
-    control thread: it asks whether a look is `ready`, and is told by `answered` when it is.
+    `tell` is called, from any thread, when looks have been answered.
     """
 
     def __init__(
-        self,
-        *,
-        formats: Mapping[str, TableFormat],
-        storage_for: Callable[[str], Storage],
-        clock: Clock,
-        readers: Readers | None = None,
-        answered: Callable[[TableId], None] = lambda _: None,
+        self, *, readers: TableReaders, moments: Moments | None = None, tell: Callable[[], None] = lambda: None
     ) -> None:
-        self._formats = formats
-        self._storage_for = storage_for
-        self._clock = clock
-        self._readers = readers or ReaderThreads()
-        self._answered = answered
-        self._kept: dict[TableId, _Kept] = {}
-        self._looks: dict[TableId, Future[Look]] = {}
-        self._again: set[TableId] = set()
-        self._one_reader: dict[TableId, threading.Lock] = {}
+        self._readers = readers
+        self._moments = moments or Moments()
+        self._tell = tell
+        self._seen: dict[TableId, _Seen] = {}
+        self._in_flight: dict[int, _Seen] = {}
+        self._answers: deque[Answers] = deque()
+        self._ready: dict[TableId, _Seen] = {}
+        readers.open(self._hear)
 
-    def ready(self, table: Table, *, anew: bool) -> bool:
-        """Whether `look` will answer at once. Where not, a reader looks (with `anew`: reads, whatever the token
-        says), and `answered` is called when it has.
+    # -- tables whose time has come
+
+    def look(self, tables: Sequence[tuple[Table, bool]]) -> None:
+        """Have tables looked at; those with True are read from now on, whatever their tokens say."""
+        looks = []
+        for table, anew in tables:
+            seen = self._known(table)
+            seen.awaited = True
+            asked = self._asked(seen, anew=anew)
+            if asked is not None:
+                looks.append(asked)
+        if looks:
+            self._readers.begin(looks)
+
+    def answered(self) -> dict[TableId, Look | LakewardenError]:
+        """Return what the tables that were to be looked at are now, as far as they have been: each is told once."""
+        self._take_in()
+        ready, self._ready = self._ready, {}
+        return {table: brought for table, seen in ready.items() if (brought := _brought(seen)) is not None}
+
+    # -- before a permit, and when a run has ended
+
+    def mark(self) -> int:
+        """Return a mark for now: what `since` returns for it is read from now on."""
+        return self._moments.mark()
+
+    def since(self, table: Table, mark: int) -> Observation | None:
+        """Return the table as it was read by a look that was begun since `mark`; None where there is none yet: then it
+        is being read, and is to be asked for again.
+
+        Raises the trouble that such a look ran into.
         """
-        if not _is_remote(table):
-            return True
-        look = self._looks.get(table.id)
-        if look is not None:
-            if anew:
-                self._again.add(table.id)  # what was read may be older than what made the table dirty
-            return look.done()
-        self._looks[table.id] = look = self._begun(table, self._read_now if anew else self._look_now)
-        look.add_done_callback(lambda _: self._answered(table.id))
-        return look.done()
+        found = self._found_since(table, mark)
+        if found is not None:
+            return found
+        seen = self._known(table)
+        if seen.asked is not None and seen.asked.anew and seen.asked.ticket >= mark:
+            return None  # it is the look that this question waits for
+        asked = self._asked(seen, anew=True)
+        if asked is None:
+            return None
+        self._readers.begin([asked])
+        return self._found_since(table, mark)
 
-    def look(self, table: Table, *, anew: bool = False) -> Look:
-        """Return the table's observation, reading it only where the kept one is no longer vouched for, or `anew`.
+    def _found_since(self, table: Table, mark: int) -> Observation | None:
+        self._take_in()
+        seen = self._known(table)
+        if seen.trouble is not None and seen.failed >= mark:
+            raise seen.trouble.error()
+        return seen.observation if seen.ticket is not None and seen.ticket >= mark else None
 
-        Raises what the format's `token` and `observe` raise; what was kept stays kept. Of a remote table it is the
-        look that is ready.
-        """
-        if not _is_remote(table):
-            return self._read_now(table) if anew else self._look_now(table)
-        look = self._looks.pop(table.id, None) or self._begun(table, self._look_now)
-        if table.id in self._again:
-            self._again.discard(table.id)
-            self._answered(table.id)
-        return self._newest(table, _in_time(look, table))
-
-    def read(self, table: Table) -> Look:
-        """Read the table now, whatever its token says: before a permit, nothing less will do.
-
-        Raises TemporaryError where a remote store takes longer than the control thread can wait.
-        """
-        return _in_time(self._begun(table, self._read_now), table) if _is_remote(table) else self._read_now(table)
-
-    def _newest(self, table: Table, look: Look) -> Look:
-        """Return the look, or what was read since it was answered: before a permit, or when a run had ended. On the
-        older view a plan that the run has completed would still wait to be.
-        """
-        kept = self._kept.get(table.id)
-        if kept is None or kept.observation is look.observation:
-            return look
-        return Look(observation=kept.observation, news=True)
-
-    def _begun(self, table: Table, act: Callable[[Table], Look]) -> Future[Look]:
-        """Let a reader do it. Two readers of one table take turns: what they keep builds on what was kept."""
-        lock = self._one_reader.setdefault(table.id, threading.Lock())
-
-        def read() -> Look:
-            with lock:
-                return act(table)
-
-        return self._readers.submit(read)
-
-    def _look_now(self, table: Table) -> Look:
-        kept = self._kept.get(table.id)
-        if kept is not None and kept.looks < FULL_EVERY:
-            token = self._formats[table.format].token(table, self._storage_for(table.location))
-            if kept.observation.vouched_for(token=token, now=self._clock.now()):
-                kept.looks += 1
-                return Look(observation=kept.observation, news=False)
-        return self._read_now(table)
-
-    def _read_now(self, table: Table) -> Look:
-        kept = self._kept.get(table.id)
-        if kept is None:
-            previous, looks = None, 0
-        elif kept.looks >= FULL_EVERY and not kept.observation.view.faults:
-            previous, looks = replace(kept.observation, memo=None), 0
-        else:
-            previous, looks = kept.observation, kept.looks + 1
-        observation = self._observed(table, previous)
-        self._kept[table.id] = _Kept(observation=observation, looks=looks)
-        return Look(observation=observation, news=True)
-
-    def _observed(self, table: Table, previous: Observation | None) -> Observation:
-        """Ask the format. What it did not foresee about one table must end neither the others' runs nor the daemon."""
-        try:
-            return self._formats[table.format].observe(
-                table, self._storage_for(table.location), previous, now=self._clock.now()
-            )
-        except LakewardenError:
-            raise
-        except Exception as unforeseen:
-            raise UnknownError(f"{type(unforeseen).__name__}: {unforeseen}") from unforeseen
+    # -- what is kept
 
     def kept(self, table: TableId) -> Observation | None:
         """Return the last observation, however old."""
-        kept = self._kept.get(table)
-        return None if kept is None else kept.observation
+        seen = self._seen.get(table)
+        return None if seen is None else seen.observation
 
     def forget(self, table: TableId) -> None:
         """Drop what is kept of a table, so that the next look reads everything."""
-        self._kept.pop(table, None)
-        self._looks.pop(table, None)
-        self._again.discard(table)
+        seen = self._seen.pop(table, None)
+        self._ready.pop(table, None)
+        if seen is not None:
+            self._readers.forget(table)
+        if seen is not None and seen.asked is not None:
+            self._in_flight.pop(seen.asked.ticket, None)
+
+    # -- looks
+
+    def _known(self, table: Table) -> _Seen:
+        seen = self._seen.get(table.id)
+        if seen is None:
+            seen = self._seen[table.id] = _Seen(table=table)
+        return seen
+
+    def _asked(self, seen: _Seen, *, anew: bool) -> LookAsked | None:
+        """Return the look to begin; None where the one in flight will do, or is followed by another."""
+        if seen.asked is not None:
+            seen.again = seen.again or anew
+            return None
+        full = seen.looks >= FULL_EVERY and seen.observation is not None and not seen.observation.view.faults
+        seen.looks = 0 if full or seen.observation is None else seen.looks + 1
+        seen.asked = asked = LookAsked(
+            ticket=self._moments.next(),
+            table=seen.table,
+            anew=anew,
+            full=full,
+            known=seen.ticket,
+            previous=seen.observation,
+        )
+        self._in_flight[asked.ticket] = seen
+        return asked
+
+    def _hear(self, answers: Answers) -> None:
+        """Take answers, in whatever thread they come."""
+        self._answers.append(answers)
+        self._tell()
+
+    def _take_in(self) -> None:
+        follow: list[LookAsked] = []
+        while self._answers:
+            unchanged, others, _ = self._answers.popleft()
+            for ticket in unchanged:
+                self._note(ticket, None, follow)
+            for answer in others:
+                self._note(answer.ticket, answer, follow)
+        if follow:
+            self._readers.begin(follow)
+
+    def _note(self, ticket: int, answer: LookAnswer | None, follow: list[LookAsked]) -> None:
+        """Take note of an answer, None where nothing has changed; where another look has to follow, note that too."""
+        seen = self._in_flight.pop(ticket, None)
+        if seen is None:
+            return  # the table was forgotten meanwhile
+        seen.asked = seen.trouble = None
+        if answer is not None:
+            seen.trouble = answer.trouble
+            if answer.trouble is not None:
+                seen.failed = ticket
+            else:
+                seen.observation, seen.ticket = answer.observation, ticket
+        if seen.again:
+            seen.again = False
+            asked = self._asked(seen, anew=True)
+            if asked is not None:
+                follow.append(asked)
+        elif seen.awaited:
+            seen.awaited = False
+            self._ready[seen.table.id] = seen
+
+
+def _brought(seen: _Seen) -> Look | LakewardenError | None:
+    if seen.trouble is not None:
+        return seen.trouble.error()
+    if seen.observation is None:
+        return None
+    news, seen.told = seen.ticket != seen.told, seen.ticket
+    return Look(observation=seen.observation, news=news)

@@ -42,16 +42,20 @@ from lakewarden.service.events import Listener, Listeners
 from lakewarden.service.freed import Freed
 from lakewarden.service.housekeeping import housekeeping
 from lakewarden.service.http.ports import bind_ports
-from lakewarden.service.inbox import Inbox, Looked
+from lakewarden.service.inbox import Inbox
 from lakewarden.service.journal import Journal
 from lakewarden.service.last_resort import GRACE, stand_by
 from lakewarden.service.leases import DataFolder, Leases
 from lakewarden.service.logs import set_up_logs
 from lakewarden.service.membership import Membership
 from lakewarden.service.metrics import Metrics
+from lakewarden.service.moments import Moments
 from lakewarden.service.permits import Limits
 from lakewarden.service.questions import Questions
-from lakewarden.service.readers import Readers, ReaderThreads
+from lakewarden.service.readers.inline import InlineReaders
+from lakewarden.service.readers.port import TableReaders
+from lakewarden.service.readers.processes import ProcessReaders
+from lakewarden.service.readers.threads import PlacedThreads, Threads
 from lakewarden.service.recovery import DYING
 from lakewarden.service.register import Register
 from lakewarden.service.request import Requests
@@ -73,10 +77,6 @@ log = structlog.get_logger(__name__)
 RUNS_ON_S3 = 50
 """A worker with a table on S3 is replaced after so many runs: Hudi leaves connections open there, which only the end
 of the JVM closes (docs/object_stores.md)."""
-
-
-LISTING_AT_ONCE = 4
-"""So many catalogs are asked for their tables at a time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +102,8 @@ def compose(
     storages: Storages | None = None,
     limits: Limits | None = None,
     dice: random.Random | None = None,
-    readers: Readers | None = None,
+    readers: TableReaders | None = None,
+    threads: Threads | None = None,
     cadence: Cadence | None = None,
     lease: timedelta = timedelta(seconds=30),
     alone: bool = True,
@@ -112,18 +113,19 @@ def compose(
     """Put a daemon together from its parts, starting nothing.
 
     `pools` are the session pools by the name of their `spark` profile; `url` is where other replicas reach the API.
-    `alone`: the caller proves that there is no other daemon on the store. `readers` look after claims, and ask
-    `sources` for tables that are not among `tables`.
+    `alone`: the caller proves that there is no other daemon on the store. `readers` look at tables (without any, the
+    control thread does); `threads` look after claims, and ask `sources` for tables that are not among `tables`.
     """
     registered = Register(tables)
     dice = dice or random.Random()  # noqa: S311 - jitter, not secrets
     inbox = Inbox()
     storages = storages or Storages()
+    threads = threads or PlacedThreads()
+    moments = Moments()
     watch = Watch(
-        formats=formats,
-        storage_for=storages.of,
-        clock=clock,
-        answered=lambda table: inbox.put(Looked(table=table)),
+        readers=readers or InlineReaders(formats=formats, storage_for=storages.of, clock=clock),
+        moments=moments,
+        tell=inbox.wake,
     )
     limits = limits or Limits()
     standings = Standings(store=store, clock=clock, dice=dice)
@@ -150,7 +152,9 @@ def compose(
         changed=inbox.mark_dirty,
         listener=listener,
         clock=clock,
-        readers=readers or ReaderThreads(),
+        threads=threads,
+        moments=moments,
+        tell=inbox.wake,
         cadence=cadence,
     )
     freed = Freed(store=store, claims=claims)
@@ -190,6 +194,7 @@ def compose(
         clock=clock,
         listener=listener,
         limits=limits,
+        moments=moments,
     )
     runs = Runs(
         tables=registered,
@@ -252,7 +257,7 @@ def compose(
         membership=membership,
         claims=claims,
         book=book,
-        readers=readers or ReaderThreads(LISTING_AT_ONCE),
+        threads=threads,
         listener=listener,
         wake=inbox.wake,
     )
@@ -317,8 +322,11 @@ def serve(config_file: Path) -> int:
         known = (*config.tables, *(discover.any_table for discover in config.discover))
         metrics = Metrics({service for table in known for service in table.policies})
         storages = Storages(settings.storage)
+        readers = ProcessReaders(settings=settings.reading, stores=settings.storage, clock=clock)
+        life.callback(readers.close)
         room = compose(
             tables=config.tables,
+            readers=readers,
             pools=_pools(settings.spark, known, settings.storage, folder.path),
             storages=storages,
             sources=[CatalogSource(one, storages.of(one.any_table.location)) for one in config.discover],

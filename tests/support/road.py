@@ -26,6 +26,7 @@ from lakewarden.service.discovery import Source
 from lakewarden.service.events import Listener
 from lakewarden.service.inbox import Inbox
 from lakewarden.service.permits import Limits
+from lakewarden.service.readers.threads import CallersThread
 from lakewarden.service.shutdown import Phase
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import Run, RunState, Store
@@ -150,18 +151,6 @@ class RoadClock(ManualClock):
         self.meanwhile()
 
 
-class Reader:
-    """Reads in the caller's own thread."""
-
-    def submit(self, read: Callable[[], _Answer]) -> Future[_Answer]:
-        answer: Future[_Answer] = Future()
-        try:
-            answer.set_result(read())
-        except Exception as error:  # noqa: BLE001 - it is raised where the answer is read
-            answer.set_exception(error)
-        return answer
-
-
 class Road:
     """A composed daemon with its tables, its pool, and the writers' side of each table."""
 
@@ -229,7 +218,7 @@ class Road:
             limits=self.limits,
             dice=random.Random(0),
             storages=self.storages,
-            readers=Reader(),
+            threads=CallersThread(),
             sources=self.sources,
         )
         self.daemon, self.tenure, self.claims, self.status = room.daemon, room.tenure, room.claims, room.status

@@ -12,7 +12,6 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,6 +32,7 @@ from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.events import Listener
 from lakewarden.service.hooks.hints import At
+from lakewarden.service.readers.threads import CallersThread
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import ReplicaId, Run, RunState
 from lakewarden.service.wiring import ControlRoom, compose
@@ -343,19 +343,6 @@ class Replica:
             self.room.claims.attend()
 
 
-class AtOnce:
-    """Reads in the caller's thread."""
-
-    def submit(self, read: Callable[[], _T]) -> Future[_T]:
-        """Read, and return what was read, or the trouble."""
-        answer: Future[_T] = Future()
-        try:
-            answer.set_result(read())
-        except Exception as trouble:  # noqa: BLE001 - it is raised where the answer is read
-            answer.set_exception(trouble)
-        return answer
-
-
 class Line:
     """A daemon's connection to the store, which may be cut."""
 
@@ -426,7 +413,7 @@ class World:
             drain=timedelta(0),
             formats={"fake": FAKE},
             dice=random.Random(0),
-            readers=AtOnce(),
+            threads=CallersThread(),
             lease=LEASE,
             alone=len(self.replicas) == 1,
         )

@@ -18,6 +18,7 @@ from lakewarden.planners.storage.settings import StoreSetting, StoreSettings
 from lakewarden.service.config.trigger import TriggerSetting
 from lakewarden.service.config.window import WindowSettings
 from lakewarden.service.http.guard.limits import LimitSettings
+from lakewarden.service.readers.settings import ReadingSettings
 from lakewarden.service.store.settings import DatabaseSettings
 
 TABLE_ID = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$"
@@ -293,6 +294,9 @@ class Configuration(Settings):
 
     permits: PermitSettings = PermitSettings()
     """How long runs wait for leave to change a table."""
+
+    reading: ReadingSettings = ReadingSettings()
+    """The processes in which tables are read."""
 
     storage: tuple[StoreSetting, ...] = ()
     """How stores are reached, each by its prefix; without an entry, by what the environment says."""

@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.http.port import Attendant, ControlPlane
-from lakewarden.service.readers import ReaderThreads
+from lakewarden.service.readers.threads import PlacedThreads
 
 FORWARDED_FOR = "Lakewarden-Forwarded-For"
 """Names the table for which a replica has passed a request on: it is passed on once only."""
@@ -33,7 +33,7 @@ def forwarding(plane: ControlPlane) -> type[APIRoute]:
 
     Where nobody can answer, the answer is 503 and says who should have.
     """
-    hops = ReaderThreads(_HOPS)  # an attendant that is slow to answer holds up nothing but them
+    hops = PlacedThreads(most=_HOPS, of_a_place=_HOPS)  # an attendant that is slow to answer holds up nothing but them
 
     class ForwardingRoute(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -44,7 +44,8 @@ def forwarding(plane: ControlPlane) -> type[APIRoute]:
                 if elsewhere is None:
                     return await answer_here(request)
                 body = await request.body()
-                return await asyncio.wrap_future(hops.submit(lambda: _passed_on(request, body, elsewhere)))
+                passed_on = hops.submit(lambda: _passed_on(request, body, elsewhere), place=elsewhere.url)
+                return await asyncio.wrap_future(passed_on)
 
             return answer
 

@@ -23,7 +23,7 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Observation
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.service.readers import ReaderThreads
+from lakewarden.service.readers.inline import InlineReaders
 from lakewarden.service.watch import FULL_EVERY, Watch
 from tests.support.hudi_table import HudiTable
 
@@ -216,14 +216,14 @@ def done(observation: Observation, time: str) -> str:
 
 def test_the_look_in_full_still_knows_what_there_was(scene: Scene) -> None:
     """Every so often all payloads are read anew; what was seen is not forgotten with them."""
-    watch = Watch(
-        formats={"hudi": HUDI}, storage_for=lambda _: scene.storage, clock=scene.clock, readers=ReaderThreads(1)
-    )
+    watch = Watch(readers=InlineReaders(formats={"hudi": HUDI}, storage_for=lambda _: scene.storage, clock=scene.clock))
     for _ in range(FULL_EVERY + 1):
-        watch.read(scene.table)
+        watch.since(scene.table, watch.mark())
     scene.storage.drops = [{name for name in scene.names if "compaction" in name}]
     for _ in range(2):
-        assert "is not whole" in watch.read(scene.table).observation.view.faults[0]
+        observation = watch.since(scene.table, watch.mark())
+        assert observation is not None
+        assert "is not whole" in observation.view.faults[0]
 
 
 # -- partitions

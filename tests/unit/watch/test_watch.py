@@ -16,7 +16,8 @@ from lakewarden.planners.model.errors import PermanentError, UnknownError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Observation, Storage
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.service.watch import FULL_EVERY, Watch
+from lakewarden.service.readers.inline import InlineReaders
+from lakewarden.service.watch import FULL_EVERY, Look, Watch
 
 
 class CountingStorage(LocalStorage):
@@ -46,11 +47,27 @@ class Scene:
         self.lake = FakeTable.create(folder / "trips", clock=self.clock)
         self.table = Table(id=TableId("trips"), format="fake", location=str(self.lake.folder))
         self.storage = CountingStorage()
-        self.watch = Watch(formats={"fake": format_}, storage_for=lambda _: self.storage, clock=self.clock)
+        self.watch = Watch(
+            readers=InlineReaders(formats={"fake": format_}, storage_for=lambda _: self.storage, clock=self.clock)
+        )
+
+    def look(self) -> Look:
+        """Look, and return what the look brought. Raises the table's trouble."""
+        self.watch.look([(self.table, False)])
+        (brought,) = self.watch.answered().values()
+        if not isinstance(brought, Look):
+            raise brought
+        return brought
+
+    def read(self) -> Observation:
+        """Read the table now, as before a permit."""
+        observation = self.watch.since(self.table, self.watch.mark())
+        assert observation is not None
+        return observation
 
     def commits(self) -> int:
         """Look, and return the commits that the observation shows."""
-        return len(self.watch.look(self.table).observation.view.timeline.instants)
+        return len(self.look().observation.view.timeline.instants)
 
 
 @pytest.fixture
@@ -63,7 +80,7 @@ def scene(tmp_path: Path) -> Scene:
 
 def test_the_first_look_reads_the_table(scene: Scene) -> None:
     """Nothing is kept yet."""
-    look = scene.watch.look(scene.table)
+    look = scene.look()
 
     assert look.news
     assert scene.watch.kept(scene.table.id) is look.observation
@@ -71,10 +88,10 @@ def test_the_first_look_reads_the_table(scene: Scene) -> None:
 
 def test_an_unchanged_table_costs_its_token_and_nothing_more(scene: Scene) -> None:
     """No listing, no file: two stats."""
-    first = scene.watch.look(scene.table)
+    first = scene.look()
     scene.storage.asked.clear()
 
-    again = scene.watch.look(scene.table)
+    again = scene.look()
 
     assert not again.news
     assert again.observation is first.observation
@@ -86,7 +103,7 @@ def test_a_changed_table_is_read_again(scene: Scene) -> None:
     assert scene.commits() == 1
     scene.lake.write()
 
-    assert scene.watch.look(scene.table).news
+    assert scene.look().news
     assert scene.commits() == 2
 
 
@@ -107,82 +124,82 @@ def test_a_young_token_is_not_trusted(tmp_path: Path) -> None:
     scene.clock.jump(timedelta(days=-1))  # the table was changed just now
     scene.lake.write()
 
-    assert scene.watch.look(scene.table).news
-    assert scene.watch.look(scene.table).news
+    assert scene.look().news
+    assert scene.look().news
 
 
 def test_a_view_with_faults_is_never_kept(scene: Scene) -> None:
     """A file that cannot be read may have become readable without the token telling."""
     broken = scene.lake.folder / "timeline" / "00000002.write.requested"
     broken.write_text("{")
-    assert scene.watch.look(scene.table).observation.view.faults
+    assert scene.look().observation.view.faults
 
     broken.write_text('{"at": "2026-01-01T00:00:00+00:00"}')  # in place: the folder's time stays as it is
 
-    assert not scene.watch.look(scene.table).observation.view.faults
+    assert not scene.look().observation.view.faults
 
 
 def test_a_view_is_kept_no_longer_than_the_heartbeats_in_it(scene: Scene) -> None:
     """A heartbeat is renewed without the timeline changing."""
     scene.lake.begin_write()
-    scene.watch.look(scene.table)
+    scene.look()
 
     scene.clock.advance(WINDOW - timedelta(seconds=1))
-    assert not scene.watch.look(scene.table).news
+    assert not scene.look().news
     scene.clock.advance(timedelta(seconds=1))
-    assert scene.watch.look(scene.table).news
+    assert scene.look().news
 
 
 def test_every_so_often_a_table_is_read_in_full(scene: Scene) -> None:
     """What was changed in place, so that no token and no memo shows it, is seen at last."""
-    scene.watch.look(scene.table)
+    scene.look()
     for _ in range(FULL_EVERY):
-        assert not scene.watch.look(scene.table).news
+        assert not scene.look().news
     scene.storage.asked.clear()
 
-    assert scene.watch.look(scene.table).news
+    assert scene.look().news
 
     assert scene.storage.asked["read"] == 1 + 3  # the properties, and all of the timeline
-    assert not scene.watch.look(scene.table).news
+    assert not scene.look().news
 
 
 def test_a_table_that_hooks_always_reach_first_is_read_in_full_too(scene: Scene) -> None:
     """A dirty table is read without a look at its token: those readings count as well."""
     for _ in range(FULL_EVERY + 1):
-        scene.watch.read(scene.table)
+        scene.read()
     scene.storage.asked.clear()
 
-    scene.watch.read(scene.table)
+    scene.read()
 
     assert scene.storage.asked["read"] == 1 + 3  # the properties, and all of the timeline
 
 
 def test_reading_now_asks_no_token(scene: Scene) -> None:
     """Before a permit, nothing less than the table itself will do."""
-    scene.watch.look(scene.table)
+    before = scene.look().observation
 
-    assert scene.watch.read(scene.table).news
+    assert scene.read() is not before
 
 
 def test_a_table_that_cannot_be_read_keeps_its_last_observation(scene: Scene) -> None:
     """People still see what it was like."""
-    before = scene.watch.look(scene.table).observation
+    before = scene.look().observation
     (scene.lake.folder / "fake.json").rename(scene.lake.folder / "away")
 
     with pytest.raises(PermanentError):
-        scene.watch.read(scene.table)
+        scene.read()
 
     assert scene.watch.kept(scene.table.id) is before
 
 
 def test_a_forgotten_table_is_read_in_full(scene: Scene) -> None:
     """Nothing that was kept is used."""
-    scene.watch.look(scene.table)
+    scene.look()
     scene.watch.forget(scene.table.id)
     scene.storage.asked.clear()
 
     assert scene.watch.kept(scene.table.id) is None
-    assert scene.watch.look(scene.table).news
+    assert scene.look().news
     assert scene.storage.asked["read"] == 1 + 3
 
 
@@ -198,4 +215,4 @@ def test_what_a_format_did_not_foresee_is_told_as_unknown(tmp_path: Path) -> Non
     scene = Scene(tmp_path, ForgetfulFormat())
 
     with pytest.raises(UnknownError, match=r"KeyError: 'hoodie\.unheard\.of'"):
-        scene.watch.look(scene.table)
+        scene.look()

@@ -1,0 +1,38 @@
+"""Readers that look when the test says so, as those do whose storage takes its time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from lakewarden.planners.model.table import TableId
+from lakewarden.planners.reading.looks import LookAsked
+from lakewarden.service.readers.inline import InlineReaders
+from lakewarden.service.readers.port import Answered
+
+
+class LateReaders:
+    """Takes looks, and makes the oldest one when `look` is called. What it shows is what the table is then."""
+
+    def __init__(self, readers: InlineReaders) -> None:
+        self._readers = readers
+        self.asked: deque[LookAsked] = deque()
+
+    def open(self, answered: Answered) -> None:
+        """Be ready to read."""
+        self._readers.open(answered)
+
+    def begin(self, looks: Sequence[LookAsked]) -> None:
+        """Take looks."""
+        self.asked.extend(looks)
+
+    def look(self) -> None:
+        """Make the oldest look, and answer it."""
+        self._readers.begin([self.asked.popleft()])
+
+    def forget(self, table: TableId) -> None:
+        """Remember nothing of a table."""
+        self._readers.forget(table)
+
+    def close(self) -> None:
+        """Do nothing."""
