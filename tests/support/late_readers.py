@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.reading.looks import LookAsked
@@ -14,8 +14,10 @@ from lakewarden.service.readers.port import Answered
 class LateReaders:
     """Takes looks, and makes the oldest one when `look` is called. What it shows is what the table is then."""
 
-    def __init__(self, readers: InlineReaders) -> None:
+    def __init__(self, readers: InlineReaders, *, slow: Collection[TableId] | None = None) -> None:
+        """Only looks at `slow` tables are late; by default all are."""
         self._readers = readers
+        self._slow = slow
         self.asked: deque[LookAsked] = deque()
 
     def open(self, answered: Answered) -> None:
@@ -24,7 +26,11 @@ class LateReaders:
 
     def begin(self, looks: Sequence[LookAsked]) -> None:
         """Take looks."""
-        self.asked.extend(looks)
+        for asked in looks:
+            if self._slow is None or asked.table.id in self._slow:
+                self.asked.append(asked)
+            else:
+                self._readers.begin([asked])
 
     def look(self) -> None:
         """Make the oldest look, and answer it."""

@@ -1,98 +1,104 @@
-"""A store that does not answer holds up its own tables and no others."""
+"""A storage that takes its time holds up its own tables and no others."""
 
 from __future__ import annotations
 
 import random
-import threading
-from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 from lakewarden.executors.fake_pool import FakePool
-from lakewarden.planners.formats.fake import FakeTable
+from lakewarden.planners.formats.fake import FAKE, FakeTable
+from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table, TableId
-from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Storage
-from lakewarden.planners.storage import LocalStorage, Storages
+from lakewarden.planners.storage import LocalStorage
+from lakewarden.service.inbox import RunGiven
+from lakewarden.service.readers.inline import InlineReaders
+from lakewarden.service.readers.threads import CallersThread
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import RunState
 from lakewarden.service.wiring import compose
+from tests.support.late_readers import LateReaders
 from tests.support.road import COMPACT, Diary, RoadClock
 
-FAR = "far:/"
+NEAR, FAR = TableId("near"), TableId("far")
 
 
-class FarStore(LocalStorage):
-    """A store whose folders lie on the local disk, and that answers when its gate is open."""
+class Scene:
+    """A daemon with a table that is read at once, and one whose looks are answered when the test says so."""
 
-    def __init__(self) -> None:
-        self.gate = threading.Event()
+    def __init__(self, folder: Path, *, writes: int = 3) -> None:
+        self.clock, self.store = RoadClock(), MemoryStore()
+        lakes = {name: FakeTable.create(folder / name, clock=self.clock) for name in (NEAR, FAR)}
+        for lake in lakes.values():
+            for _ in range(writes):
+                lake.write()
+        inline = InlineReaders(formats={"fake": FAKE}, storage_for=lambda _: LocalStorage(), clock=self.clock)
+        self.readers = LateReaders(inline, slow={FAR})
+        self.room = compose(
+            tables=[
+                Table(id=name, format="fake", location=str(lake.folder), mode=Mode.ACT, policies=COMPACT)
+                for name, lake in lakes.items()
+            ],
+            pools={"default": FakePool(slots=2, clock=self.clock)},
+            store=self.store,
+            clock=self.clock,
+            listener=Diary(),
+            drain=timedelta(0),
+            readers=self.readers,
+            threads=CallersThread(),
+            dice=random.Random(0),
+        )
+        self.clock.meanwhile = self.room.tenure.renew
+        self.room.daemon.start()
 
-    def stamp(self, location: str) -> str:
-        assert self.gate.wait(30)
-        return super().stamp(location.removeprefix(FAR))
+    def turn(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.clock.advance(timedelta(seconds=self.room.daemon.turn()))
 
-    def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
-        return super().listing(location.removeprefix(FAR), most=most)
-
-    def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
-        return super().read(location.removeprefix(FAR), limit=limit)
-
-    def changed_at(self, location: str) -> None:
-        return None
-
-
-class NearAndFar(Storages):
-    """Local disks, and the far store."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.far = FarStore()
-
-    def of(self, location: str) -> Storage:
-        return self.far if location.startswith(FAR) else super().of(location)
-
-
-@pytest.fixture
-def storages() -> Iterator[NearAndFar]:
-    storages = NearAndFar()
-    yield storages
-    storages.far.gate.set()  # lets the readers end
+    def runs(self) -> dict[TableId, RunState]:
+        return {run.table: run.state for run in self.store.runs()}
 
 
-def test_other_tables_are_served_while_a_store_does_not_answer(tmp_path: Path, storages: NearAndFar) -> None:
-    """The table that is far away is looked at as well, when its store has answered at last."""
-    clock, store = RoadClock(), MemoryStore()
-    lakes = {name: FakeTable.create(tmp_path / name, clock=clock) for name in ("near", "far")}
-    for lake in lakes.values():
-        for _ in range(3):
-            lake.write()
-    places = {"near": str(tmp_path / "near"), "far": f"{FAR}{tmp_path}/far"}
-    room = compose(
-        tables=[
-            Table(id=TableId(name), format="fake", location=place, mode=Mode.ACT, policies=COMPACT)
-            for name, place in places.items()
-        ],
-        pools={"default": FakePool(slots=2, clock=clock)},
-        store=store,
-        clock=clock,
-        listener=Diary(),
-        drain=timedelta(0),
-        storages=storages,
-        dice=random.Random(0),
-    )
-    clock.meanwhile = room.tenure.renew
-    room.daemon.start()
-    inbox = room.status._inbox
-    for _ in range(100):
-        clock.advance(timedelta(seconds=room.daemon.turn()))
+def test_other_tables_are_served_while_a_storage_does_not_answer(tmp_path: Path) -> None:
+    """The table that is far away is served as well, once its storage answers, however late each of its answers is."""
+    scene = Scene(tmp_path)
+    scene.turn(100)
+    assert scene.runs() == {NEAR: RunState.SUCCEEDED}
+    assert scene.room.status._attention.looked(FAR)[1] is None  # slow, and not in trouble
+    assert len(scene.readers.asked) == 1
 
-    assert [(run.table, run.state) for run in store.runs()] == [("near", RunState.SUCCEEDED)]
-    assert room.status._attention.looked(TableId("far"))[1] is None  # slow, and not in trouble
+    for _ in range(20):
+        if scene.readers.asked:
+            scene.readers.look()
+        scene.turn(10)
+    assert scene.runs()[FAR] is RunState.SUCCEEDED
 
-    storages.far.gate.set()
-    inbox.wait(30)  # for the letter that the store has answered
-    for _ in range(3):
-        room.daemon.turn()
-    assert "far" in {run.table for run in store.runs()}
+
+def test_a_permit_is_given_on_a_look_that_took_long(tmp_path: Path) -> None:
+    """An answer that comes long after the question is taken: else a table that takes seconds to read is not served."""
+    scene = Scene(tmp_path)
+    while FAR not in scene.runs():
+        scene.turn()
+        if scene.readers.asked:
+            scene.readers.look()
+    scene.turn(3)
+    (run,) = (run for run in scene.store.runs() if run.table == FAR)
+    assert run.id in scene.room.status.waiting()
+    scene.clock.advance(timedelta(seconds=12))
+    scene.readers.look()
+    scene.turn()
+    assert run.id not in scene.room.status.waiting() or scene.store.runs()[0].step is not None
+
+
+def test_a_person_who_asks_for_a_run_waits_for_the_table_and_nobody_else_does(tmp_path: Path) -> None:
+    """The control thread goes on meanwhile."""
+    scene = Scene(tmp_path, writes=1)
+    asked = scene.room.status.request_run(FAR, Service.COMPACTION, by="a person")
+    scene.turn(10)
+    assert not asked.done()
+    while scene.readers.asked:
+        scene.readers.look()
+        scene.turn()
+        if asked.done():
+            break
+    assert isinstance(asked.result(timeout=0), RunGiven)
