@@ -1,7 +1,7 @@
 """What the daemon and a process that reads say to each other: a length, and a pickle.
 
 The daemon believes a reader less than a reader believes the daemon: a reader decodes what strangers wrote. So from a
-reader only values of the planners' own types are taken, and no function is ever called.
+reader only values of the model's own types are taken, and no function is ever called.
 """
 
 from __future__ import annotations
@@ -9,21 +9,29 @@ from __future__ import annotations
 import io
 import pickle
 import struct
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from datetime import datetime, timedelta, timezone
+from enum import Enum
 from typing import Any
 
+from lakewarden.planners.model import decision, instant, timeline, view
 from lakewarden.planners.model.errors import UnknownError
+from lakewarden.planners.ports import Observation
+from lakewarden.planners.reading import looks
 
 LARGEST_BYTES = 256 * 2**20
 """A larger frame is taken for nonsense: the view of a table with a million instants has half of it."""
 
 _LENGTH = struct.Struct("!Q")
-_OURS = "lakewarden.planners."
-_PLAIN = {
-    "builtins": frozenset({"frozenset", "set", "slice"}),
-    "datetime": frozenset({"datetime", "timedelta", "timezone", "date"}),
-    "zoneinfo": frozenset({"ZoneInfo"}),
-    "pathlib": frozenset({"PosixPath"}),
-}
+_PLAIN = (frozenset, set, datetime, timedelta, timezone)
+
+
+def _value_types() -> Mapping[tuple[str, str], type]:
+    """Return the types that an answer is made of, by where they are defined. All of them are values that do nothing."""
+    defined = (one for module in (decision, instant, timeline, view, looks) for one in vars(module).values())
+    own = {one for one in defined if isinstance(one, type) and (is_dataclass(one) or issubclass(one, Enum | tuple))}
+    return {(one.__module__, one.__qualname__): one for one in (*own, Observation, *_PLAIN)}
 
 
 def framed(value: Any) -> bytes:
@@ -71,12 +79,14 @@ def checked(content: bytes) -> Any:
 
 
 class _Values(pickle.Unpickler):
-    """An unpickler that makes values of known types."""
+    """An unpickler that makes values of known types. It looks nothing up: a name may lead anywhere."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return a type of the planners, or one of a few plain ones."""
-        known = module.startswith(_OURS) or name in _PLAIN.get(module, ())
-        found = super().find_class(module, name) if known else None
-        if not isinstance(found, type):
+        """Return a type of which answers are made."""
+        found = _VALUES.get((module, name))
+        if found is None:
             raise pickle.UnpicklingError(f"{module}.{name} is no type of a value")
         return found
+
+
+_VALUES = _value_types()

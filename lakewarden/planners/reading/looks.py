@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
 from lakewarden.planners.model.table import Table, TableId
@@ -16,17 +16,19 @@ _LONGEST_MESSAGE = 2000
 """Characters of a message that are kept: a table's own names stand in it."""
 
 
-class _Kind(Enum):
-    TEMPORARY = TemporaryError
-    PERMANENT = PermanentError
-    UNKNOWN = UnknownError
+class TroubleKind(Enum):
+    """What the caller does next, as the errors' names say it."""
+
+    TEMPORARY = "temporary"
+    PERMANENT = "permanent"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trouble:
     """A LakewardenError that can travel between processes."""
 
-    kind: _Kind
+    kind: TroubleKind
     message: str
     delay: timedelta | None = None
 
@@ -36,20 +38,25 @@ class Trouble:
         message = str(error)[:_LONGEST_MESSAGE]
         match error:
             case TemporaryError():
-                return cls(kind=_Kind.TEMPORARY, message=message, delay=error.delay)
+                return cls(kind=TroubleKind.TEMPORARY, message=message, delay=error.delay)
             case PermanentError():
-                return cls(kind=_Kind.PERMANENT, message=message)
+                return cls(kind=TroubleKind.PERMANENT, message=message)
             case LakewardenError():
-                return cls(kind=_Kind.UNKNOWN, message=message)
+                return cls(kind=TroubleKind.UNKNOWN, message=message)
             case _:
-                return cls(kind=_Kind.UNKNOWN, message=f"{type(error).__name__}: {message}")
+                return cls(kind=TroubleKind.UNKNOWN, message=f"{type(error).__name__}: {message}")
 
     def error(self) -> LakewardenError:
         """Return the error to raise."""
-        if self.kind is _Kind.TEMPORARY and self.delay is not None:
-            return TemporaryError(self.message, delay=self.delay)
-        error: LakewardenError = self.kind.value(self.message)
-        return error
+        match self.kind:
+            case TroubleKind.TEMPORARY:
+                return TemporaryError(self.message, delay=self.delay or timedelta(0))
+            case TroubleKind.PERMANENT:
+                return PermanentError(self.message)
+            case TroubleKind.UNKNOWN:
+                return UnknownError(self.message)
+            case _:
+                assert_never(self.kind)
 
 
 class LookAsked(NamedTuple):
