@@ -15,7 +15,7 @@ from lakewarden.service.http.bodies import TooLargeError, kept
 from lakewarden.service.http.links import Links
 from lakewarden.service.http.port import ControlPlane
 from lakewarden.service.http.schemas import HintBody, HookBody
-from lakewarden.service.readers import ReaderThreads
+from lakewarden.service.readers.threads import PlacedThreads
 
 HOOKS = "/v1/hooks/"
 _ICEBERG = HOOKS + "iceberg/"
@@ -33,7 +33,7 @@ HookHeard = Callable[[str, str], None]
 
 def add_hooks(app: FastAPI, plane: ControlPlane, heard: HookHeard) -> None:
     """Add the routes, one for each sender."""
-    links, parser = Links(), ReaderThreads(1)
+    links, parser = Links(), PlacedThreads(most=1, of_a_place=1)
 
     async def marked(hint: Hint) -> Sequence[TableId]:
         """Mark the tables that a hint is about, where need be by the path behind a link."""
@@ -48,7 +48,7 @@ def add_hooks(app: FastAPI, plane: ControlPlane, heard: HookHeard) -> None:
         try:
             body, whole = await kept(request, most=most)
             if len(body) > _BEGINNING_BYTES:  # one at a time and beside the loop, so that it holds up no other sender
-                hints = await asyncio.wrap_future(parser.submit(lambda: read(body, whole)))
+                hints = await asyncio.wrap_future(parser.submit(lambda: read(body, whole), place="parser"))
             else:
                 hints = read(body, whole)
         except TooLargeError:

@@ -8,7 +8,8 @@ from concurrent.futures import Future
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.storage.locations import canonical_location, is_local
 from lakewarden.service.hooks.hints import At, Hint
-from lakewarden.service.readers import ReaderThreads
+from lakewarden.service.readers.places import place_of
+from lakewarden.service.readers.threads import PlacedThreads
 
 _THREADS = 2
 _UNDER_WAY = 64
@@ -19,7 +20,7 @@ class Links:
     """Resolves some paths at a time, each for a moment: whose path is not resolved then has lost a hint."""
 
     def __init__(self) -> None:
-        self._threads = ReaderThreads(_THREADS)
+        self._threads = PlacedThreads(most=_THREADS, of_a_place=_THREADS)
         self._under_way = 0
 
     async def resolved(self, hint: Hint) -> At | None:
@@ -27,7 +28,7 @@ class Links:
         if not isinstance(hint, At) or not is_local(hint.location) or self._under_way >= _UNDER_WAY:
             return None
         loop = asyncio.get_running_loop()
-        answer = self._threads.submit(lambda: canonical_location(hint.location))
+        answer = self._threads.submit(lambda: canonical_location(hint.location), place=place_of(hint.location))
         self._under_way += 1
         answer.add_done_callback(lambda _: loop.call_soon_threadsafe(self._done))
         try:
