@@ -59,7 +59,7 @@ class Scene:
         return {run.table: run.state for run in self.store.runs()}
 
 
-def test_other_tables_are_served_while_a_storage_does_not_answer(tmp_path: Path) -> None:
+def test_other_tables_are_served_while_a_store_does_not_answer(tmp_path: Path) -> None:
     """The table that is far away is served as well, once its storage answers, however late each of its answers is."""
     scene = Scene(tmp_path)
     scene.turn(100)

@@ -17,6 +17,7 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Instant, RunId, Service
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.storage import storage_for
+from lakewarden.service.readers.threads import CallersThread
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import ReplicaId, Run, RunState
 from lakewarden.service.wiring import compose
@@ -82,6 +83,7 @@ class Member:
             listener=self.diary,
             drain=timedelta(minutes=1),
             formats={"fake": FAKE},
+            threads=CallersThread(),
             dice=random.Random(0),
             lease=LEASE,
             alone=False,
