@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,7 +32,7 @@ class S3Server:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.port = free_port()
+        self.port, self._metrics = free_port(), free_port()
         self._process: subprocess.Popen[bytes] | None = None
         for name, value in (("access", ACCESS_KEY), ("secret", SECRET_KEY)):
             (folder / name).write_text(f"{value}\n")
@@ -74,7 +76,7 @@ class S3Server:
         ]
         command += ["-s3", f"-s3.port={self.port}", f"-s3.config={self._folder / 's3.json'}"]
         command += [f"{name}={port}" for name, port in ports.items()]
-        command += ["-master.volumeSizeLimitMB=64", "-volume.max=50"]
+        command += [f"-metricsPort={self._metrics}", "-master.volumeSizeLimitMB=64", "-volume.max=50"]
         with (self._folder / "server.log").open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         self._make_bucket()
@@ -97,6 +99,13 @@ class S3Server:
         with ThreadPoolExecutor(16) as threads:
             put = threads.map(lambda file: client.put(file[0].removeprefix(f"s3://{BUCKET}/"), file[1]), files.items())
             list(put)
+
+    def listings(self) -> int:
+        """Return how many listings it has answered so far, by its own count."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._metrics}/metrics", timeout=30) as answer:
+            told = answer.read().decode()
+        counted = re.findall(r'^SeaweedFS_s3_request_total\{[^}]*type="LIST"\} ([0-9.e+]+)$', told, re.MULTILINE)
+        return int(sum(map(float, counted)))
 
     def options_of_hudi_rs(self) -> dict[str, str]:
         """Return the options by which hudi-rs reaches it."""
