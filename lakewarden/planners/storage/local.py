@@ -60,7 +60,12 @@ class LocalStorage:
                     )
             return entries
 
-        return _translated(location, scan)
+        try:
+            return _translated(location, scan)
+        except FileNotFoundError:
+            if os.path.exists(location):  # noqa: PTH110 - as above
+                raise PermanentError(f"{location} is no folder: put what is there out of the way") from None
+            raise
 
     def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
         """Return the file's content."""
@@ -75,11 +80,12 @@ class LocalStorage:
 
 
 def regular_file(location: str, *, limit: int | None = None) -> int:
-    """Open a file of at most `limit` bytes: a pipe without a writer is not waited for, and no device is asked.
+    """Open a file of at most `limit` bytes: a pipe without a writer is not waited for, no device is asked, and no link
+    is followed: it could lead to any file of ours.
 
     Raises PermanentError for what is no file, TooLargeError, and what the operating system raises.
     """
-    descriptor = os.open(location, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(location, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     status = os.fstat(descriptor)
     fits = limit is None or status.st_size <= limit
     if stat.S_ISREG(status.st_mode) and fits:
@@ -99,7 +105,7 @@ _KINDS = {
 }
 _NO_FILE = (errno.ENXIO, errno.ENODEV)
 _GONE = (errno.ENOENT, errno.ELOOP)
-_NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
+_NO_NAME = (errno.ENAMETOOLONG, errno.EINVAL)
 
 
 def _looked_at(location: str) -> os.stat_result:
@@ -115,6 +121,8 @@ def _translated(location: str, act: Callable[[], _T]) -> _T:
     except OSError as error:
         if error.errno in _NO_FILE:
             raise PermanentError(f"{location} is a socket or a device, and no file") from error
+        if error.errno == errno.ELOOP:
+            raise PermanentError(f"{location} is a link, and no file, or lies behind links in a circle") from error
         if error.errno in _NO_NAME:
             raise PermanentError(f"{location[:200]} can be the name of no file: {error.strerror}") from error
         raise TemporaryError(f"{location} cannot be read: {error.strerror or error}") from error

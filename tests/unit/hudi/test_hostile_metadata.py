@@ -43,11 +43,12 @@ def test_a_timeline_may_be_any_folder_inside(tmp_path: Path, path: str) -> None:
     assert read_table_properties(str(table.folder), LocalStorage()).timeline_folder == f"{table.home}/{path}"
 
 
-@pytest.mark.parametrize("part", ["", "timeline"])
+@pytest.mark.parametrize("part", ["", "timeline", "metadata"])
 def test_a_link_does_not_lead_a_timeline_out_of_its_table(tmp_path: Path, part: str) -> None:
     """Whether the timeline is the link or the folder that holds it."""
     table = made(tmp_path)
     inside = table.home / part
+    inside.mkdir(exist_ok=True)
     shutil.move(inside, tmp_path / "outside")
     inside.symlink_to(tmp_path / "outside")
     with pytest.raises(PermanentError, match=r"is a link to .*outside.*, which lies outside the table"):

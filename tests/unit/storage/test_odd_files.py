@@ -30,10 +30,11 @@ def _socket(path: Path) -> None:
         (os.mkfifo, "is a named pipe, and no file"),
         (_socket, "is a socket or a device, and no file"),
         (Path.mkdir, "is a folder, and no file"),
-        (lambda path: path.symlink_to("/dev/zero"), "is a device, and no file"),
-        (lambda path: path.symlink_to(path), "can be the name of no file"),
+        (lambda path: path.symlink_to("/dev/zero"), "is a link, and no file"),
+        (lambda path: path.symlink_to("/proc/self/environ"), "is a link, and no file"),
+        (lambda path: path.symlink_to(path), "is a link, and no file"),
     ],
-    ids=["pipe", "socket", "folder", "device", "circle"],
+    ids=["pipe", "socket", "folder", "device", "our environment", "circle"],
 )
 def test_what_is_no_regular_file_is_named_and_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None], says: str
@@ -61,6 +62,17 @@ def test_what_can_be_no_name_is_an_error_of_its_file(tmp_path: Path, name: str) 
             ask(f"{tmp_path}/{name}")
         str(refused.value).encode()
         assert len(str(refused.value)) < 500
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.touch])
+def test_what_is_no_folder_is_not_an_empty_one(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """A timeline that nobody can list would look new."""
+    make(tmp_path / "odd")
+    with pytest.raises(PermanentError, match="is no folder"):
+        STORAGE.listing(str(tmp_path / "odd"))
+    for missing in (tmp_path / "none", tmp_path / "odd" / "none"):
+        with pytest.raises(FileNotFoundError):
+            STORAGE.listing(str(missing))
 
 
 def test_a_file_beyond_the_limit_is_not_read(tmp_path: Path) -> None:

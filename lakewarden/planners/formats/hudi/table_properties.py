@@ -15,6 +15,7 @@ from lakewarden.planners.storage.locations import canonical_location
 HOME = ".hoodie"
 FILE = "hoodie.properties"
 TIMELINE = "timeline"
+METADATA = "metadata"
 CLAIM = ".lakewarden/claim.json"
 """The claim of the table, below HOME: a folder of its own, so that renewing it changes the stamp of no other."""
 
@@ -100,7 +101,8 @@ def _table_properties(values: dict[str, str], location: str) -> TableProperties:
 def _timeline_folder(location: str, path: str | None) -> str:
     """Return where the timeline lies: in `.hoodie` itself, or at a `path` below.
 
-    Raises PermanentError where that leads out of the table, by what it says or by a link: what lies there is another's.
+    Raises PermanentError where that, or the metadata table's folder, leads out of the table, by what it says or by a
+    link: what lies there is another's.
     """
     home = f"{location}/{HOME}"
     if path is not None:
@@ -111,9 +113,11 @@ def _timeline_folder(location: str, path: str | None) -> str:
                 f"holds the table's instants, as in {_PATH}={TIMELINE}"
             )
         home = f"{home}/{path}"
-    # The location may be spelled as Hadoop does: a worker's are, s3a:// for s3://.
-    if home != (led_to := canonical_location(home)) and not led_to.startswith(f"{canonical_location(location)}/"):
-        raise PermanentError(f"{home} is a link to {led_to}, which lies outside the table: let it be a folder")
+    for folder in (home, f"{location}/{HOME}/{METADATA}"):
+        led_to = canonical_location(folder)
+        # The location may be spelled as Hadoop does: a worker's are, s3a:// for s3://.
+        if led_to != folder and not led_to.startswith(f"{canonical_location(location)}/"):
+            raise PermanentError(f"{folder} is a link to {led_to}, which lies outside the table: let it be a folder")
     return home
 
 
