@@ -136,7 +136,7 @@ class ObjectStorage:
 
 def said(error: Exception) -> str:
     """Return the client's own words, without its debug text and not at any length: a store's answer is in them."""
-    return f"{error}".partition("\n\nDebug source")[0][:_WORDS]
+    return f"{error}".partition("\n\nDebug source")[0][:_WORDS].rstrip(": \n")
 
 
 def _status(error: Exception) -> str:
