@@ -6,6 +6,7 @@ import resource
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -15,7 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from lakewarden.executors.contract import Step
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.store.port import RunState
 from lakewarden.service.store.sql.sqlite import open_sqlite
@@ -116,6 +117,29 @@ def test_a_store_in_trouble_is_not_asked_again_and_again(tmp_path: Path, store: 
         road.held_pool.release()
         road.for_a_while(timedelta(minutes=1))
     assert 60 < len([line for line in lines if line["event"] == "store_trouble"]) < 200
+
+
+def test_however_many_tables_wait_for_a_locked_store_a_turn_waits_once(tmp_path: Path) -> None:
+    """Who waited in vain speaks for all the others: the control thread shows in time that it is alive."""
+    patience = timedelta(milliseconds=500)
+    store = open_sqlite(tmp_path / "lakewarden.db", patience=patience)
+    road = Road(tmp_path, store=store, names=[f"t{number}" for number in range(12)], slots=4)
+    road.for_a_while()
+    for table in road.lakes:
+        road.write(3, table)
+    with trouble(store, tmp_path / "lakewarden.db", "locked by another process"):
+        begun = time.monotonic()
+        road.daemon.turn()
+        took = time.monotonic() - begun
+        with pytest.raises(TemporaryError, match="another process holds it locked"):
+            store.mark_dirty(["/lake/trips"])
+        assert time.monotonic() - begun < 4 * patience.total_seconds()
+        assert not store.active(), "reading goes on"
+
+    assert took < 4 * patience.total_seconds(), "24 calls, one wait"
+    time.sleep(patience.total_seconds())
+    road.until(lambda: all(lake.log_files == 0 for lake in road.lakes.values()), within=timedelta(minutes=15))
+    store.close()
 
 
 def test_a_full_disk_under_the_log_ends_nothing() -> None:

@@ -29,8 +29,8 @@ class Patience:
 
     connect: timedelta = timedelta(seconds=5)
     lock: timedelta = timedelta(seconds=5)
-    statement: timedelta = timedelta(seconds=10)
-    answer: timedelta = timedelta(seconds=15)
+    statement: timedelta = timedelta(seconds=5)
+    answer: timedelta = timedelta(seconds=8)
     idle: timedelta = timedelta(seconds=15)
 
 
@@ -66,7 +66,9 @@ def open_postgres(settings: DatabaseSettings, *, patience: Patience = Patience()
         migrating.dispose()
     working = _engine(url, settings, patience, pool_size=5, max_overflow=5)
     renewing = _engine(url, settings, _RENEWING, pool_size=1, max_overflow=0)
-    return SqlStore(working, name=name, renewing=renewing.execution_options(isolation_level="AUTOCOMMIT"))
+    return SqlStore(
+        working, name=name, patience=patience.answer, renewing=renewing.execution_options(isolation_level="AUTOCOMMIT")
+    )
 
 
 def _engine(

@@ -14,7 +14,7 @@ from lakewarden.service.store.sql.store import SqlStore
 from lakewarden.service.store.sql.trouble import translated
 
 
-def open_sqlite(path: Path, *, patience: timedelta = timedelta(seconds=30)) -> SqlStore:
+def open_sqlite(path: Path, *, patience: timedelta = timedelta(seconds=5)) -> SqlStore:
     """Open the store in a SQLite file, making or upgrading it.
 
     Write-ahead log with full synchronisation: what is acknowledged survives a power cut. A writer that finds another
@@ -32,7 +32,7 @@ def open_sqlite(path: Path, *, patience: timedelta = timedelta(seconds=30)) -> S
     except LakewardenError as trouble:
         engine.dispose()
         raise PermanentError(f"the store {path} cannot be opened: {trouble}") from trouble
-    return SqlStore(engine, name=str(path))
+    return SqlStore(engine, name=str(path), patience=patience)
 
 
 def _configure_connection(connection: sqlite3.Connection, _record: object) -> None:

@@ -11,6 +11,11 @@ import sqlalchemy as sa
 
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 
+
+class AwayError(TemporaryError):
+    """The database as a whole did not answer, or could not be written: another call would fare no better now."""
+
+
 _PATIENCE = timedelta(seconds=5)
 _AT_ONCE = timedelta(seconds=1)
 
@@ -50,9 +55,7 @@ def translated(store: str) -> Iterator[None]:
     try:
         yield
     except sa.exc.TimeoutError as crowded:
-        raise TemporaryError(f"the store {store} does not answer: every connection is in use", delay=_PATIENCE) from (
-            crowded
-        )
+        raise AwayError(f"the store {store} does not answer: every connection is in use", delay=_PATIENCE) from crowded
     except sa.exc.DBAPIError as trouble:
         ours = _translation(trouble, store)
         if ours is None:  # a mistake of this code, not of the database
@@ -74,7 +77,7 @@ def _of_sqlite(trouble: sqlite3.Error, store: str) -> LakewardenError | None:
     if code in _SQLITE_DAMAGE:
         return _damaged(trouble, store)
     if code in _SQLITE_TEMPORARY:
-        return _temporary(_SQLITE_TEMPORARY[code], trouble, store)
+        return _away(_SQLITE_TEMPORARY[code], trouble, store)
     return None
 
 
@@ -95,7 +98,11 @@ def _of_connection(trouble: sa.exc.DBAPIError, store: str) -> LakewardenError | 
         return None
     if any(words in str(trouble.orig) for words in _REFUSED_AT_THE_DOOR):
         return _refused(trouble.orig, store)
-    return _temporary("it cannot be reached", trouble.orig, store)
+    return _away("it cannot be reached", trouble.orig, store)
+
+
+def _away(cause: str, trouble: BaseException | None, store: str) -> AwayError:
+    return AwayError(str(_temporary(cause, trouble, store)), delay=_PATIENCE)
 
 
 def _temporary(
