@@ -37,6 +37,6 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
 def _told(name: signal.Signals, stop: Callable[[], None]) -> None:
     stop()
     if name is signal.SIGHUP:
-        log.info("stopping", signal=name.name, note="the configuration is read at start only: start it again")
+        log.info("told_to_stop", signal=name.name, note="the configuration is read at start only: start it again")
     else:
-        log.info("stopping", signal=name.name)
+        log.info("told_to_stop", signal=name.name)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import queue
 import threading
-import time
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,7 +18,7 @@ from lakewarden.planners.storage.locations import is_local, spelled_location
 from lakewarden.planners.storage.settings import Secret
 
 LONGEST = timedelta(seconds=5)
-"""So long is waited for all answers of one kind: a file system that is gone may never give one."""
+"""So long is waited for the next answer of one kind: a file system that is gone may never give one, a slow one does."""
 
 AT_ONCE = 256
 """So many questions are open at a time; one that hangs holds up no other."""
@@ -54,7 +55,9 @@ def gather(
     data_dirs: Collection[Path] = (),
     within: timedelta = LONGEST,
 ) -> Facts:
-    """Return what is true of all of them, as far as it is known `within` a time for each kind."""
+    """Return what is true of all of them, as far as it is told: the questions of a kind end when no answer comes for
+    `within`.
+    """
     return Facts(
         places=answered(place_of, addresses, within=within),
         secrets=answered(_missing, secrets, within=within),
@@ -63,25 +66,32 @@ def gather(
 
 
 def answered(ask: Callable[[_K], _V], keys: Collection[_K], *, within: timedelta) -> dict[_K, _V]:
-    """Return the answers that come in time: a question that hangs is left to its thread, that ends with us."""
-    deadline = time.monotonic() + within.total_seconds()
-    free, found = threading.Semaphore(AT_ONCE), dict[_K, _V]()
+    """Return the answers that are given until none comes `within` a time. A question that hangs is left to its thread,
+    which ends with the process.
+    """
+    found, told = dict[_K, _V](), queue.SimpleQueue[tuple[_K, list[_V]]]()
+    waiting, open_questions = iter(keys), 0
 
     def answer(key: _K) -> None:
+        said: list[_V] = []
         try:
-            found[key] = ask(key)
+            said.append(ask(key))
         finally:
-            free.release()
+            told.put((key, said))
 
-    threads = []
-    for key in keys:
-        if not free.acquire(timeout=max(0.0, deadline - time.monotonic())):
-            break
-        threads.append(threading.Thread(target=answer, args=(key,), name="facts", daemon=True))
-        threads[-1].start()
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))
-    return dict(found)
+    while True:
+        for key in itertools.islice(waiting, AT_ONCE - open_questions):
+            threading.Thread(target=answer, args=(key,), name="facts", daemon=True).start()
+            open_questions += 1
+        if not open_questions:
+            return found
+        try:
+            key, said = told.get(timeout=within.total_seconds())
+        except queue.Empty:
+            return found
+        open_questions -= 1
+        for one in said:
+            found[key] = one
 
 
 def place_of(address: str, *, follow_links: bool = True) -> Place:
