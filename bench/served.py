@@ -26,7 +26,7 @@ class Served:
         config = directory / "bench.yaml"
         whole = {
             "daemon": {"data_dir": "data", "drain": "1s"},
-            "api": {"port": self.port},
+            "api": {"port": self.port, "limits": {"requests_by_sender": 1_000_000}},  # one sender stands for many
             "management": {"port": self._management},
             **settings,
         }

@@ -94,10 +94,12 @@ def build_hooks(plane: ControlPlane, *, hook_heard: HookHeard, turned: Turned = 
 
 
 def _application(title: str, hosts: Hosts | None, turned: Turned) -> FastAPI:
+    # Pages of documentation run scripts of other hosts, which could then send anything from our origin.
     # A redirect would lead to wherever the sender's Host says.
     app = FastAPI(
         title=title,
         version=lakewarden.__version__,
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         default_response_class=Answer,

@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakewarden.service.http.answers import Answer
 from lakewarden.service.http.guard.hosts import Hosts
-from lakewarden.service.http.guard.refusals import Refusal, Turned
+from lakewarden.service.http.guard.refusals import FOREIGN_ORIGIN, Refusal, Turned
 from lakewarden.service.http.schemas import ErrorAnswer, ErrorBody
 
 
@@ -32,6 +32,8 @@ class NoStrangersPages:
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         headers = Headers(scope=scope)
+        if len(headers.getlist("origin")) > 1:  # a proxy may have judged the other one
+            return FOREIGN_ORIGIN
         return self._hosts.refuses(
             method=scope["method"],
             host=headers.get("host"),

@@ -150,6 +150,13 @@ def test_a_request_for_another_daemons_name_changes_nothing(house: House) -> Non
     assert house.api.get("/v1/tables", headers={"host": "evil.example"}).json()["error"]["remedy"]
 
 
+def test_two_origins_are_none_and_no_page_of_ours_runs_scripts_of_others(house: House) -> None:
+    """A proxy may judge the other one; what another host's script sends comes from our origin."""
+    two = [("origin", str(house.api.base_url).rstrip("/")), ("origin", "http://evil.example")]
+    assert house.api.post("/v1/pause", headers=two).status_code == 403
+    assert house.api.get("/docs").status_code == 404
+
+
 def test_a_redirect_leads_nowhere(house: House) -> None:
     """Where the sender's Host says, it could lead anywhere."""
     assert house.api.get("/v1/tables/").status_code == 404

@@ -48,6 +48,8 @@ class Phase(StrEnum):
 class Visitor:
     """One connection. `leave` ends it with a refusal, `task` makes its answer. Times are monotonic seconds.
 
+    `speaks` tells whether something has come that we have not read yet: whoever speaks is not silent, but we are slow.
+
     `body_bytes` are kept of its body, `unread_bytes` of the answer are not taken.
     """
 
@@ -59,6 +61,7 @@ class Visitor:
     unread_bytes: int = 0
     unread_since: float = math.inf
     task: asyncio.Task[object] | None = None
+    speaks: Callable[[], bool] = lambda: False
 
     def enters(self, phase: Phase, now: float) -> None:
         """Begin to wait for something else."""
@@ -108,7 +111,8 @@ class Door:
         candidates = [v for v in (self._visitors if among is None else among) if _may_go(v, unhurried)]
         if not candidates:
             return False
-        slowest = min(candidates, key=lambda visitor: (visitor.phase is Phase.BODY, visitor.since))
+        candidates.sort(key=lambda visitor: (visitor.phase is Phase.BODY, visitor.since))
+        slowest = next((visitor for visitor in candidates if not visitor.speaks()), candidates[0])
         self.turn_out(slowest, MADE_ROOM)
         self.left(slowest)
         return True

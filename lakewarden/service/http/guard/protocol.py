@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import select
 import time
 
 import h11
@@ -33,7 +34,7 @@ class WatchedProtocol(H11Protocol):
     def __init__(
         self, config: Config, state: ServerState, loop: asyncio.AbstractEventLoop, *, door: Door, sender: str
     ) -> None:
-        self.visitor = Visitor(sender=sender, since=time.monotonic(), leave=self._leave)
+        self.visitor = Visitor(sender=sender, since=time.monotonic(), leave=self._leave, speaks=self._speaks)
         self._door = door
         self._unwelcome = False
         super().__init__(config, state, {VISITOR: self.visitor, DOOR: door}, loop)
@@ -108,6 +109,13 @@ class WatchedProtocol(H11Protocol):
         self._door.turn_out(self.visitor, self.conn.refusal or MALFORMED)
 
     # -- its end
+
+    def _speaks(self) -> bool:
+        if self.transport is None:  # who was accepted in this turn has had no time yet
+            return True
+        waiting = select.poll()
+        waiting.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return any(event & select.POLLIN and not event & select.POLLHUP for _, event in waiting.poll(0))
 
     def _leave(self, refusal: Refusal) -> None:
         transport = self.transport

@@ -142,6 +142,16 @@ def test_what_was_answered_makes_room_before_what_waits_to_be_heard() -> None:
     assert probe not in hall.gone
 
 
+def test_who_has_spoken_stays_before_who_is_silent() -> None:
+    """That we have not read it yet is no fault of a probe's; where all have spoken, the first one makes room."""
+    hall = Hall()
+    probe, silent, *_ = [hall.enter(ONE, at) for at in range(4)]
+    probe.speaks = lambda: True
+
+    assert hall.door.room_for(ONE, 5.0) is None
+    assert hall.gone == {silent: MADE_ROOM}
+
+
 def test_all_bodies_together_are_bounded_and_the_largest_goes() -> None:
     """A small hook is taken beside uploads that fill all that there is."""
     hall = Hall()
