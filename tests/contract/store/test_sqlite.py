@@ -6,6 +6,7 @@ import gc
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
@@ -215,8 +216,11 @@ def test_a_store_that_another_process_holds_is_waited_for_and_no_longer_than_tol
             store.request(a_run("r2", service=Service.CLEAN))
         assert refused.value.delay > timedelta()
         assert store.active() == [run]
+        with pytest.raises(TemporaryError, match="another process holds it locked"):
+            store.request(a_run("r2", service=Service.CLEAN))  # at once: one has waited for all
         other.execute("COMMIT")
 
+    time.sleep(0.1)
     assert store.request(a_run("r2", service=Service.CLEAN)).id == "r2"
     store.close()
 
