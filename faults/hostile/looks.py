@@ -12,6 +12,9 @@ from tests.support.hostile_tables import Hostile, Looks
 _NEVER_SHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 """Unicode's categories of what steers a terminal, turns a text round, or is none."""
 
+_LINES = "\n"
+"""JSON escapes it, and remedies have several lines."""
+
 _LONGEST = 10_000
 
 _ONLY_A_PLAN = "would run"
@@ -43,7 +46,9 @@ def _unprintable(shown: Any) -> Iterator[str]:
         case str():
             if len(shown) > _LONGEST:
                 yield shown[:50]
-            yield from (letter for letter in shown if unicodedata.category(letter) in _NEVER_SHOWN)
+            yield from (
+                letter for letter in shown if unicodedata.category(letter) in _NEVER_SHOWN and letter not in _LINES
+            )
         case Mapping():
             for key, value in shown.items():
                 yield from _unprintable(key)

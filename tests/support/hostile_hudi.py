@@ -231,7 +231,7 @@ def table_fifo(place: Place) -> None:
     os.mkfifo(place.folder)
 
 
-@hostile("hudi", "A FIFO as the claim that we ourselves read and write beside a table.")
+@hostile("hudi", "A FIFO as the claim that we ourselves read and write beside a table.", Looks.SHOWN)
 def claim_fifo(place: Place) -> None:
     claim = place.hudi().home / ".lakewarden" / "claim.json"
     claim.parent.mkdir()
@@ -273,7 +273,7 @@ def links_in_a_circle(place: Place) -> None:
     table.timeline.symlink_to(table.timeline)
 
 
-@hostile("hudi", "Instants that are links to each other.")
+@hostile("hudi", "Instants that are links to each other.", Looks.SHOWN)
 def instants_linked_in_a_circle(place: Place) -> None:
     table = place.hudi()
     here, there = (table.timeline / f"{table.next_time()}.clean.requested" for _ in range(2))

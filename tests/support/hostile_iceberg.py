@@ -41,7 +41,14 @@ def _metadata(
     hostile("iceberg", attacks, looks, name=name)(make)
 
 
-def _content(name: str, attacks: str, content: Callable[[Place, bytes], bytes], *, compressed: bool = False) -> None:
+def _content(
+    name: str,
+    attacks: str,
+    content: Callable[[Place, bytes], bytes],
+    *,
+    compressed: bool = False,
+    looks: Looks = Looks.TROUBLED,
+) -> None:
     def make(place: Place) -> None:
         table = _table(place)
         whole, file = table.metadata_file.read_bytes(), table.metadata_file
@@ -50,7 +57,7 @@ def _content(name: str, attacks: str, content: Callable[[Place, bytes], bytes], 
             file = file.with_name(file.name.replace(".metadata.json", ".gz.metadata.json"))
         file.write_bytes(content(place, whole))
 
-    hostile("iceberg", attacks, name=name)(make)
+    hostile("iceberg", attacks, looks, name=name)(make)
 
 
 def _gzip_bomb(size: int) -> bytes:
@@ -80,6 +87,7 @@ _content(
     "metadata_large",
     "64 MiB of snapshots that are none.",
     lambda p, whole: whole[:-1] + b',"more":[' + b"[]," * (p.scale.metadata // 3) + b"0]}",
+    looks=Looks.SHOWN,  # where it is not so large it can be read
 )
 _content("metadata_of_a_text", "A text where a record should be.", lambda *_: b'"\\ud800"')
 _content("metadata_of_nothing", "An empty file.", lambda *_: b"")
@@ -180,7 +188,9 @@ def metadata_device(place: Place) -> None:
 # -- manifest lists and manifests
 
 
-def _list_of(name: str, attacks: str, at: Callable[[Place, IcebergTable, str], str]) -> None:
+def _list_of(
+    name: str, attacks: str, at: Callable[[Place, IcebergTable, str], str], *, looks: Looks = Looks.TROUBLED
+) -> None:
     """Take in a table whose newest manifest list is said to lie elsewhere."""
 
     def make(place: Place) -> None:
@@ -190,7 +200,7 @@ def _list_of(name: str, attacks: str, at: Callable[[Place, IcebergTable, str], s
             one["manifest-list"] = at(place, table, one["manifest-list"])
         table.metadata_file.write_text(json.dumps(raw))
 
-    hostile("iceberg", attacks, name=name)(make)
+    hostile("iceberg", attacks, looks, name=name)(make)
 
 
 def _foreign_list(place: Place, _: IcebergTable, there: str) -> str:
@@ -199,7 +209,9 @@ def _foreign_list(place: Place, _: IcebergTable, there: str) -> str:
     return f"file:{elsewhere}"
 
 
-_list_of("manifest_list_of_another", "A manifest list in another table.", _foreign_list)
+_list_of(
+    "manifest_list_of_another", "A manifest list in another table.", _foreign_list, looks=Looks.SHOWN
+)  # it may lie anywhere
 _list_of(
     "manifest_list_of_http", "A manifest list at an address of http.", lambda *_: "http://127.0.0.1:9/latest/meta-data"
 )
@@ -257,7 +269,7 @@ def manifest_list_names_itself(place: Place) -> None:
 # -- deletion lists
 
 
-@hostile("iceberg", "Old snapshots whose files are another table's: expiring them would delete those.", Looks.BLOCKED)
+@hostile("iceberg", "Old snapshots whose files are another table's: expiring them would delete those.", Looks.SHOWN)
 def expiry_of_another_table(place: Place) -> None:
     canaries = sorted((place.foreign / "p0").glob("keep-*"))
     table = IcebergTable(place.folder, clock=ManualClock(datetime.now(UTC) - timedelta(days=30)))
@@ -268,7 +280,7 @@ def expiry_of_another_table(place: Place) -> None:
     table.append()
 
 
-@hostile("iceberg", "A log of metadata files, and statistics, that are another table's files.", Looks.BLOCKED)
+@hostile("iceberg", "A log of metadata files, and statistics, that are another table's files.", Looks.SHOWN)
 def metadata_log_of_another_table(place: Place) -> None:
     table = _table(place, age=timedelta(days=30))
     canaries = [str(path) for path in sorted((place.foreign / "p0").glob("keep-*"))]

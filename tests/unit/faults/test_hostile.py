@@ -67,7 +67,7 @@ def test_a_table_that_attacks_and_looks_healthy_is_found() -> None:
     assert wrong_with(hostile(Looks.SHOWN), None) is not None
 
 
-@pytest.mark.parametrize("letter", ["\x1b", "\x07", "\n", "\x85", "\u202e", "\u2028", "\ud800"])
+@pytest.mark.parametrize("letter", ["\x1b", "\x07", "\r", "\x85", "\u202e", "\u2028", "\ud800"])
 def test_what_no_terminal_should_see_is_found_wherever_it_is_shown(letter: str) -> None:
     """In a name, in a fault, in the name of a service: in whatever the API says."""
     assert wrong_with(hostile(Looks.SHOWN), shown(name=f"a{letter}b")) is not None
