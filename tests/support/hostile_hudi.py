@@ -153,6 +153,7 @@ _properties(
     "history_of_another",
     "A timeline whose history is written, and merged, in another table.",
     lines=lambda place: f"hoodie.timeline.history.path=../../../../{place.foreign.name}\n",
+    looks=Looks.SHOWN,  # told by whatever would write there
 )
 _properties(
     "timeline_with_a_nul", "A timeline with a NUL in its path.", lines=lambda _: "hoodie.timeline.path=a\\u0000b\n"
