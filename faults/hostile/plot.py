@@ -23,10 +23,9 @@ from faults.hostile.gauges import Gauges, breaches
 from faults.hostile.lake import Lake, unserviced
 from faults.hostile.looks import wrong_with
 from faults.hostile.report import HostileReport, longest_unseen
-from faults.hostile.served import NoAnswerError, Served
+from faults.hostile.served import NoAnswerError, Served, left_behind
 from faults.hostile.siege import Siege
 from faults.hostile.stores import Stores, bad_stores
-from faults.victims import left_of
 from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.service.demo.interruption import Interruption
@@ -205,8 +204,8 @@ def _end(served: Served, directory: Path, trial: _Trial) -> None:
     trial.seconds_to_end = served.seconds_to_end(at_most=at_most)
     if trial.seconds_to_end is None:
         trial.found.append(f"it had not ended {at_most:g} s after it was asked to")
-    if left := left_of(directory):
-        trial.found.append(f"{len(left)} processes were left behind")
+    if left := left_behind(directory):
+        trial.found.append(f"{left} processes were left behind")
 
 
 def _touched(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:

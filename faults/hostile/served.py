@@ -11,10 +11,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from faults.victims import left_of
 from lakewarden.service.demo.process import Child, free_port
 
 _OURS = ("127.0.0.2", 0)
 """Where we ask from: as a kubelet does, from another address than the hostile clients."""
+
+
+_A_MOMENT_SECONDS = 3.0
+
+
+def left_behind(directory: Path) -> int:
+    """Return how many processes still work in the directory of a daemon that has ended: a moment after it, for the
+    kernel ends its readers with it, and takes that moment.
+    """
+    deadline = time.monotonic() + _A_MOMENT_SECONDS
+    while (left := left_of(directory)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return len(left)
 
 
 class NoAnswerError(Exception):

@@ -15,10 +15,9 @@ import pytest
 from bench.quiet_tables import write_quiet_table
 from faults.hostile.gauges import Gauges, Measured, breaches
 from faults.hostile.looks import wrong_with
-from faults.hostile.served import Served
+from faults.hostile.served import Served, left_behind
 from faults.hostile.siege import Siege
 from faults.hostile.stores import bad_stores
-from faults.victims import left_of
 from tests.support.hostile_tables import SMALL, Hostile, make_corpus, untouched
 
 _CADENCE_SECONDS = 10.0
@@ -75,7 +74,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
                 shown=shown,
                 exit_code=exit_code,
                 seconds_to_end=served.seconds_to_end(at_most=_DRAIN_SECONDS + 5),
-                left=len(left_of(home / "daemon")),
+                left=left_behind(home / "daemon"),
                 before=before,
                 after=untouched(home / "foreign"),
             )
