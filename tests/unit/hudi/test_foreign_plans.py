@@ -263,9 +263,9 @@ def test_a_foreign_plan_of_the_metadata_table_holds_back_everything(table: HudiT
     assert held(observed(table).view) == refused(table) == EVERY
 
 
-@pytest.mark.parametrize("name", ["metadata", ".temp", "history"])
+@pytest.mark.parametrize("name", [".temp", "history"])
 def test_a_folder_of_hudis_that_leads_out_of_the_table_holds_back_everything(table: HudiTable, name: str) -> None:
-    """Each commit writes into the metadata table, an archive deletes in its own folder: wherever a link leads."""
+    """Hudi writes and deletes there, wherever a link leads. A metadata table behind a link is refused before."""
     elsewhere = table.folder.parent / "trips2"
     elsewhere.mkdir()
     folder = (
