@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from bench.cores import core_seconds
 from bench.figure import Figure, figure
 from bench.quiet_tables import write_quiet_table
 from lakewarden.planners.model.clock import SystemClock
@@ -55,9 +56,10 @@ def _polls_per_second(folder: Path) -> float:
         for table in tables.values():
             agenda.put(table.id, 0)
         _turn(watch, agenda, tables, rung, moment=0)
-        begun = _cpu_seconds()
+        processes = [(here := psutil.Process()), *here.children()]
+        begun = core_seconds(processes)
         news = sum(_turn(watch, agenda, tables, rung, moment=moment) for moment in range(1, _POLLS // _TABLES))
-        spent = _cpu_seconds() - begun
+        spent = core_seconds(processes) - begun
     finally:
         readers.close()
     if news > _POLLS / 100:
@@ -83,13 +85,6 @@ def _turn(watch: Watch, agenda: Agenda, tables: dict[str, Table], rung: threadin
             agenda.put(name, moment + 1)
             left -= 1
     return news
-
-
-def _cpu_seconds() -> float:
-    """Return what this process and those that it has started have used of a core."""
-    here = psutil.Process()
-    times = [process.cpu_times() for process in (here, *here.children())]
-    return float(sum(one.user + one.system for one in times))
 
 
 def _stats_per_second(location: Path) -> float:
