@@ -28,20 +28,26 @@ from lakewarden.service.surroundings import Surroundings
 
 log = structlog.get_logger(__name__)
 
+QUICK_LOOK_SECONDS = 0.1
+LONGEST_REST_SECONDS = 5.0
+"""A question whose look took longer than a tenth of a second rests as long, but no longer than this: waiting on a table
+with hundreds of thousands of files must not keep a core busy."""
+
 UNREADABLE_REST_SECONDS = 5.0
 """A table whose reading failed for a reason that nobody foresaw is not read again for a question before."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Open:
-    """A question that has not been answered yet. It is judged by what is read since `mark`, and not before the
-    monotonic time `rests_until`.
+    """A question that has not been answered yet. It is judged by what is read since `mark`, which was set at
+    `marked_at`, and not before `rests_until` (monotonic times).
     """
 
     step: Step
     plan: Plan | None
     asked_at: float
     mark: int
+    marked_at: float
     rests_until: float = float("-inf")
     waits_for: str = ""
 
@@ -99,8 +105,9 @@ class Questions:
             self._book.progress(run, instant=asked.plan.instant)
             FAULTS.reach(Point.STORED, run=run.id, service=run.service)
         self._underway.pop(run.id, None)
+        now = self._clock.monotonic()
         self._open[run.id] = _Open(
-            step=asked.step, plan=asked.plan, asked_at=self._clock.monotonic(), mark=self._moments.mark()
+            step=asked.step, plan=asked.plan, asked_at=now, mark=self._moments.mark(), marked_at=now
         )
 
     def left(self, run: Run) -> str | None:
@@ -168,7 +175,9 @@ class Questions:
         permit = judge(Question(run=run, step=question.step, plan=question.plan, waited=waited), around)
         match permit:
             case Wait():
-                self._open[run.id] = replace(question, waits_for=permit.reason, mark=self._moments.mark())
+                took = self._clock.monotonic() - question.marked_at
+                rest = min(took, LONGEST_REST_SECONDS) if took > QUICK_LOOK_SECONDS else 0.0
+                self._open[run.id] = self._again(replace(question, waits_for=permit.reason), rest=rest)
                 if permit.reason != question.waits_for:
                     self._listener.permit(run, question.step, permit, waited)
             case Granted() | Refused():
@@ -184,14 +193,14 @@ class Questions:
         may_wait = question.step is Step.PLAN or not SERVICES[run.service].yields
         if may_wait and waited < self._limits.commit_patience:
             rest = UNREADABLE_REST_SECONDS if isinstance(trouble, UnknownError) else 0.0
-            self._open[run.id] = replace(
-                question,
-                waits_for=str(trouble),
-                mark=self._moments.mark(),
-                rests_until=self._clock.monotonic() + rest,
-            )
+            self._open[run.id] = self._again(replace(question, waits_for=str(trouble)), rest=rest)
             return
         self._answer(run, question, Refused(reason=str(trouble)), waited)
+
+    def _again(self, question: _Open, *, rest: float) -> _Open:
+        """Return the question as it is judged next: after a rest of so many seconds, by what is read from then on."""
+        now = self._clock.monotonic()
+        return replace(question, mark=self._moments.mark(), marked_at=now + rest, rests_until=now + rest)
 
     def _learn(self, run: Run, question: _Open, permit: Granted | Refused, around: Circumstances) -> None:
         if question.step is Step.PLAN:
