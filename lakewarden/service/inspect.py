@@ -145,6 +145,10 @@ def report(view: TableView, table_format: str) -> dict[str, Any]:
             for failure in view.writers.failures
         ],
         "metadata_table": None if view.metadata is None else _metadata_table(view.metadata),
+        "held_back": [
+            {"services": sorted(h.services) or "all", "reason": h.reason, "remedy": h.remedy} for h in view.hindrances
+        ],
+        "warnings": list(view.warnings),
     }
 
 
