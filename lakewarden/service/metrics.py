@@ -20,6 +20,7 @@ from lakewarden.service.blame import Blamed
 from lakewarden.service.events import Listener
 from lakewarden.service.http.guard.refusals import REFUSALS
 from lakewarden.service.http.port import ControlPlane, ReplicaStatus, TableStatus
+from lakewarden.service.readers.port import EndReason
 from lakewarden.service.store.port import Run, RunState
 
 HOOK_SENDERS = ("hudi", "iceberg", "polaris", "cloudevents")
@@ -60,6 +61,12 @@ class Metrics(Listener):
             "lakewarden_http_refused",
             "Connections and requests that a port turned away, by the reason.",
             ["port", "kind"],
+            registry=self.registry,
+        )
+        self._readers = Counter(
+            "lakewarden_readers_ended",
+            "Processes that read tables and were ended, or ended, before their time.",
+            ["reason"],
             registry=self.registry,
         )
         self._troubles = Counter(
@@ -103,6 +110,8 @@ class Metrics(Listener):
             self._hooks.labels(sender, result)
         for port, refusal in product(("api", "hooks", "management"), REFUSALS):
             self._turned.labels(port, refusal.kind)
+        for reason in EndReason:
+            self._readers.labels(reason)
 
     def _foresee(self, service: Service) -> None:
         self._run_seconds.labels(service)
@@ -129,6 +138,10 @@ class Metrics(Listener):
     def refused(self, port: str, kind: str) -> None:
         """Count what a port turned away."""
         self._turned.labels(port, kind).inc()
+
+    def reader_ended(self, reason: EndReason) -> None:
+        """Count a process that read tables and reads none any more."""
+        self._readers.labels(reason).inc()
 
     def decided(self, table: Table, service: Service, decision: Decision) -> None:
         """Count a decision whose outcome or reason is new."""

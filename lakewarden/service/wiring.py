@@ -322,7 +322,9 @@ def serve(config_file: Path) -> int:
         known = (*config.tables, *(discover.any_table for discover in config.discover))
         metrics = Metrics({service for table in known for service in table.policies})
         storages = Storages(settings.storage)
-        readers = ProcessReaders(settings=settings.reading, stores=settings.storage, clock=clock)
+        readers = ProcessReaders(
+            settings=settings.reading, stores=settings.storage, clock=clock, ended=metrics.reader_ended
+        )
         life.callback(readers.close)
         room = compose(
             tables=config.tables,

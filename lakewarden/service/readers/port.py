@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import Protocol
 
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.reading.looks import Answers, LookAsked
+
+
+class EndReason(StrEnum):
+    """Why a process that reads ended before its time: it died, it needed too much memory, its look was overdue, or it
+    was frozen.
+    """
+
+    DIED = "died"
+    SWELLED = "swelled"
+    OVERDUE = "overdue"
+    SILENT = "silent"
+
 
 Answered = Callable[[Answers], None]
 """Takes answers, in whatever thread they come."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
 import structlog
@@ -26,7 +26,7 @@ from lakewarden.planners.reading.looks import Answers, LookAnswer, LookAsked, Tr
 from lakewarden.planners.storage.settings import StoreSettings
 from lakewarden.service.readers.child import COMMAND, Child
 from lakewarden.service.readers.children import Children
-from lakewarden.service.readers.port import Answered
+from lakewarden.service.readers.port import Answered, EndReason
 from lakewarden.service.readers.quick import QuickLane
 from lakewarden.service.readers.remote import RemoteLane, is_remote
 from lakewarden.service.readers.settings import ReadingSettings
@@ -55,11 +55,13 @@ class ProcessReaders:
         clock: Clock | None = None,
         command: Sequence[str] = COMMAND,
         patience: timedelta = PATIENCE,
+        ended: Callable[[EndReason], None] = lambda _: None,
     ) -> None:
-        """`command` starts a process that reads."""
+        """`command` starts a process that reads; `ended` is told of each that ends before its time."""
         settings = settings or ReadingSettings()
         self._clock = clock or SystemClock()
         self._answered: Answered = lambda _: None
+        self._ended = ended
         self._incoming: deque[LookAsked | TableId] = deque()
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._keep, name="readers", daemon=True)
@@ -191,6 +193,7 @@ class ProcessReaders:
                 self._slow.answered(child, asked, well=answer.trouble is None)
                 if answers.ends:
                     self._slow.blame(asked)
+                    self._ended(EndReason.SWELLED)
         if unchanged or others:
             self._answered(Answers(unchanged, others))
 
@@ -205,6 +208,7 @@ class ProcessReaders:
         for child in self._children:
             if child.is_silent(SILENCE.total_seconds()):
                 log.warning("reader_silent", pid=child.pid)
+                self._ended(EndReason.SILENT)
                 self._again(child.take_back_all())
                 self._leave(child)
                 self._children.end(child)
@@ -220,6 +224,7 @@ class ProcessReaders:
         for child, asked, seconds in self._slow.overdue():
             log.warning("reader_killed", table=asked.table.id, reason="its look takes too long", seconds=round(seconds))
             self._slow.blame(asked)
+            self._ended(EndReason.OVERDUE)
             self._end(child, TemporaryError(f"its metadata was not read within {seconds:.0f} s: the look was given up"))
         for child, asked, seconds in self._remote.overdue():
             child.drop(asked)
@@ -241,6 +246,8 @@ class ProcessReaders:
         self._leave(child)
         self._children.died(child)
         guilty = at if len(at) == 1 else []
+        if at:
+            self._ended(EndReason.DIED)
         if guilty:
             how = child.how_it_ended()
             log.warning("reader_died", table=guilty[0].table.id, how=how)

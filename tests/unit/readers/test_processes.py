@@ -17,6 +17,7 @@ from lakewarden.planners.formats.fake import FakeTable
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.reading.looks import Answers, LookAnswer, LookAsked
+from lakewarden.service.readers.port import EndReason
 from lakewarden.service.readers.processes import ProcessReaders
 from lakewarden.service.readers.settings import ReadingSettings
 from tests.support.unruly_reader import COMMAND
@@ -32,10 +33,12 @@ class Scene:
         self.answers: dict[int, LookAnswer | None] = {}
         self.changed = threading.Condition()
         self.tickets = 0
+        self.ended: list[EndReason] = []
         self.readers = ProcessReaders(
             settings=ReadingSettings(processes=1, requests=4, deadline=timedelta(seconds=4), memory=2**29),
             command=COMMAND,
             patience=timedelta(seconds=0.3),
+            ended=self.ended.append,
         )
         self.readers.open(self._hear)
 
@@ -115,16 +118,22 @@ def test_a_look_that_does_not_end_holds_up_its_table_alone(scene: Scene, name: s
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
-    [("crashes", r"ended the process that read it (signal 11)"), ("swells", "cannot be read within 512MiB of memory")],
+    ("name", "said", "counted"),
+    [
+        ("crashes", r"ended the process that read it (signal 11)", EndReason.DIED),
+        ("swells", "cannot be read within 512MiB of memory", EndReason.SWELLED),
+    ],
 )
-def test_a_table_that_ends_its_reader_is_named_and_the_others_are_read(scene: Scene, name: str, said: str) -> None:
+def test_a_table_that_ends_its_reader_is_named_and_the_others_are_read(
+    scene: Scene, name: str, said: str, counted: EndReason
+) -> None:
     """Those behind it in the same process, too; and so it is the next time."""
     tables = [scene.table("before"), scene.table(name), scene.table("behind"), scene.table("last")]
     for _ in range(2):
         troubles = scene.look(*tables)
         assert said in (troubles[name] or "")
         assert [troubles[one] for one in ("before", "behind", "last")] == [None] * 3
+    assert scene.ended == [counted] * 2
 
 
 def test_a_table_that_takes_long_is_read_in_the_end_and_holds_up_nobody(scene: Scene) -> None:
