@@ -21,6 +21,9 @@ from lakewarden.planners.reading.looks import Answers, LookAsked
 from lakewarden.planners.reading.process import Hello, Looks
 
 COMMAND = (sys.executable, "-m", "lakewarden.planners.reading")
+KILLED = f"signal {int(signal.SIGKILL)}"
+"""How a process ends that another one has killed."""
+
 _RECEIVE_BYTES = 2**18
 
 _TOLD = Table(id=TableId(""), format="", location="")
@@ -53,6 +56,9 @@ class Child:
         self.asked_at = time.monotonic()
         """When it was last asked for a look, in seconds of the machine's clock."""
         self._heard_at = self.asked_at
+        self._has_answered = False
+        self.has_swelled = False
+        """Whether it has said that it ends for lack of memory."""
         self._knows: dict[TableId, int] = {}
         self._tables: set[TableId] = set()
         self._outgoing: deque[bytes] = deque([framed(hello)])
@@ -62,6 +68,11 @@ class Child:
     def pid(self) -> int:
         """Its process id."""
         return self._process.pid
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether it was able to read, at least once."""
+        return self._has_answered
 
     @property
     def has_more_to_send(self) -> bool:
@@ -124,6 +135,7 @@ class Child:
         if not received:
             return None
         self._heard_at = time.monotonic()
+        self._has_answered = True
         self._frames.feed(received)
         return list(self._whole())
 

@@ -36,6 +36,7 @@ class Children:
         self._spare: Child | None = None
         self._fruitless = 0
         self._rests_until = 0.0
+        self._failing_since: float | None = None
 
     def __iter__(self) -> Iterator[Child]:
         return iter(list(self._living))
@@ -58,8 +59,7 @@ class Children:
         try:
             child = Child(Hello(stores=self._stores, threads=threads, memory=self._memory), command=self._command)
         except OSError as error:
-            log.warning("reader_not_started", error=str(error))
-            self._rests_until = time.monotonic() + _REST_SECONDS
+            self._rest(str(error))
             return None
         self._living.add(child)
         self._selector.register(child.channel, selectors.EVENT_READ, child)
@@ -74,6 +74,19 @@ class Children:
     def heard_of(self) -> None:
         """Know that a process has answered: starting them leads to something."""
         self._fruitless = 0
+        self._failing_since = None
+
+    def failing_for(self) -> float:
+        """Return for how many seconds no process could be started that answers; 0 where they can."""
+        return 0.0 if self._failing_since is None else time.monotonic() - self._failing_since
+
+    def _rest(self, why: str) -> None:
+        """Start no process for a moment."""
+        now = time.monotonic()
+        self._rests_until = now + _REST_SECONDS
+        if self._failing_since is None:
+            self._failing_since = now
+            log.warning("readers_do_not_start", reason=why, again_seconds=_REST_SECONDS)
 
     def end(self, child: Child) -> None:
         """Kill a process that is not needed any more, or not to be trusted."""
@@ -89,9 +102,9 @@ class Children:
         """Know that a process ended by itself."""
         if child is self._spare:
             self._spare = None
-        self._fruitless += 1
+        self._fruitless += not child.has_answered
         if self._fruitless >= _FRUITLESS:
-            self._rests_until = time.monotonic() + _REST_SECONDS
+            self._rest(f"{self._fruitless} in a row ended without an answer, the last one by {child.how_it_ended()}")
         self.end(child)
 
     def reap(self) -> bool:

@@ -24,7 +24,7 @@ from lakewarden.planners.model.errors import LakewardenError, TemporaryError, Un
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.reading.looks import Answers, LookAnswer, LookAsked, Trouble
 from lakewarden.planners.storage.settings import StoreSettings
-from lakewarden.service.readers.child import COMMAND, Child
+from lakewarden.service.readers.child import COMMAND, KILLED, Child
 from lakewarden.service.readers.children import Children
 from lakewarden.service.readers.port import Answered, EndReason
 from lakewarden.service.readers.quick import QuickLane
@@ -39,6 +39,9 @@ PATIENCE = timedelta(seconds=1)
 
 SILENCE = timedelta(seconds=10)
 """A process that has looks to make, and begins none for so long, is frozen, or was never able to begin."""
+
+GIVE_UP = timedelta(seconds=15)
+"""For so long looks wait for a process that can be started."""
 
 _TICK_SECONDS = 0.25
 _IDLE_SECONDS = 10.0
@@ -132,8 +135,8 @@ class ProcessReaders:
             return
 
     def _is_busy(self) -> bool:
-        waiting = self._dying or self._slow.waits() or self._remote.waits()
-        return waiting or any(child.looks for child in self._children)
+        waiting = self._incoming or self._dying or self._slow.waits() or self._remote.waits()
+        return bool(waiting) or any(child.looks for child in self._children)
 
     def _take_in(self) -> None:
         quick, now = [], self._clock.now()
@@ -161,6 +164,10 @@ class ProcessReaders:
         self._not_started([*self._slow.hand_out(now=now), *self._remote.hand_out(now=now)])
 
     def _not_started(self, looks: Sequence[LookAsked]) -> None:
+        """Begin looks a moment later for which no process could be started; give them up where that goes on."""
+        if self._children.failing_for() < GIVE_UP.total_seconds():
+            self._again(looks)
+            return
         self._fail(looks, TemporaryError("no process that reads tables can be started: the daemon's log says why"))
 
     # -- answers
@@ -192,6 +199,7 @@ class ProcessReaders:
                 others.append(answer)
                 self._slow.answered(child, asked, well=answer.trouble is None)
                 if answers.ends:
+                    child.has_swelled = True
                     self._slow.blame(asked)
                     self._ended(EndReason.SWELLED)
         if unchanged or others:
@@ -243,19 +251,24 @@ class ProcessReaders:
         """Let go of a process that has died."""
         at = [asked for asked, _ in child.under_way()]
         looks = child.take_back_all()
+        how = child.how_it_ended()
         self._leave(child)
         self._children.died(child)
-        guilty = at if len(at) == 1 else []
-        if at:
+        if not child.has_swelled:
+            log.warning("reader_died", how=how, at=[asked.table.id for asked in at])
             self._ended(EndReason.DIED)
-        if guilty:
-            how = child.how_it_ended()
-            log.warning("reader_died", table=guilty[0].table.id, how=how)
-            self._slow.blame(guilty[0])
-            self._fail(guilty, UnknownError(f"reading its metadata ended the process that read it ({how})"))
-        suspects = [asked for asked in looks if asked in at and asked not in guilty]
-        self._slow.ask(suspects)
+        guilty = at if self._is_proved(at, how) else []
+        for asked in guilty:
+            self._slow.blame(asked)
+        self._fail(guilty, UnknownError(f"reading its metadata ended the process that read it ({how})"))
+        self._slow.ask([asked for asked in at if asked not in guilty])
         self._again(asked for asked in looks if asked not in at)
+
+    def _is_proved(self, at: Sequence[LookAsked], how: str) -> bool:
+        """Whether the look under way is to blame for a death: it was the only one, and if the process was killed by
+        another one (the kernel's, where memory is short), it was read alone by then.
+        """
+        return len(at) == 1 and (how != KILLED or self._slow.is_for(at[0].table.id))
 
     def _leave(self, child: Child) -> None:
         for lane in (self._quick, self._slow, self._remote):

@@ -211,3 +211,19 @@ def test_a_reader_does_not_outlive_a_daemon_that_is_killed(tmp_path: Path) -> No
         if daemon.stdin is not None:
             daemon.stdin.close()
     eventually(lambda: not any(one.is_running() for one in readers))
+
+
+def test_readers_that_are_killed_again_and_again_fail_no_look(scene: Scene) -> None:
+    """A machine that runs out of memory kills them as they come. Each is counted; looks wait for one that lives."""
+    tables = [scene.table(f"good-{number}") for number in range(5)]
+    scene.look(*tables)
+    asked = scene.begin(*tables)
+    killed = 0
+    for _ in range(4):
+        for reader in processes():
+            os.kill(reader.pid, signal.SIGKILL)
+            killed += 1
+        time.sleep(0.2)  # what kills them is another process, with a rhythm of its own
+    scene.until(lambda: all(ticket in scene.answers for ticket in asked))
+    assert [scene.trouble(ticket) for ticket in asked] == [None] * 5
+    assert scene.ended.count(EndReason.DIED) >= killed / 2
