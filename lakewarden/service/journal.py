@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,18 +14,29 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.blame import Blamed
 from lakewarden.service.events import Listener
+from lakewarden.service.sampling import Sampler
 from lakewarden.service.store.port import ReplicaId, Run, RunState
 
 log = structlog.get_logger("lakewarden")
 
 
+MOST_A_MINUTE = 300
+"""So many lines a minute tell of tables that are blocked, or in trouble: a client that pauses and resumes them without
+end fills no disk. `explain` and the metrics know the rest."""
+
+
 class Journal(Listener):
     """Writes down what happens to runs, and what people have to know of tables."""
+
+    def __init__(self) -> None:
+        self._sampler = Sampler(per_minute=MOST_A_MINUTE)
 
     def decided(self, table: Table, service: Service, decision: Decision) -> None:
         """Write down blocks: they are what somebody may have to act on."""
         if isinstance(decision, Blocked):
-            log.info("blocked", table=table.id, service=service, reason=decision.reason, remedy=decision.remedy)
+            self._tell(
+                log.info, "blocked", table=table.id, service=service, reason=decision.reason, remedy=decision.remedy
+            )
 
     def requested(self, run: Run) -> None:
         """Write down a new run and its reason."""
@@ -68,11 +80,11 @@ class Journal(Listener):
 
     def trouble(self, table: Table, reason: str) -> None:
         """Write down that a table cannot be observed."""
-        log.warning("table_trouble", table=table.id, reason=reason)
+        self._tell(log.warning, "table_trouble", table=table.id, reason=reason)
 
     def warned(self, table: Table, warning: str) -> None:
         """Write down a warning about a table's settings."""
-        log.warning("table_warning", table=table.id, warning=warning)
+        self._tell(log.warning, "table_warning", table=table.id, warning=warning)
 
     def claimed_by_another(self, table: Table, blocked: Blocked | None) -> None:
         """Write down whose claim holds a table back."""
@@ -102,6 +114,12 @@ class Journal(Listener):
             files=deletion.files_to_delete,
             partitions=deletion.partitions_to_delete,
         )
+
+    def _tell(self, tell: Callable[..., Any], event: str, **facts: Any) -> None:
+        """Write a line of a kind of which there may be many, with the number of those that were left out before it."""
+        withheld = self._sampler.admit(event)
+        if withheld is not None:
+            tell(event, **facts, **({"withheld": withheld} if withheld else {}))
 
 
 def _of(run: Run) -> dict[str, Any]:

@@ -42,6 +42,20 @@ class DataFolder:
             self._lock.write(str(os.getpid()))
             self._lock.flush()
 
+    def lost(self) -> str | None:
+        """Return why the lock proves nothing any more: its file was deleted or replaced, and others can lock the
+        new one. None while all is well.
+        """
+        try:
+            there = (self.path / "lakewarden.lock").stat()
+        except FileNotFoundError:
+            there = None
+        except OSError as trouble:
+            return f"data_dir {self.path} cannot be looked at: {trouble.strerror}"
+        if there is not None and os.path.samestat(there, os.fstat(self._lock.fileno())):
+            return None
+        return f"data_dir {self.path} was deleted or replaced under the daemon: stop it, and start it again"
+
     def release(self) -> None:
         """Give the folder up. Only after every worker and its JVM are gone."""
         self._lock.close()

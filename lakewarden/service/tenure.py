@@ -66,8 +66,10 @@ class Tenure:
         alone: bool,
         url: str,
         new_id: Callable[[], ReplicaId],
+        unproved: Callable[[], str | None] = lambda: None,
     ) -> None:
         """`alone`: something else proves that this is the only daemon on the store, and no lease is renewed there.
+        `unproved` returns why it proves that no more.
 
         Without their daemon the workers live no longer than `lease` then either.
         """
@@ -79,6 +81,7 @@ class Tenure:
         self._lease = None if alone else lease
         self._url = url
         self._new_id = new_id
+        self._unproved = unproved
         self._replica = ReplicaId("")
         self._term: _Term | None = None
         self._to_evict: str | None = None
@@ -114,10 +117,13 @@ class Tenure:
     def begin(self) -> bool:
         """Become a replica; False while workers of the one before may still live.
 
-        Raises TemporaryError if the store does not answer.
+        Raises TemporaryError if the store does not answer, or nothing proves that it is ours.
         """
         if self._to_evict is not None:
             return False
+        why = self._unproved()
+        if why is not None:
+            raise TemporaryError(why)
         if self._replica:
             self._store.leave(self._replica)  # its workers are gone: nobody has to wait for its lease
         replica, asked_at = self._new_id(), self._clock.monotonic()
@@ -139,6 +145,10 @@ class Tenure:
         """Renew the lease, and tell the workers how long they may live. The store may take as long as it likes."""
         term = self._term
         if term is None:
+            return
+        why = self._unproved()
+        if why is not None:
+            self._lose(term, why)
             return
         asked_at = self._clock.monotonic()
         try:

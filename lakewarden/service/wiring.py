@@ -6,7 +6,7 @@ import os
 import random
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -107,14 +107,16 @@ def compose(
     cadence: Cadence | None = None,
     lease: timedelta = timedelta(seconds=30),
     alone: bool = True,
+    unproved: Callable[[], str | None] = lambda: None,
     url: str = "http://127.0.0.1:8080",
     sources: Sequence[Source] = (),
 ) -> ControlRoom:
     """Put a daemon together from its parts, starting nothing.
 
     `pools` are the session pools by the name of their `spark` profile; `url` is where other replicas reach the API.
-    `alone`: the caller proves that there is no other daemon on the store. `readers` look at tables (without any, the
-    control thread does); `threads` look after claims, and ask `sources` for tables that are not among `tables`.
+    `alone`: the caller proves that there is no other daemon on the store, until `unproved` says why not. `readers` look
+    at tables (without any, the control thread does); `threads` look after claims, and ask `sources` for tables that are
+    not among `tables`.
     """
     registered = Register(tables)
     dice = dice or random.Random()  # noqa: S311 - jitter, not secrets
@@ -138,6 +140,7 @@ def compose(
         lease=lease,
         alone=alone,
         url=url,
+        unproved=unproved,
         new_id=lambda: ReplicaId(f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"),
     )
     shares = Shares(tables=registered, store=store, tenure=tenure)
@@ -339,6 +342,7 @@ def serve(config_file: Path) -> int:
             limits=_limits(settings.permits),
             lease=settings.daemon.lease,
             alone=not settings.database.shared,  # then the data folder's lock proves it
+            unproved=(lambda: None) if settings.database.shared else folder.lost,
             url=settings.api.url,
         )
         metrics.watch(room.status)

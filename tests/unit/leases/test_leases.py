@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -112,3 +113,16 @@ def test_a_lease_is_of_a_table_and_a_service() -> None:
     store.claim(RunId(other.id), owner=attend(store, "/lake/orders"), at=NOW)
 
     assert leases.holds(one)
+
+
+def test_a_data_folder_that_is_deleted_or_replaced_proves_nothing_any_more(tmp_path: Path) -> None:
+    """Another daemon can lock the new one: both would act."""
+    folder = DataFolder(tmp_path / "data")
+    assert folder.lost() is None
+    shutil.rmtree(tmp_path / "data")
+    assert "was deleted or replaced under the daemon" in (folder.lost() or "")
+    other = DataFolder(tmp_path / "data")
+    assert other.lost() is None
+    assert folder.lost() is not None
+    folder.release()
+    other.release()

@@ -92,7 +92,16 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def processes() -> list[psutil.Process]:
-    return [one for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE]
+    """Return the readers of this test: other tests may have left a JVM running, for those after them."""
+    children = (one for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE)
+    return [one for one in children if COMMAND[-1] in _command(one)]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []  # it ends this very moment
 
 
 def eventually(true: Callable[[], bool]) -> None:

@@ -309,3 +309,33 @@ def test_a_renewal_that_hangs_does_not_stop_the_watch(office: Office) -> None:
         office.after(20)
         assert office.told.lost.wait(PATIENCE)
         released.set()
+
+
+def test_a_daemon_that_is_not_proved_to_be_the_only_one_ends_its_workers_and_does_not_begin_again() -> None:
+    """Its data folder was deleted under it: another daemon may have the new one, and act on the same tables."""
+    why: list[str] = []
+    clock, pool, told = ManualClock(), WatchedPool(), Told()
+    tenure = Tenure(
+        store=MemoryStore(clock=clock),
+        pools=[pool],
+        clock=clock,
+        listener=told,
+        lease=LEASE,
+        alone=True,
+        url="",
+        new_id=lambda: ReplicaId("one"),
+        unproved=lambda: why[0] if why else None,
+    )
+    assert tenure.begin()
+    tenure.renew()
+    assert tenure.holds()
+
+    why.append("data_dir was deleted")
+    tenure.renew()
+    tenure.watch()
+
+    assert not tenure.holds()
+    assert len(pool.evictions) == 1
+    assert "data_dir was deleted" in pool.evictions[0]
+    with pytest.raises(TemporaryError, match="data_dir was deleted"):
+        tenure.begin()
