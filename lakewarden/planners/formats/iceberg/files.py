@@ -19,7 +19,9 @@ class VanishedError(TemporaryError):
 
 
 def read_table(file: str, storage: Storage) -> TableMetadata:
-    """Return what a metadata file says. Raises CorruptMetadataError, VanishedError and TemporaryError."""
+    """Return what a metadata file says. Raises CorruptMetadataError, VanishedError and TemporaryError; PermanentError
+    for a table whose location is no whole address.
+    """
     try:
         content = _content(file, storage)
     except VanishedError as gone:
@@ -27,7 +29,14 @@ def read_table(file: str, storage: Storage) -> TableMetadata:
         raise VanishedError(f"{gone}: {remedy}") from gone
     except PermanentError as wrong:
         raise PermanentError(f"the table's metadata file cannot be read: {wrong}") from wrong
-    return parse_metadata(content, file=file)
+    metadata = parse_metadata(content, file=file)
+    if not metadata.location.startswith("/") and ":" not in metadata.location:
+        raise PermanentError(
+            f"{file} says that the table lies in {metadata.location[:200]!r}, which is no whole address: where that is "
+            "depends on the folder in which a writer was started. Give its warehouse an absolute path, and write the "
+            "table anew, or move its addresses (CALL system.rewrite_table_path)"
+        )
+    return metadata
 
 
 def manifests_of(snapshot: Snapshot, storage: Storage) -> tuple[Manifest, ...]:

@@ -11,7 +11,7 @@ from pyiceberg.table import StaticTable
 
 from lakewarden.planners.formats.iceberg.files import manifests_of, read_table
 from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, TableMetadata
-from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg_table import IcebergTable
 
@@ -178,3 +178,10 @@ def test_files_are_found_however_writers_spell_their_places(tmp_path: Path, spel
     metadata = rewritten(table, snapshots=[line])
     assert metadata.current_snapshot is not None
     assert len(manifests_of(metadata.current_snapshot, STORAGE)) == 1
+
+
+def test_a_location_that_is_no_whole_address_is_named_with_its_file_and_a_remedy(tmp_path: Path) -> None:
+    """A warehouse with a relative path writes such tables: they lie somewhere else for each process."""
+    table = IcebergTable(tmp_path / "trips")
+    with pytest.raises(PermanentError, match=r"metadata\.json says that the table lies in 'data/trips'.*absolute path"):
+        rewritten(table, location="data/trips")
