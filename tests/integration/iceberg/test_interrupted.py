@@ -60,7 +60,7 @@ def test_a_cancelled_rewrite_ends_within_seconds_and_leaves_nothing(driver: Driv
 
     assert outcome == Yielded(reason="the table is paused")
     assert took < 5
-    assert trips.files_on_disk() == before
+    eventually(lambda: trips.files_on_disk() == before)  # a task that was killed in the middle of a file deletes it
     assert trips.signed_by(run) == []
     assert isinstance(driver.carry_out(trips, Service.COMPACTION), Succeeded)
     assert trips.found() == trips.expected
