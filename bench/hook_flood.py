@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import shutil
 import tempfile
 import time
@@ -74,11 +75,17 @@ def _catch_up(daemon: Served, table: Path) -> float:
     """Announce one more commit, and return the seconds until the daemon has looked at its table."""
     begun = time.monotonic()
     asyncio.run(Callbacks(daemon.port).send(str(table)))
-    while (ago := daemon.get(f"/v1/tables/{table.name}")["looked_seconds_ago"]) > time.monotonic() - begun:
+    while (ago := _looked_ago(daemon, table)) > time.monotonic() - begun:
         if time.monotonic() - begun > 60:
             raise TimeoutError(f"{table.name} was last looked at {ago:.0f} s ago")
         time.sleep(0.02)
-    return time.monotonic() - begun - float(ago)
+    return time.monotonic() - begun - ago
+
+
+def _looked_ago(daemon: Served, table: Path) -> float:
+    """Return the seconds since a table was looked at; infinity where it was not yet."""
+    ago = daemon.get(f"/v1/tables/{table.name}")["looked_seconds_ago"]
+    return math.inf if ago is None else float(ago)
 
 
 def _resident_mib(daemon: Served) -> float:

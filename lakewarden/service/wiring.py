@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import socket
@@ -357,6 +358,8 @@ def serve(config_file: Path) -> int:
         life.enter_context(housekeeping(store, clock, registered=room.registered, keep=settings.daemon.keep_runs))
         stop_on_signals(room.daemon.stop)
         room.daemon.start()
+        gc.collect()
+        gc.freeze()  # what is there stays: to look through it for garbage would hold up hooks for a tenth of a second
         for server in servers:
             life.enter_context(server)
         log.info("serving", tables=len(config.tables), **{server.name: server.port for server in servers})

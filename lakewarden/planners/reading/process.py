@@ -6,6 +6,7 @@ descriptors, and the process that it must not outlive. One thread is one look at
 
 from __future__ import annotations
 
+import gc
 import os
 import queue
 import signal
@@ -164,5 +165,7 @@ def serve(
         frames.feed(received)
     hello: Hello = believed(first)
     limits.limit_memory(hello.memory)
+    gc.collect()
+    gc.freeze()
     looker = Looker(formats=formats, storage_for=storage_for(hello.stores))
     Reader(channel, Board(board, threads=hello.threads), looker, hello).serve(frames)
