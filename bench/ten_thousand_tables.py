@@ -91,4 +91,11 @@ def _on_s3(folder: Path) -> Iterator[_Scene]:
 def _at_work(daemon: int) -> Sequence[psutil.Process]:
     """Return the daemon and the processes that read for it."""
     process = psutil.Process(daemon)
-    return [process, *(child for child in process.children(recursive=True) if _READERS in child.cmdline())]
+    return [process, *(child for child in process.children(recursive=True) if _READERS in _command(child))]
+
+
+def _command(process: psutil.Process) -> Sequence[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return ()  # it has ended
