@@ -42,7 +42,7 @@ def test_the_json_has_exactly_the_promised_keys(table: HudiTable) -> None:
     said = report(table)
     assert list(said) == [
         "format", "table_name", "table_type", "table_version", "latest_instant", "instants", "pending", "commits_since",
-        "fullest_file_group", "small_files", "writer_failures", "metadata_table",
+        "fullest_file_group", "small_files", "writer_failures", "metadata_table", "held_back", "warnings",
     ]  # fmt: skip
     assert {tuple(i) for i in said["instants"]} == {("time", "action", "state", "completed_at")}
     assert list(said["pending"]) == ["compaction", "log_compaction", "clustering", "clean"]
