@@ -93,15 +93,14 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 def processes() -> list[psutil.Process]:
     """Return the readers of this test: other tests may have left a JVM running, for those after them."""
-    children = (one for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE)
-    return [one for one in children if COMMAND[-1] in _command(one)]
+    return [one for one in psutil.Process().children() if _reads(one)]
 
 
-def _command(process: psutil.Process) -> list[str]:
+def _reads(process: psutil.Process) -> bool:
     try:
-        return process.cmdline()
+        return process.status() != psutil.STATUS_ZOMBIE and COMMAND[-1] in process.cmdline()
     except psutil.Error:
-        return []  # it ends this very moment
+        return False  # it ends this very moment
 
 
 def eventually(true: Callable[[], bool]) -> None:
