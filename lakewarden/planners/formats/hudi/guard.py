@@ -79,10 +79,7 @@ def clean_overlaps(
     left out without being gone, or a savepoint or restore is in the making:
     then nobody knows, and nothing may be deleted. PermanentError if the location holds no Hudi table.
     """
-    properties = read_table_properties(location, storage)
-    timeline = _Timeline(
-        properties=properties, storage=storage, instants=whole_timeline(properties, storage, known=known)
-    )
+    timeline = _read_timeline(location, storage, known)
     return overlaps(timeline.clean(instant), tuple(timeline.needs()))
 
 
@@ -92,10 +89,7 @@ def partitions_in_need(
     """Return those of the partitions that must not be deleted, each with the reason: a pending plan reads their
     files, or a savepoint holds them. Raises as `clean_overlaps` does.
     """
-    properties = read_table_properties(location, storage)
-    timeline = _Timeline(
-        properties=properties, storage=storage, instants=whole_timeline(properties, storage, known=known)
-    )
+    timeline = _read_timeline(location, storage, known)
     needs = tuple(timeline.needs())
     held = {}
     for partition in partitions:
