@@ -158,7 +158,7 @@ def _known_zone(value: str) -> str:
     try:
         ZoneInfo(value)
     except (ZoneInfoNotFoundError, ValueError) as unknown:
-        raise ValueError(f"{value!r} is not a time zone of the IANA database, as 'UTC' is") from unknown
+        raise ValueError(f"{shown(value)} is not a time zone of the IANA database, as 'UTC' is") from unknown
     return value
 
 

@@ -183,7 +183,7 @@ class Assembly:
                 at, f"there is no spark profile {shown(name)}; there is {', '.join(self._settings.spark) or 'none'}"
             )
         elif mode is Mode.ACT and table_format.name not in profile.formats:
-            lacking = f"the workers of {name!r} have no bundle of {table_format.name}"
+            lacking = f"the workers of {shown(name)} have no bundle of {table_format.name}"
             self._problem(at, f"{lacking}: add it to spark.{name}.formats")
         return profile
 
@@ -203,7 +203,7 @@ class Assembly:
         catalog = self.catalogs.get(name)
         if catalog is not None and table_format is not None and catalog.format is not table_format:
             theirs = catalog.format.name
-            self._problem(at, f"the catalog {name!r} is one of {theirs} tables, not of {table_format.name} tables")
+            self._problem(at, f"the catalog {shown(name)} is one of {theirs} tables, not of {table_format.name} tables")
             return None
         return catalog
 

@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from lakewarden.planners.model.printable import printable
 from lakewarden.planners.settings import shown
 
 KeyPath = tuple[str | int, ...]
@@ -37,7 +38,8 @@ class Problem:
 
     def __str__(self) -> str:
         """Return it in one line, without its file."""
-        parts = ["warning" if self.weight is Weight.WARNING else "", named(self.at), self.sentence]
+        sentence = printable(self.sentence, most=_LONGEST_SENTENCE)
+        parts = ["warning" if self.weight is Weight.WARNING else "", named(self.at), sentence]
         return ": ".join(part for part in parts if part)
 
 
@@ -54,6 +56,7 @@ def _printable(key: str) -> str:
 
 
 _LONGEST_KEY = 100
+_LONGEST_SENTENCE = 1_000
 
 
 def problems_of(error: ValidationError, model: Any, *, raw: Any, at: KeyPath = ()) -> list[Problem]:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BeforeValidator, Field, model_validator
 
 from lakewarden.planners.model.window import Weekday, Window
-from lakewarden.planners.settings import Settings, TimeZone
+from lakewarden.planners.settings import Settings, TimeZone, shown
 
 
 def _hour(value: Any) -> time:
@@ -20,13 +20,13 @@ def _hour(value: Any) -> time:
     try:
         return time.fromisoformat(text)
     except (TypeError, ValueError) as wrong:
-        raise ValueError(f"{value!r} is no time of day, as '22:00' is") from wrong
+        raise ValueError(f"{shown(value)} is no time of day, as '22:00' is") from wrong
 
 
 def _weekday(value: Any) -> Weekday:
     if isinstance(value, str) and value.upper() in Weekday.__members__:
         return Weekday[value.upper()]
-    raise ValueError(f"{value!r} is no day: it is one of {', '.join(day.name.lower() for day in Weekday)}")
+    raise ValueError(f"{shown(value)} is no day: it is one of {', '.join(day.name.lower() for day in Weekday)}")
 
 
 class WindowSettings(Settings):

@@ -117,6 +117,22 @@ def test_whatever_is_changed_in_the_example_is_read_or_refused_in_lines(
     _seen(file)
 
 
+def test_a_long_value_in_any_place_is_refused_in_a_short_line(tmp_path: Path) -> None:
+    """Whichever key it stands behind: its own check says what was wrong with it, and none writes it out whole."""
+    file = tmp_path / "long.yaml"
+    for path in PATHS:
+        document = copy.deepcopy(DOCUMENT)
+        here: Any = document
+        for part in path[:-1]:
+            here = here[part]
+        if isinstance(here[path[-1]], dict | list):
+            continue
+        here[path[-1]] = "(" * 10_000
+        file.write_text(yaml.dump(document), encoding="utf-8")
+
+        _seen(file)
+
+
 _PIECES = [b"\t", b"\r\n", b": ", b"- ", b"&a ", b"*a", b"!x ", b"'", b'"', b"[", b"}"]
 
 

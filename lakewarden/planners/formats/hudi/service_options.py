@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
-from lakewarden.planners.settings import Duration, Settings, Size, Within, format_size
+from lakewarden.planners.settings import Duration, Settings, Size, Within, format_size, shown
 
 
 class CompactionOptions(Settings):
@@ -129,7 +129,7 @@ class ClusteringOptions(Settings):
         try:
             re.compile(value or "")
         except re.error as error:
-            raise ValueError(f"{value!r} is no regular expression: {error}") from error
+            raise ValueError(f"{shown(value)} is no regular expression: {error}") from error
         return value
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from lakewarden.planners.settings import Duration, Settings, Within
+from lakewarden.planners.settings import Duration, Settings, Within, shown
 from lakewarden.planners.storage.inside import NoPlaceError, place_of
 
 
@@ -54,7 +54,8 @@ class IcebergTableOptions(Settings):
             try:
                 names = place_of(folder, store="").names
             except NoPlaceError as no_place:
-                raise ValueError(f"{folder!r} {no_place}") from no_place
+                raise ValueError(f"{shown(folder)} {no_place}") from no_place
             if not names:
-                raise ValueError(f"{folder!r} is a whole disk or bucket: name the folder that is this table's alone")
+                said = "is a whole disk or bucket: name the folder that is this table's alone"
+                raise ValueError(f"{shown(folder)} {said}")
         return folders
