@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -185,7 +185,7 @@ class Attention:
         for warning in set(view.warnings) - set(remembered.warnings):
             self._listener.warned(table, warning)
         remembered.warnings = view.warnings
-        remembered.failures = self._blamed(table, view, remembered.failures)
+        self._note_failures(table, view, remembered)
         for run in self._requests.consider(table, view, self._book.of(table.id)):
             self._book.take_in(run)
         again_at = next_look(self._requests.decisions(table.id))
@@ -194,15 +194,17 @@ class Attention:
             None if again_at is None else now + max(0.2, (again_at - self._clock.now()).total_seconds())
         )
 
-    def _blamed(self, table: Table, view: TableView, known: Sequence[Blamed]) -> tuple[Blamed, ...]:
-        """Return the failures of the table's writers, each told once, with what was known of it when it was new."""
-        by_instant = {blamed.failure.instant: blamed for blamed in known}
+    def _note_failures(self, table: Table, view: TableView, remembered: _Remembered) -> None:
+        """Remember the failures of a table's writers with what was known of each when it was new, then tell of the
+        new ones: who hears of one finds it where the table is shown.
+        """
+        by_instant = {blamed.failure.instant: blamed for blamed in remembered.failures}
         news = [failure for failure in view.writers.failures if failure.instant not in by_instant]
         runs = self._store.runs(table=table.id, limit=BLAMED_RUNS) if news else ()
+        by_instant |= {failure.instant: blame(failure, runs) for failure in news}
+        remembered.failures = tuple(by_instant[failure.instant] for failure in view.writers.failures)
         for failure in news:
-            by_instant[failure.instant] = blamed = blame(failure, runs)
-            self._listener.writer_failed(table, blamed)
-        return tuple(by_instant[failure.instant] for failure in view.writers.failures)
+            self._listener.writer_failed(table, by_instant[failure.instant])
 
     def _rest(self, table: Table, remembered: _Remembered, now: float, trouble: LakewardenError) -> None:
         """Leave a table that cannot be observed alone for a while; its trouble is its own."""

@@ -22,6 +22,7 @@ from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import DeletionBudget, Mode, Policy, Table, TableId
 from lakewarden.planners.triggers import NumCommits
+from lakewarden.service.blame import Blamed
 from lakewarden.service.demo.process import free_port
 from lakewarden.service.events import Listener, Listeners
 from lakewarden.service.http.api import build_api
@@ -45,6 +46,7 @@ class Moments(Listener):
         self._decided: Queue[Decision] = Queue()
         self._waits: Queue[str] = Queue()
         self._ended: Queue[Run] = Queue()
+        self._failed: Queue[Blamed] = Queue()
 
     def decided(self, table: Table, service: Service, decision: Decision) -> None:
         self._decided.put(decision)
@@ -55,6 +57,9 @@ class Moments(Listener):
 
     def ended(self, run: Run) -> None:
         self._ended.put(run)
+
+    def writer_failed(self, table: Table, blamed: Blamed) -> None:
+        self._failed.put(blamed)
 
     def decision(self) -> Decision:
         """Wait for the next decision that is new."""
@@ -67,6 +72,10 @@ class Moments(Listener):
     def ending(self) -> Run:
         """Wait for the next run that ends."""
         return self._ended.get(timeout=PATIENCE)
+
+    def failure(self) -> Blamed:
+        """Wait for the next failure of a writer that is found."""
+        return self._failed.get(timeout=PATIENCE)
 
 
 class House:

@@ -71,6 +71,7 @@ def test_a_writers_failure_is_shown_and_counted_against_the_run_it_was_near(hous
     os.utime(house.lake.folder / "heartbeats" / failed, (long_ago, long_ago))
     house.api.post("/v1/tables/trips/services/compaction/runs")
     runs = {first, house.moments.ending().id}
+    house.moments.failure()
 
     (failure,) = _table(house)["writers"]["failures"]
 
