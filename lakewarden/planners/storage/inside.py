@@ -7,7 +7,8 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from lakewarden.planners.storage.locations import canonical_scheme
+from lakewarden.planners.storage.hadoop_defaults import default_host
+from lakewarden.planners.storage.locations import HDFS, canonical_scheme, path_without_host
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _LOCAL = ("file", "local")
@@ -35,9 +36,10 @@ def place_of(path: str, *, store: str, by_key: bool = False) -> Place:
     """Return where a path leads, whose plan is executed in `store`. Pure.
 
     It is read as Hudi's `StoragePath(String)` and Hadoop's `Path(String)` do: letter by letter, so that `%2F` is three
-    letters; without empty names and `.`; without a scheme it is of the store at hand. `by_key` is how clients of object
-    stores other than Hadoop's read it: there an empty name is one as well. Raises NoPlaceError for a path that is not
-    absolute, names another host, or climbs with `..`: Hadoop resolves that without a look at links, and a disk does
+    letters; without empty names and `.`; without a scheme it is of the store at hand, and HDFS without a host is that
+    of the machine's `fs.defaultFS`. `by_key` is how clients of object stores other than Hadoop's read it: there an
+    empty name is one as well. Raises NoPlaceError for a path that is not absolute, names another host, or climbs with
+    `..`: Hadoop resolves that without a look at links, and a disk does
     not.
     """
     if not path or len(path) > _LONGEST or "\0" in path:
@@ -73,6 +75,9 @@ def _without_host(rest: str) -> str:
 
 
 def _remote(scheme: str, rest: str) -> tuple[str, str]:
+    hostless = path_without_host(rest) if scheme == HDFS else None
+    if hostless is not None and (standard := default_host(HDFS)) is not None:
+        rest = f"//{standard}{hostless}"
     if not rest.startswith("//"):
         raise NoPlaceError("names no bucket or host")
     host, _, path = rest[2:].partition("/")
@@ -80,7 +85,7 @@ def _remote(scheme: str, rest: str) -> tuple[str, str]:
         raise NoPlaceError("names no bucket or host")
     if scheme not in _OF_EXACT_NAMES:
         host = host.lower()
-    if scheme == "hdfs":
+    if scheme == HDFS:
         host = host.removesuffix(_PORT_OF_HDFS)
     return f"{scheme}://{host}", f"/{path}"
 

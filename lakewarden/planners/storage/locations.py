@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from urllib.parse import unquote
 
 from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.storage.hadoop_defaults import default_host
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _LOCAL = ("file", "local")
 _CATALOG = "catalog"
+HDFS = "hdfs"
 _ONE_STORE = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
 _CONTAINER_AT_ACCOUNT = ("abfss",)
 _FORBIDDEN = {"*": "a wildcard", "?": "a query or wildcard", "[": "a wildcard", "#": "a fragment", "\0": "a NUL"}
@@ -29,7 +30,9 @@ _SHOWN = 200
 def canonical_location(text: str) -> str:
     """Return the one spelling of a table's address, under which it is known whoever names it.
 
+    It is read as Hadoop's `Path(String)` does, letter by letter: in `file:///x%20y` the escape is three letters (run).
     `file:///x`, `file:/x` and `/x/` are the local path `/x` with symbolic links resolved; `s3a://b/t` is `s3://b/t`;
+    `hdfs:///x` is on the host of the machine's `fs.defaultFS`;
     `catalog://lake/sales.orders` is the table `orders` in the namespace `sales` of the catalog that is named `lake`.
     Raises PermanentError for an address that is too long, not absolute, holds credentials, a query, a wildcard or a
     chain of protocols (`::`), or climbs with `..` beyond what a path alone can tell.
@@ -54,7 +57,7 @@ def spelled_location(text: str) -> str:
         return _local(text)
     scheme, rest = canonical_scheme(found[1]), found[2]
     if scheme in _LOCAL:
-        return _local(unquote(_without_empty_host(rest, text)))
+        return _local(_without_empty_host(rest, text))
     if scheme == _CATALOG:
         return f"{_CATALOG}://{'/'.join(_names(rest, text))}"
     return _remote(scheme, rest, text)
@@ -111,6 +114,22 @@ def _without_empty_host(rest: str, text: str) -> str:
     return path
 
 
+def path_without_host(rest: str) -> str | None:
+    """Return the path of an address that names no host, `///x` or `/x`; None where it names one, or is no path."""
+    path = rest[2:] if rest.startswith("//") else rest
+    return path if path.startswith("/") else None
+
+
+def _default_host(text: str) -> str:
+    host = default_host(HDFS)
+    if host is None:
+        raise PermanentError(
+            f"{_shown(text)} names no host, and no fs.defaultFS of HDFS stands in core-site.xml of HADOOP_CONF_DIR: "
+            "name it, as in hdfs://namenode:8020/path"
+        )
+    return host
+
+
 def _local(path: str) -> str:
     if not path.startswith("/"):
         raise PermanentError(f"{_shown(path)} is not absolute")
@@ -134,6 +153,8 @@ def _names(rest: str, text: str) -> tuple[str, str]:
 
 
 def _remote(scheme: str, rest: str, text: str) -> str:
+    if scheme == HDFS and (hostless := path_without_host(rest)) is not None:
+        rest = f"//{_default_host(text)}{hostless}"
     if not rest.startswith("//"):
         raise PermanentError(f"{_shown(text)} needs the form {scheme}://bucket/path")
     host, _, path = rest[2:].partition("/")
