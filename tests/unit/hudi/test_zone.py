@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.times import instant_time, to_utc, wall_time
+from lakewarden.planners.formats.hudi.times import instant_time, shown_twice_until, to_utc, wall_time
 from lakewarden.planners.formats.hudi.zone import Witness, ZoneFinding, find_zone
 
 ZONES = st.sampled_from(["UTC", "America/Los_Angeles", "Asia/Kolkata", "Asia/Shanghai", "Australia/Lord_Howe"])
@@ -89,11 +89,50 @@ def test_a_declared_zone_stands_in_for_a_proof() -> None:
     assert found(copied, declared="Nowhere/Land").hindrance is not None
 
 
-@given(moment=MOMENTS, zone=ZONES)
-def test_instants_round_trip_through_their_zone(moment: datetime, zone: str) -> None:
-    """An instant names its moment to the millisecond, but for the hour that summer time gives back."""
-    assume(not twice_a_year(moment, zone))
-    assert abs(to_utc(instant_time(moment, ZoneInfo(zone)), ZoneInfo(zone)) - moment) < timedelta(milliseconds=1)
+@given(moment=MOMENTS, zone=ZONES, lag=LAGS)
+def test_instants_round_trip_through_their_zone(moment: datetime, zone: str, lag: timedelta) -> None:
+    """An instant names its moment to the millisecond; in the hour that summer time gives back its file says which."""
+    read = to_utc(instant_time(moment, ZoneInfo(zone)), ZoneInfo(zone), near=moment + lag)
+    assert abs(read - moment) < timedelta(milliseconds=1)
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+PUT_BACK = datetime(2026, 10, 25, 1, tzinfo=UTC)
+"""When Berlin's clocks went from three back to two."""
+
+
+@given(minutes=st.integers(-180, 180), lag=LAGS, stated=st.sampled_from(["UTC", "LOCAL"]))
+def test_the_repeated_hour_of_daylight_saving_proves_the_zone_as_any_other(
+    minutes: int, lag: timedelta, stated: str
+) -> None:
+    """A write at the second half past two is one of the workers' own zone, and holds nothing back afterwards."""
+    seen = [witness(PUT_BACK + timedelta(minutes=minutes), "Europe/Berlin", lag)]
+    finding = find_zone(seen, declared=None, stated=stated, workers=BERLIN)
+    assert finding == ZoneFinding(zone=BERLIN)
+
+
+def test_a_writer_one_hour_behind_is_found_out_in_any_other_hour() -> None:
+    """Reading a time both ways forgives the repeated hour alone."""
+    summer = [witness(PUT_BACK - timedelta(hours=3), "UTC")]
+    assert find_zone(summer, declared=None, stated="LOCAL", workers=ZoneInfo("Europe/London")).hindrance is not None
+
+
+@given(moment=MOMENTS, zone=st.sampled_from([*["Europe/Berlin", "Australia/Lord_Howe", "America/New_York", "UTC"]]))
+def test_times_are_shown_twice_until_the_last_of_them_was(moment: datetime, zone: str) -> None:
+    """Until then another moment within two hours is written in the same way; from then on the clock only goes on."""
+    until = shown_twice_until(moment, ZoneInfo(zone))
+    others = [moment + timedelta(minutes=minutes) for minutes in (-60, -30, 30, 60)]
+    assert (until is not None) == any(
+        instant_time(one, ZoneInfo(zone)) == instant_time(moment, ZoneInfo(zone)) for one in others
+    )
+    assert until is None or (moment < until and shown_twice_until(until, ZoneInfo(zone)) is None)
+
+
+@given(minutes=st.integers(-59, 59), seconds=st.integers(0, 59))
+def test_both_times_of_the_repeated_hour_end_with_the_second_one(minutes: int, seconds: int) -> None:
+    """From the first two o'clock to the second three o'clock."""
+    moment = PUT_BACK + timedelta(minutes=minutes, seconds=seconds)
+    assert shown_twice_until(moment, BERLIN) == PUT_BACK + timedelta(hours=1)
 
 
 @pytest.mark.parametrize(

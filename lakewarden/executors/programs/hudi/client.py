@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from lakewarden.executors.programs.hudi import config
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
@@ -58,6 +60,11 @@ class HudiClient:
                 f"Hudi would work on {write_config.getBasePath()} instead of {location}: it is not let"
             )
         self.java = hudi.client.SparkRDDWriteClient(hudi.client.common.HoodieSparkEngineContext(context), write_config)
+
+    @property
+    def zone(self) -> tzinfo:
+        """Return the zone in which Hudi stamps instants here: the JVM's."""
+        return ZoneInfo(str(self._jvm.java.util.TimeZone.getDefault().getID()))
 
     def schedule(self, kind: str, *, extra_metadata: Mapping[str, str]) -> str | None:
         """Put a plan of the `TableServiceType` `kind` on the timeline; None where Hudi finds nothing to plan."""

@@ -18,8 +18,9 @@ from lakewarden.planners.formats.hudi.folders import named_folders, stray_folder
 from lakewarden.planners.formats.hudi.foreign import foreign_plan_for
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.times import shown_twice_until
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
@@ -69,6 +70,21 @@ class OpenTable:
         )
         if found is not None:
             raise PermanentError(f"{found}: nothing is executed")
+
+    def stand_still_while_times_repeat(self) -> None:
+        """Raise YieldError where an instant that were stamped now would bear a time that the wall clock shows twice.
+
+        To be called before a plan is made, and before what took long is committed. A JVM that stamps in the first of
+        the two hours holds the table's lock, again and again, for all of the second (`shown_twice_until`).
+        """
+        now, zone = self.clock.now(), self.client.zone
+        until = shown_twice_until(now, zone)
+        if until is not None:
+            shown = f"{until.astimezone(zone):%H:%M} of {zone}"
+            raise YieldError(
+                f"clocks are put back, and show times twice until {shown}: Hudi orders everything by them",
+                delay=until - now,
+            )
 
     def roll_back(self, write: str) -> bool:
         """Undo a write that is still pending, and forget its heartbeat. False, and nothing done, where it is not.
@@ -133,7 +149,9 @@ def open_table(
     with translated(Step.PLAN):
         client = HudiClient(session, assignment.location, options, service)
     try:
-        yield OpenTable(client=client, assignment=assignment, options=options, storage=storage, clock=clock)
+        table = OpenTable(client=client, assignment=assignment, options=options, storage=storage, clock=clock)
+        table.stand_still_while_times_repeat()
+        yield table
     except LockHeldError as error:
         lock = "the table's own lock file" if options.lock is None else str(options.lock)
         raise TemporaryError(f"{error} ({lock})", delay=error.delay) from error

@@ -60,6 +60,7 @@ class RewriteSteps(ABC):
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Complete the instant."""
         client = self._table.client
+        self._table.stand_still_while_times_repeat()
         self._table.refuse_foreign_plans()
         with translated(Step.COMMIT):
             getattr(client.java, self._calls.commit)(plan.on_timeline, self._written, client.none())

@@ -16,6 +16,7 @@ from lakewarden.planners.formats.hudi.payloads import UnreadableError
 from lakewarden.planners.formats.hudi.times import to_utc
 from lakewarden.planners.model.instant import Deed, Instant, PlanSize, RunId, Service, State
 from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.ports import FileEntry
 
 """What completed writes and rewrites are called on the timeline."""
 
@@ -193,11 +194,22 @@ def _instant(known: Known, zone: tzinfo, beats: Mapping[str, datetime]) -> Insta
         action=files.action.value,
         stands_for=known.stands_for,
         state=files.state,
-        requested_at=to_utc(files.time, zone),
+        requested_at=to_utc(files.time, zone, near=_first_written(files.requested, files.inflight, files.completed)),
         completed_time=files.completed_time,
-        completed_at=None if files.completed_time is None else to_utc(files.completed_time, zone),
+        completed_at=_completed_at(files, zone),
         author=known.fact.author,
         guarded_until=guarded_until(last_beat),
         last_beat=last_beat,
         plan=known.fact.plan,
     )
+
+
+def _completed_at(files: InstantFiles, zone: tzinfo) -> datetime | None:
+    if files.completed_time is None:
+        return None
+    return to_utc(files.completed_time, zone, near=_first_written(files.completed))
+
+
+def _first_written(*entries: FileEntry | None) -> datetime | None:
+    """Return when the first of these files that is there was written."""
+    return next((entry.modified for entry in entries if entry is not None), None)

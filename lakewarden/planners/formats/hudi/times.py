@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 
 _DIGITS_TO_THE_SECOND = 14
 _DIGITS_TO_THE_MILLISECOND = 17
@@ -30,12 +30,36 @@ def wall_time(text: str) -> datetime:
     return shown if _BEFORE_ALL.year < shown.year < _AFTER_ALL else _BEFORE_ALL
 
 
-def to_utc(text: str, zone: tzinfo) -> datetime:
-    """Return the moment an instant names, read in `zone`, in UTC."""
+def to_utc(text: str, zone: tzinfo, *, near: datetime | None = None) -> datetime:
+    """Return the moment an instant names, read in `zone`, in UTC.
+
+    In the hour that summer time gives back the wall clock shows each time twice: then it is the moment that is nearer
+    to `near`, which is when a file of the instant was written; without it the first one.
+    """
     shown = wall_time(text)
     if shown == _BEFORE_ALL:
         return _BEFORE_ALL.replace(tzinfo=UTC)
-    return shown.replace(tzinfo=zone).astimezone(UTC)
+    first, second = (shown.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    return first if near is None else min(first, second, key=lambda moment: abs(moment - near))
+
+
+def shown_twice_until(moment: datetime, zone: tzinfo) -> datetime | None:
+    """Return when the wall clock of `zone` no longer shows times twice, if it shows that of `moment` twice; else None.
+
+    It is the end of the second time. Within one JVM, Hudi's `HoodieInstantTimeGenerator` waits until its clock shows
+    a later time than the one before, under the table's lock: one that has stamped an instant the first time stands
+    still for all of the second (run, docs/hudi.md).
+    """
+    shown = moment.astimezone(zone).replace(tzinfo=None)
+    first, second = (shown.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    back = second - first
+    if back <= timedelta(0):
+        return None
+    before, after = first, second
+    while after - before > timedelta(seconds=1):  # between them the clock is put back
+        middle = before + (after - before) / 2
+        before, after = (middle, after) if middle.astimezone(zone).fold == 0 else (before, middle)
+    return after.replace(microsecond=0) + back
 
 
 def instant_time(moment: datetime, zone: tzinfo) -> str:

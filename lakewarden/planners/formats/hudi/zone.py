@@ -110,7 +110,7 @@ def _same(one: ZoneInfo, other: ZoneInfo) -> bool:
 
 
 def _agrees(one: Witness, zone: tzinfo) -> bool:
-    return abs(to_utc(one.time, zone) - one.written) <= _NEAR
+    return abs(to_utc(one.time, zone, near=one.written) - one.written) <= _NEAR
 
 
 def _offset(one: Witness, workers: ZoneInfo) -> timedelta | None:
