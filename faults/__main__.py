@@ -1,4 +1,6 @@
-"""`./dev faults --rounds N --seed S`, `--replicas 2|3 --minutes 10`, `--hostile --minutes 10`; `[--report FILE]`."""
+"""`./dev faults --rounds N --seed S [--writers N]`, `--replicas 2|3 --minutes 10`, `--hostile --minutes 10`;
+`[--report FILE]`.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +24,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="what is dealt (default: any; it is printed)")
     parser.add_argument("--replicas", type=int, choices=(2, 3), help="several daemons on one PostgreSQL instead")
     parser.add_argument(
+        "--writers", type=int, choices=range(1, 5), default=2, help="live writers, each with days of its own (2)"
+    )
+    parser.add_argument(
         "--hostile", action="store_true", help="hostile tables, stores and clients beside good tables instead"
     )
     parser.add_argument("--minutes", type=float, default=10, help="how long replicas and good tables stand it (10)")
@@ -35,9 +40,11 @@ def main() -> int:
             hostile.play, minutes=asked.minutes, only=asked.only, clients=not asked.no_clients
         )
     elif asked.replicas is not None:
-        play = functools.partial(replicas.play, replicas=asked.replicas, minutes=asked.minutes, seed=seed)
+        play = functools.partial(
+            replicas.play, replicas=asked.replicas, writers=asked.writers, minutes=asked.minutes, seed=seed
+        )
     else:
-        play = functools.partial(plot.play, rounds=asked.rounds, seed=seed)
+        play = functools.partial(plot.play, rounds=asked.rounds, writers=asked.writers, seed=seed)
     return perform(seed, asked.report and asked.report.absolute(), play)
 
 

@@ -1,4 +1,4 @@
-"""Gathers a history: the folder of the table, the writer's record, the store's rows and what the executors told.
+"""Gathers a history: the folder of the table, the writers' records, the store's rows and what the executors told.
 
 Metadata is read here with fastavro and pyarrow, rows with hudi-rs: nothing of Lakewarden, which is on trial.
 """
@@ -21,7 +21,7 @@ import pyarrow.parquet
 from hudi import HudiReadOptions, HudiTable
 
 from faults.history import History, Interval, StoredRun, TimelineFound
-from lakewarden.executors.demo.record import read_record
+from lakewarden.executors.demo.record import merged, read_record
 from lakewarden.service.demo.hudi_reader import read_snapshot
 from live.hudi.travel import travel
 
@@ -33,9 +33,12 @@ _SERVICES = {"COMPACT": "compaction", "LOG_COMPACT": "log_compaction", "CLUSTER"
 _RUNS = "SELECT id, identity, service, state, instant, epoch, ended_at IS NOT NULL FROM runs ORDER BY number"
 
 
-def gather(*, table: Path, record: Path, runs: Sequence[StoredRun], witness: Path) -> History:
-    """Return the history of a table whose writer and daemon have ended. Raises what an unreadable table raises."""
-    written = read_record(record)
+def gather(*, table: Path, records: Mapping[str, Path], runs: Sequence[StoredRun], witness: Path) -> History:
+    """Return the history of a table whose writers and daemon have ended; `records` are by the writers' signatures.
+    Raises what an unreadable table raises.
+    """
+    by_writer = {writer: read_record(record) for writer, record in records.items()}
+    written = merged(by_writer.values())
     timeline, metadata = read_timeline(table)
     return History(
         expected=written.expected_rows(),
@@ -45,7 +48,7 @@ def gather(*, table: Path, record: Path, runs: Sequence[StoredRun], witness: Pat
         timeline=timeline,
         intervals=read_intervals(witness),
         runs=runs,
-        journeys=travel(table, written),
+        journeys=travel(table, by_writer),
         failures=written.failures(),
     )
 

@@ -14,7 +14,7 @@ from faults.evidence import read_runs
 from faults.ledger import SqliteLedger
 from faults.report import FaultsReport, line_of, report_of
 from faults.rounds import NeverCameBackError, Rounds
-from faults.scenery import POLICIES, SPARK, Scenery, endings, writer_has_failed, writer_tally
+from faults.scenery import POLICIES, SPARK, Scenery, endings
 from lakewarden.service.demo.hudi import PIECE as HUDI
 from lakewarden.service.demo.hudi import table_entry
 from lakewarden.service.demo.interruption import Interruption
@@ -23,7 +23,9 @@ from lakewarden.service.demo.stage import Stage
 _DRAINED_WITHIN_SECONDS = 420.0
 
 
-def play(directory: Path, console: Console, interruption: Interruption, *, rounds: int, seed: int) -> FaultsReport:
+def play(
+    directory: Path, console: Console, interruption: Interruption, *, rounds: int, writers: int, seed: int
+) -> FaultsReport:
     """Play all of it and return the report. Raises LakewardenError for trouble that is not the daemon's."""
     begun = time.monotonic()
     scenery = Scenery(directory, interruption)
@@ -31,6 +33,7 @@ def play(directory: Path, console: Console, interruption: Interruption, *, round
     with Deaths(scenery.arms.witness) as deaths, Stage(directory, HUDI) as stage:
         played = _play_rounds(
             rounds=rounds,
+            writers=writers,
             seed=seed,
             stage=stage,
             scenery=scenery,
@@ -44,7 +47,7 @@ def play(directory: Path, console: Console, interruption: Interruption, *, round
         seed=seed,
         seconds=time.monotonic() - begun,
         violations=scenery.judge(stage, runs),
-        writer=writer_tally(stage),
+        writer=scenery.writers_tally(),
         runs=endings(runs),
         resumed=played.resumed,
     )
@@ -53,6 +56,7 @@ def play(directory: Path, console: Console, interruption: Interruption, *, round
 def _play_rounds(
     *,
     rounds: int,
+    writers: int,
     seed: int,
     stage: Stage,
     scenery: Scenery,
@@ -60,7 +64,7 @@ def _play_rounds(
     ledger: SqliteLedger,
     console: Console,
 ) -> Rounds:
-    """Play the rounds, end the writer, drain the daemon and end it."""
+    """Play the rounds, end the writers, drain the daemon and end it."""
     zookeeper = scenery.start_zookeeper(stage)
     daemon = stage.start_daemon(
         table=table_entry(stage.table, zookeeper=zookeeper.address),
@@ -69,7 +73,7 @@ def _play_rounds(
         variables=scenery.arms.variables,
     )
     stage.dismiss(daemon.process)  # it may die
-    writer = scenery.start_writer(stage, daemon, seed=seed)
+    writing = scenery.start_writers(stage, daemon, seed=seed, writers=writers)
     played = Rounds(
         stage=stage,
         daemon=daemon,
@@ -81,13 +85,13 @@ def _play_rounds(
     try:
         for strike in islice(deal(seed), rounds):
             console.print(line_of(played.play(strike), of=rounds), markup=False, soft_wrap=True)
-            if writer_has_failed(stage):
-                console.print("a commit of the writer has failed: no further round", style="red")
+            if scenery.writer_has_failed():
+                console.print("a commit of a writer has failed: no further round", style="red")
                 break
-        scenery.end_writer(stage, writer)
+        scenery.end_writers(stage, writing)
         played.drain(at_most=_DRAINED_WITHIN_SECONDS)
     except NeverCameBackError as silence:
         scenery.accuse(str(silence))
-        scenery.end_writer(stage, writer)
+        scenery.end_writers(stage, writing)
     scenery.end_daemon(daemon)
     return played

@@ -20,7 +20,7 @@ from faults.evidence import pending_on, read_shared_runs
 from faults.ledger import PostgresLedger
 from faults.report import Seconds, counts, tell_verdict, told_runs
 from faults.rounds import NeverCameBackError
-from faults.scenery import POLICIES, SPARK, Scenery, endings, writer_has_failed, writer_tally
+from faults.scenery import POLICIES, SPARK, Scenery, endings
 from faults.victims import household, thaw
 from lakewarden.executors import witness
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
@@ -181,7 +181,14 @@ class Outages:
 
 
 def play(
-    directory: Path, console: Console, interruption: Interruption, *, replicas: int, minutes: float, seed: int
+    directory: Path,
+    console: Console,
+    interruption: Interruption,
+    *,
+    replicas: int,
+    writers: int,
+    minutes: float,
+    seed: int,
 ) -> ReplicasReport:
     """Play all of it and return the report. Raises LakewardenError for trouble that is not the replicas'."""
     begun = time.monotonic()
@@ -191,6 +198,7 @@ def play(
         with Deaths(scenery.arms.witness) as deaths, Stage(directory, HUDI) as stage:
             outages = _play_outages(
                 replicas=replicas,
+                writers=writers,
                 minutes=minutes,
                 seed=seed,
                 stage=stage,
@@ -211,7 +219,7 @@ def play(
         violations=scenery.judge(stage, runs),
         moved=len(took),
         moved_seconds=Seconds.of(took),
-        writer=writer_tally(stage),
+        writer=scenery.writers_tally(),
         runs=endings(runs),
     )
 
@@ -219,6 +227,7 @@ def play(
 def _play_outages(
     *,
     replicas: int,
+    writers: int,
     minutes: float,
     seed: int,
     stage: Stage,
@@ -227,7 +236,7 @@ def _play_outages(
     ledger: PostgresLedger,
     console: Console,
 ) -> Outages:
-    """Strike for some minutes, end the writer, let the replicas finish, and end them."""
+    """Strike for some minutes, end the writers, let the replicas finish, and end them."""
     zookeeper = scenery.start_zookeeper(stage)
     settings = {
         "spark": SPARK,
@@ -246,7 +255,7 @@ def _play_outages(
         stage.dismiss(daemon.process)  # it may die
         daemons.append(daemon)
     outages = Outages(daemons=daemons, ledger=ledger, dice=random.Random(seed))
-    writer = scenery.start_writer(stage, daemons[0], seed=seed)
+    writing = scenery.start_writers(stage, daemons[0], seed=seed, writers=writers)
     scenery.until(lambda: any(daemon.ready() for daemon in daemons), stage, otherwise="no replica is ready")
 
     def look(*, strike: bool) -> None:
@@ -261,14 +270,14 @@ def _play_outages(
     try:
         with _brought_back(outages):
             ends_at = time.monotonic() + minutes * 60
-            while time.monotonic() < ends_at and not writer_has_failed(stage):
+            while time.monotonic() < ends_at and not scenery.writer_has_failed():
                 look(strike=True)
             outages.end()
-            scenery.end_writer(stage, writer)
+            scenery.end_writers(stage, writing)
             _drain(outages, stage, look)
     except NeverCameBackError as silence:
         scenery.accuse(str(silence))
-        scenery.end_writer(stage, writer)
+        scenery.end_writers(stage, writing)
     for daemon in daemons:
         scenery.end_daemon(daemon)
     return outages

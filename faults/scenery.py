@@ -1,10 +1,12 @@
-"""What every trial has: a lock service, a table with a live writer, the witness, and a verdict at the end."""
+"""What every trial has: a lock service, a table with live writers, the witness, and a verdict at the end."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,7 @@ from faults.checker import Rule, Violation, violations
 from faults.evidence import gather
 from faults.history import StoredRun
 from faults.victims import left_of
-from lakewarden.executors.demo.hudi_options import TableType, Workload
-from lakewarden.executors.demo.record import Ending, read_record
+from lakewarden.executors.demo.record import Ending, Record, merged, read_record
 from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.service.demo.daemon import Daemon
@@ -23,6 +24,7 @@ from lakewarden.service.demo.process import Child
 from lakewarden.service.demo.report import WriterTally
 from lakewarden.service.demo.stage import Stage
 from lakewarden.service.demo.zookeeper import ZooKeeper
+from live.hudi.several.casting import WRITER, Part, cast, written_by
 
 POLICIES: Mapping[str, Any] = {
     "compaction": {"trigger": {"num_commits": 3}},
@@ -35,10 +37,11 @@ POLICIES: Mapping[str, Any] = {
     "clean": {"trigger": {"num_commits": 2}, "grace": "1m", "options": {"commits_retained": 6}},
     "archive": {"trigger": {"num_commits": 3}, "options": {"keep_min_commits": 10, "keep_max_commits": 13}},
 }
-"""Every service that runs by itself, as often as it can beside a writer."""
+"""Every service that runs by itself, as often as it can beside writers."""
 
 SPARK: Mapping[str, Any] = {"default": {"memory": "768m", "master": "local[2]", "hung_after": "15s"}}
 
+_TABLE_VERSION = 9
 _WRITER_EVERY_SECONDS = 2.5
 _START_SECONDS = 240.0
 _WRITER_ENDS_SECONDS = 180.0
@@ -54,6 +57,8 @@ class Scenery:
         self.arms = Arms(directory / "arms")
         self.interruption = interruption
         self.found: list[Violation] = []
+        self.records: dict[str, Path] = {}
+        """The writers' records, by their signatures."""
 
     def accuse(self, what: str) -> None:
         """Note that a daemon did not do what it must."""
@@ -67,23 +72,49 @@ class Scenery:
         self.until(zookeeper.ready, stage, otherwise="ZooKeeper is not up")
         return zookeeper
 
-    def start_writer(self, stage: Stage, daemon: Daemon, *, seed: int) -> Child:
-        """Start the writer with the options that the daemon asks for, and return after its first commit."""
-        arguments = ["--table-type", TableType.MOR, "--workload", Workload.DAYS, "--every", str(_WRITER_EVERY_SECONDS)]
-        writer = stage.start_writer(daemon=daemon, arguments=[*arguments, "--seed", str(seed)])
-        begun = "the writer has not begun"
-        self.until(lambda: bool(read_record(stage.record).acknowledged()), stage, otherwise=begun)
+    def start_writers(self, stage: Stage, daemon: Daemon, *, seed: int, writers: int) -> list[Child]:
+        """Start writers with the options that the daemon asks for, each with days of its own, and return after the
+        first commit of the last one.
+        """
+        stage.options.write_text(json.dumps(daemon.writer_options()), encoding="utf-8")
+        return [
+            self._start_writer(stage, part, seed=seed)
+            for part in cast(writers, table_version=_TABLE_VERSION, conflicts=False)
+        ]
+
+    def _start_writer(self, stage: Stage, part: Part, *, seed: int) -> Child:
+        arguments = written_by(part, table_version=_TABLE_VERSION, every=_WRITER_EVERY_SECONDS, stage=stage)
+        writer = stage.start_another_writer(f"writer-{part.shop}", WRITER, *arguments, "--seed", str(seed))
+        record = self.records[part.shop] = stage.records[-1]
+        begun = f"the {writer.name} has not begun"
+        self.until(lambda: bool(read_record(record).acknowledged()), stage, otherwise=begun)
         return writer
 
-    def end_writer(self, stage: Stage, writer: Child) -> None:
-        """Ask the writer to end after its commit, and return when it has."""
-        if writer.exit_code is None:
-            stage.dismiss(writer)
-            writer.ask_to_end()
-            ended = "the writer has not ended"
-            self.until(lambda: writer.exit_code is not None, stage, otherwise=ended, at_most=_WRITER_ENDS_SECONDS)
-        if writer.exit_code != 0:
-            raise PermanentError(f"the writer ended with {writer.exit_code}: {writer.last_words()}")
+    def end_writers(self, stage: Stage, writers: Sequence[Child]) -> None:
+        """Ask the writers to end after their commits, and return when they have."""
+        for writer in writers:
+            if writer.exit_code is None:
+                stage.dismiss(writer)
+                writer.ask_to_end()
+        for writer in writers:
+            ended = f"the {writer.name} has not ended"
+            self.until(partial(_has_ended, writer), stage, otherwise=ended, at_most=_WRITER_ENDS_SECONDS)
+            if writer.exit_code != 0:
+                raise PermanentError(f"the {writer.name} ended with {writer.exit_code}: {writer.last_words()}")
+
+    def writers_tally(self) -> WriterTally:
+        """Return what became of the writers' commits."""
+        written = self._written()
+        return WriterTally(commits=len(written.acknowledged()), failures=len(written.failures()))
+
+    def writer_has_failed(self) -> bool:
+        """Whether a commit of a writer came back with an error. It leaves a write in flight, for which some services
+        wait: nothing that is struck afterwards tells much that is new.
+        """
+        return any(batch.ending is Ending.FAILED for batch in self._written().batches)
+
+    def _written(self) -> Record:
+        return merged(map(read_record, self.records.values()))
 
     def end_daemon(self, daemon: Daemon) -> None:
         """Ask a daemon to end, and accuse it if it does not end well."""
@@ -105,21 +136,12 @@ class Scenery:
         if left := left_of(self.directory):
             self.accuse(f"{len(left)} processes were left behind: {', '.join(str(process) for process in left)}")
         with self.interruption.at_once():
-            history = gather(table=stage.table, record=stage.record, runs=runs, witness=self.arms.witness)
+            history = gather(table=stage.table, records=self.records, runs=runs, witness=self.arms.witness)
             return [str(violation) for violation in (*self.found, *violations(history))]
 
 
-def writer_tally(stage: Stage) -> WriterTally:
-    """Return what became of the writer's commits."""
-    record = read_record(stage.record)
-    return WriterTally(commits=len(record.acknowledged()), failures=len(record.failures()))
-
-
-def writer_has_failed(stage: Stage) -> bool:
-    """Whether a commit of the writer came back with an error. It leaves a write in flight, for which everything waits
-    from then on: nothing that is struck afterwards tells anything new.
-    """
-    return any(batch.ending is Ending.FAILED for batch in read_record(stage.record).batches)
+def _has_ended(child: Child) -> bool:
+    return child.exit_code is not None
 
 
 def endings(runs: Sequence[StoredRun]) -> dict[str, dict[str, int]]:

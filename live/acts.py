@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from lakewarden.executors.demo.record import Batch
@@ -15,6 +15,7 @@ from lakewarden.service.demo.scene import Scene
 from lakewarden.service.demo.show import START_SECONDS, Show
 from lakewarden.service.demo.stage import Stage
 from live.journey import Journey
+from live.report import LiveReport
 from live.script import EACH_SUCCEEDS, Script
 from live.tally import tallies
 
@@ -54,6 +55,15 @@ class Acts(ABC):
     @abstractmethod
     def look(self, scene: Scene) -> None:
         """Do what is to be done while the writers write."""
+
+    @property
+    def promised(self) -> Collection[str]:
+        """The services that must succeed often enough: all that there are, unless some have work only in need."""
+        return self.policies
+
+    def told(self, report: LiveReport) -> LiveReport:
+        """Return the report with what these acts have to tell besides."""
+        return report
 
     def play(self) -> None:
         """Play them, and note what came of it."""
@@ -115,5 +125,5 @@ class Acts(ABC):
     def enough(self, scene: Scene) -> bool:
         """Whether every service has succeeded often enough, and all commits were made."""
         done = tallies(scene.runs)
-        each = all(name in done and done[name].succeeded >= EACH_SUCCEEDS for name in self.policies)
+        each = all(name in done and done[name].succeeded >= EACH_SUCCEEDS for name in self.promised)
         return each and scene.commits >= self.script.commits

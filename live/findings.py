@@ -31,7 +31,7 @@ def findings(acts: Acts, *, processes_left: Sequence[str]) -> LiveReport:
         writer_kind=acts.writer_kind,
         seconds=round(acts.seconds, 1),
         wanted_commits=acts.script.commits,
-        enabled=tuple(acts.policies),
+        enabled=tuple(acts.promised),
         each_succeeds=EACH_SUCCEEDS,
         rows_expected=len(expected),
         rows_found=len(found.rows),

@@ -42,7 +42,7 @@ def _performance(
             acts.play()
         acts.end_daemon()
     with interruption.at_once():
-        return findings(acts, processes_left=left_behind(directory))
+        return acts.told(findings(acts, processes_left=left_behind(directory)))
 
 
 def left_behind(directory: Path) -> list[str]:

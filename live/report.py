@@ -103,6 +103,9 @@ class LiveReport(Report):
             found.append(f"{len(self.processes_left)} processes were left behind: {', '.join(self.processes_left)}")
         return found
 
+    def tell_more(self, console: Console) -> None:
+        """Print what is found besides, of a kind of its own."""
+
 
 def tell(console: Console, report: LiveReport) -> None:
     """Print the report for people."""
@@ -132,6 +135,7 @@ def tell(console: Console, report: LiveReport) -> None:
     for journey in (*travelled.wrong, *travelled.overtaken):
         why = journey.failure or (f"overtaken by compaction {journey.overtaken}" if journey.overtaken else "")
         console.print(f"  {journey.instant} {journey.operation}: {journey.wrong} rows differ {why}", markup=False)
+    report.tell_more(console)
     shortcomings = report.shortcomings()
     for shortcoming in shortcomings:
         console.print(shortcoming, style="red", markup=False, soft_wrap=True)

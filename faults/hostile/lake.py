@@ -98,7 +98,7 @@ class Lake:
             needed=files_needed(table, metadata),
             files=files_there(table),
             timeline=timeline,
-            journeys=travel(table, record),
+            journeys=travel(table, {"writer": record}),
             failures=record.failures(),
         )
         return [str(one) for one in violations(history) if one.rule in _JUDGED]

@@ -69,7 +69,7 @@ class HudiActs(Acts):
 
     def travel(self) -> list[Journey]:
         """Return what hudi-rs finds at every retained instant."""
-        return travel(self.stage.table, read_record(self.stage.record))
+        return travel(self.stage.table, {"writer": read_record(self.stage.record)})
 
     def caused_by_us(self, failures: Sequence[Batch]) -> list[Batch]:
         """Return the failures within a minute of a run of ours."""

@@ -23,6 +23,9 @@ class WriterKind(StrEnum):
 DEAD_AFTER = timedelta(minutes=10)
 """How long a writer is silent before it is rolled back."""
 
+COMPACT_AT = 12
+"""So many commits of several writers are the trigger of compaction."""
+
 _ON_LOG_FILES = frozenset({Service.COMPACTION, Service.LOG_COMPACTION})
 
 _POLICIES: Mapping[Service, Mapping[str, Any]] = {
@@ -38,6 +41,19 @@ _POLICIES: Mapping[Service, Mapping[str, Any]] = {
     Service.ROLLBACK: {"options": {"dead_after": format_duration(DEAD_AFTER)}},
 }
 """Every service that a run of minutes can show. Days are the least that ttl counts."""
+
+_OF_SEVERAL: Mapping[Service, Mapping[str, Any]] = {
+    **_POLICIES,
+    Service.COMPACTION: {"trigger": {"num_commits": COMPACT_AT}},
+    Service.LOG_COMPACTION: {"trigger": {"num_commits": 5}, "options": {"log_blocks_threshold": 2}},
+    Service.CLUSTERING: {
+        "trigger": {"num_commits": 6},
+        "options": {"untouched_for": "30s", "sort_columns": ["order_id"]},
+    },
+    Service.CLEAN: {"trigger": {"num_commits": 5}, "options": {"commits_retained": 12}},
+    Service.ARCHIVE: {"trigger": {"num_commits": 5}, "options": {"keep_min_commits": 20, "keep_max_commits": 26}},
+}
+"""The same for several writers, who commit as often as one does, each of them."""
 
 _INLINE = frozenset({Service.COMPACTION})
 """What the inline writer schedules. It could schedule clustering too, and would hurt itself: a table has few days, and
@@ -57,6 +73,15 @@ def policies(kind: TableType, writer: WriterKind, supported: Collection[Service]
         by_writer = writer is WriterKind.INLINE and service in _INLINE
         found[service.value] = {**policy, **({"schedule": "writer", "grace": "1s"} if by_writer else {})}
     return found
+
+
+def policies_of_several(kind: TableType) -> dict[str, Any]:
+    """Return the policies of a table that several writers write."""
+    return {
+        service.value: dict(policy)
+        for service, policy in _OF_SEVERAL.items()
+        if not (kind is TableType.COW and service in _ON_LOG_FILES)
+    }
 
 
 def inline_options(services: Collection[str]) -> dict[str, str]:

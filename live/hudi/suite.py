@@ -1,4 +1,4 @@
-"""The suite on Hudi: one writer of a kind, and others that die in a commit."""
+"""The suite on Hudi: one writer of a kind, and others that die in a commit; or several writers at once."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from lakewarden.service.demo.stage import Stage
 from live.acts import Acts
 from live.hudi.acts import HudiActs
 from live.hudi.policies import WriterKind
+from live.hudi.several.acts import SeveralActs
+from live.hudi.several.casting import VERSIONS
 from live.script import Script
 
 
@@ -31,6 +33,11 @@ class HudiSuite:
             default=WriterKind.UPSERT,
             help="upsert (the default), inline (it schedules, and leaves execution to us) or streaming",
         )
+        several = parser.add_argument_group("several writers, of several releases, with a composed record key")
+        several.add_argument("--writers", type=int, choices=range(1, 5), default=1, help="how many, up to 4")
+        several.add_argument("--conflicts", action="store_true", help="they write into the same partitions and files")
+        several.add_argument("--table-version", type=int, choices=VERSIONS, default=9, help="8 or 9 (the default)")
+        several.add_argument("--every", type=float, default=2.5, metavar="SECONDS", help="between commits of one")
 
     def fetch(self, say: Callable[[str], None]) -> None:
         """Bring Hudi's bundle."""
@@ -38,4 +45,15 @@ class HudiSuite:
 
     def acts(self, script: Script, asked: argparse.Namespace, stage: Stage, show: Show) -> Acts:
         """Return one performance."""
+        if asked.writers > 1:
+            return SeveralActs(
+                script,
+                stage,
+                show,
+                kind=asked.table_type,
+                writers=asked.writers,
+                conflicts=asked.conflicts,
+                table_version=asked.table_version,
+                every_seconds=asked.every,
+            )
         return HudiActs(script, stage, show, kind=asked.table_type, writer=asked.writer)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ from typing import Any
 import fastavro
 from hudi import HudiTable
 
-from lakewarden.executors.demo.record import Batch, Ending, Record, rows_after
+from lakewarden.executors.demo.hudi_options import BATCH
+from lakewarden.executors.demo.record import Batch, Record, Row, rows_after
 from lakewarden.service.demo.hudi_reader import read_snapshot
-from lakewarden.service.demo.reader import count_wrong_rows
 from live.journey import Journey
 
 _OURS = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
@@ -27,13 +27,15 @@ _COMPLETED = re.compile(r"(?P<requested>\d+)_(?P<completed>\d+)\.(?P<action>[a-z
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Commit:
     """One completed instant of the active timeline, with the time of its completion. `operation` is Hudi's word for
-    what it did, and `micro_batch` the number that a streaming sink left in it.
+    what it did, and `micro_batch` the number that a streaming sink left in it. `signed` is what one of several writers
+    left in it: its name, and the number of its batch.
     """
 
     instant: str
     completed: str
     operation: str
     micro_batch: int | None = None
+    signed: tuple[str, int] | None = None
 
     @property
     def writes(self) -> bool:
@@ -53,13 +55,15 @@ def commits(table: Path) -> list[Commit]:
     found = []
     for instant in sorted({i.timestamp: i for i in instants}.values(), key=lambda i: i.timestamp):
         metadata = json.loads(timeline.get_instant_metadata_in_json(instant))
-        sink = json.loads((metadata.get("extraMetadata") or {}).get(_SINK, "{}"))
+        extra = metadata.get("extraMetadata") or {}
+        sink = json.loads(extra.get(_SINK, "{}"))
         found.append(
             Commit(
                 instant=instant.timestamp,
                 completed=completions.get(instant.timestamp, ""),
                 operation=str(metadata.get("operationType")),
                 micro_batch=max((int(number) for number in sink.values()), default=None),
+                signed=_signature(extra.get(BATCH)),
             )
         )
     return found
@@ -75,13 +79,15 @@ def earliest_retained(table: Path) -> str:
     return str(metadata["earliestCommitToRetain"] or "")
 
 
-def travel(table: Path, record: Record) -> list[Journey]:
-    """Read the table at every retained instant and compare it with the writer's record as of that instant."""
+def travel(table: Path, records: Mapping[str, Record]) -> list[Journey]:
+    """Read the table at every retained instant and compare it with the records of its writers as of that instant. Of
+    several writers each has keys of its own, and signs its commits with its name in `records`.
+    """
     earliest = earliest_retained(table)
     all_commits = commits(table)
     first_write = next((commit.instant for commit in all_commits if commit.writes), "")
     retained = [commit for commit in all_commits if commit.instant >= max(earliest, first_write)]
-    return [_journey(table, commit, all_commits, record) for commit in retained]
+    return [_journey(table, commit, all_commits, records) for commit in retained]
 
 
 def _completed(table: Path) -> list[re.Match[str]]:
@@ -89,34 +95,71 @@ def _completed(table: Path) -> list[re.Match[str]]:
     return [found for name in names if (found := _COMPLETED.fullmatch(name))]
 
 
-def _journey(table: Path, commit: Commit, all_commits: Sequence[Commit], record: Record) -> Journey:
-    writes = (other for other in all_commits if other.writes and other.instant <= commit.instant)
-    last_write = max(writes, key=lambda write: write.instant)
-    batch = batch_of(last_write.instant, record)
-    if batch is None:
-        return Journey(instant=commit.instant, operation=commit.operation, failure="no batch was open at its write")
-    done = [b for b in record.batches if b.ending is Ending.ACKNOWLEDGED and b.number < batch.number]
+def _signature(text: str | None) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    writer, _, number = text.rpartition(":")
+    return writer, int(number)
+
+
+def _journey(table: Path, commit: Commit, all_commits: Sequence[Commit], records: Mapping[str, Record]) -> Journey:
+    journey = Journey(instant=commit.instant, operation=commit.operation)
+    if commit.writes and batch_of(commit, records) is None:
+        return replace(journey, failure="no batch was open at its write")
     try:
-        found = read_snapshot(table, as_of=commit.instant)
+        found = read_snapshot(table, as_of=commit.instant).rows
     except Exception as error:  # noqa: BLE001 - whatever a foreign reader raises is a journey that failed
-        return Journey(instant=commit.instant, operation=commit.operation, failure=f"{type(error).__name__}: {error}")
-    expected = rows_after([*done, batch])
-    wrong = count_wrong_rows(found.rows, expected)
-    differing = {key for key in found.rows.keys() | expected.keys() if found.rows.get(key) != expected.get(key)}
-    only_its_own = differing <= {row.key for row in batch.rows}
-    overtaken = overtaking(last_write, all_commits, as_of=commit.instant) if wrong and only_its_own else ""
-    return Journey(instant=commit.instant, operation=commit.operation, wrong=wrong, overtaken=overtaken)
+        return replace(journey, failure=f"{type(error).__name__}: {error}")
+    expected = rows_at(commit.instant, all_commits, records)
+    differing = {key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key)}
+    if not differing:
+        return journey
+    overtaken = dict(overtakings(all_commits, records, as_of=commit.instant))
+    excused = differing <= {row.key for batch in overtaken.values() for row in batch.rows}
+    return replace(journey, wrong=len(differing), overtaken=min(overtaken) if excused else "")
 
 
-def overtaking(write: Commit, all_commits: Sequence[Commit], *, as_of: str) -> str:
-    """Return the compaction that was planned while the write was in flight and that `as_of` does not show; else an
-    empty string.
+def rows_at(instant: str, all_commits: Sequence[Commit], records: Mapping[str, Record]) -> Mapping[str, Row]:
+    """Return the rows that a query as of an instant must find. What a write was stamped with counts, not when it was
+    complete; a write that has left the active timeline is older than any instant that is retained.
     """
-    compactions = (commit.instant for commit in all_commits if commit.operation == "COMPACT")
-    return next((c for c in compactions if write.instant < c < write.completed and c > as_of), "")
+    at = time_of(instant)
+    later = {id(batch_of(commit, records)) for commit in all_commits if commit.writes and commit.instant > instant}
+    rows: dict[str, Row] = {}
+    for record in records.values():
+        begun = [batch for batch in record.acknowledged() if batch.begun <= at]
+        rows |= rows_after(batch for batch in begun if id(batch) not in later)
+    return rows
 
 
-def batch_of(instant: str, record: Record) -> Batch | None:
-    """Return the batch that was open when the instant was stamped. Instants are wall-clock times in UTC."""
-    at = datetime.strptime(instant + "000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
-    return next((b for b in record.batches if b.answered is not None and b.begun <= at <= b.answered), None)
+def overtakings(
+    all_commits: Sequence[Commit], records: Mapping[str, Record], *, as_of: str
+) -> Iterator[tuple[str, Batch]]:
+    """Yield the batches whose writes were in flight when a compaction was planned that `as_of` does not show, each
+    with the compaction.
+    """
+    compactions = [commit.instant for commit in all_commits if commit.operation == "COMPACT" and commit.instant > as_of]
+    for write in all_commits:
+        batch = batch_of(write, records) if write.writes and write.instant <= as_of else None
+        overtaking = next((c for c in compactions if write.instant < c < write.completed), None)
+        if batch is not None and overtaking is not None:
+            yield overtaking, batch
+
+
+def batch_of(write: Commit, records: Mapping[str, Record]) -> Batch | None:
+    """Return the batch that a write is of: the one that it is signed with, or that was open when it was stamped.
+
+    A record numbers attempts, a writer batches, which it repeats until one is acknowledged.
+    """
+    if write.signed is not None:
+        writer, number = write.signed
+        acknowledged = records[writer].acknowledged() if writer in records else ()
+        return acknowledged[number - 1] if number <= len(acknowledged) else None
+    at = time_of(write.instant)
+    batches = (batch for record in records.values() for batch in record.batches)
+    return next((b for b in batches if b.answered is not None and b.begun <= at <= b.answered), None)
+
+
+def time_of(instant: str) -> datetime:
+    """Return the time that an instant is stamped with: wall-clock time in UTC, to the millisecond."""
+    return datetime.strptime(instant + "000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)

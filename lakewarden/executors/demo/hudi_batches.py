@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, IntegerType, StringType, StructField, StructType
 
+from lakewarden.executors.demo.hudi_options import BATCH
 from lakewarden.executors.demo.record import Row
 
 _SCHEMA = StructType(
@@ -23,18 +24,22 @@ _SCHEMA = StructType(
 
 
 class BatchCommitter:
-    """Appends data frames to a table: fulfils `writing.Committer`."""
+    """Appends data frames to a table: fulfils `writing.Committer`. A writer that is one of several signs its commits,
+    as `<writer>:<batch>`.
+    """
 
-    def __init__(self, spark: SparkSession, *, path: Path, options: Mapping[str, str]) -> None:
+    def __init__(self, spark: SparkSession, *, path: Path, options: Mapping[str, str], writer: str = "") -> None:
         self._spark = spark
         self._path = path
         self._options = options
+        self._writer = writer
 
     def commit(self, batch: int, rows: tuple[Row, ...]) -> None:
         """Append the rows."""
         values = [tuple(_values(row).values()) for row in rows]
         frame = self._spark.createDataFrame(values, _SCHEMA).coalesce(1)
-        frame.write.format("hudi").options(**self._options).mode("append").save(f"file://{self._path}")
+        options = {**self._options, **({BATCH: f"{self._writer}:{batch}"} if self._writer else {})}
+        frame.write.format("hudi").options(**options).mode("append").save(f"file://{self._path}")
 
 
 class StreamingCommitter:

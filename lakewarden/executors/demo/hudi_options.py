@@ -8,6 +8,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import assert_never
 
+BATCH = "_batch"
+"""Under this key a commit bears the batch that it is of, where its writer signs: options with a leading underscore go
+into the commit's metadata (`hoodie.datasource.write.commitmeta.key.prefix`).
+"""
+
 
 class TableType(StrEnum):
     """`hoodie.datasource.write.table.type`, as the command line calls it."""

@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.demo.process import Child, environment, free_port
+from lakewarden.service.explain import TableExplanation
 from lakewarden.service.http.schemas import RunBody, TableBody
 
 TABLE = "orders"
@@ -89,10 +90,21 @@ class Daemon:
 
     def hooks_accepted(self) -> int:
         """Return how many commit hooks it has taken. Raises TemporaryError if the daemon does not answer."""
-        families = text_string_to_metric_families(self._ask(self._management, "/metrics"))
-        samples = [sample for family in families for sample in family.samples]
-        hooks = [s for s in samples if s.name == "lakewarden_hooks_total" and s.labels.get("result") == "accepted"]
-        return int(sum(sample.value for sample in hooks))
+        counted = self._counted("lakewarden_hooks_total")
+        return sum(times for labels, times in counted if labels.get("result") == "accepted")
+
+    def explain(self) -> TableExplanation:
+        """Return why its services run or do not. Raises TemporaryError if the daemon does not answer."""
+        return TableExplanation.model_validate_json(self._ask(self._api, f"/v1/tables/{TABLE}/explain"))
+
+    def writer_failures(self) -> Mapping[bool, int]:
+        """Return the failed writes that its metrics count, by whether they count as caused by it. Raises
+        TemporaryError if the daemon does not answer.
+        """
+        counted = self._counted("lakewarden_writer_failures_total")
+        return {
+            ours: sum(n for labels, n in counted if (labels["near_us"] == "true") is ours) for ours in (True, False)
+        }
 
     def request_run(self, service: Service) -> str:
         """Ask for a run, whatever the trigger says; returns why there is none, empty if there is one."""
@@ -117,6 +129,12 @@ class Daemon:
     def _started(self) -> Child:
         log = self._directory / "daemon.log"
         return Child("daemon", self._command("serve"), log=log, variables=self._variables)
+
+    def _counted(self, name: str) -> list[tuple[Mapping[str, str], int]]:
+        """Return the samples of one metric, with their labels."""
+        families = text_string_to_metric_families(self._ask(self._management, "/metrics"))
+        samples = [sample for family in families for sample in family.samples]
+        return [(sample.labels, int(sample.value)) for sample in samples if sample.name == name]
 
     def _settings(self, table: Mapping[str, Any], services: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a user would write for this table."""

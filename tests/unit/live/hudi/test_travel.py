@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import zipfile
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from lakewarden.executors.demo.record import Batch, Ending, Record
-from live.hudi.travel import Commit, batch_of, commits, earliest_retained, overtaking
+from lakewarden.executors.demo.record import Batch, Ending, Record, Row
+from live.hudi.travel import Commit, batch_of, commits, earliest_retained, overtakings, rows_at
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "hudi"
@@ -23,22 +24,41 @@ def batch(number: int, begun: float, answered: float | None) -> Batch:
     )
 
 
-RECORD = Record(batches=(batch(1, 0, 2), batch(2, 2.5, 5), batch(3, 6, None)))
-WRITE = Commit(instant="20260101120003000", completed="20260101120005000", operation="UPSERT")
+RECORDS = {"writer": Record(batches=(batch(1, 0, 2), batch(2, 2.5, 5), batch(3, 6, None)))}
+
+
+def write(instant: str, completed: str = "", signed: tuple[str, int] | None = None) -> Commit:
+    return Commit(instant=instant, completed=completed, operation="UPSERT", signed=signed)
 
 
 def compaction(instant: str) -> Commit:
     return Commit(instant=instant, completed="20260101120009000", operation="COMPACT")
 
 
+WRITE = write("20260101120003000", "20260101120005000")
+
+
 def test_a_write_belongs_to_the_batch_that_was_open_when_it_was_stamped() -> None:
     """Instants are wall-clock times in UTC, to the millisecond."""
-    found = batch_of("20260101120002500", RECORD)
+    found = batch_of(write("20260101120002500"), RECORDS)
 
     assert found is not None
     assert found.number == 2
-    assert batch_of("20260101120005500", RECORD) is None, "between two batches"
-    assert batch_of("20260101120007000", RECORD) is None, "its batch was never answered"
+    assert batch_of(write("20260101120005500"), RECORDS) is None, "between two batches"
+    assert batch_of(write("20260101120007000"), RECORDS) is None, "its batch was never answered"
+
+
+def test_a_signed_write_belongs_to_the_batch_that_it_names_however_many_are_open() -> None:
+    """A record numbers attempts: the second batch of `b` was tried twice."""
+    failed = replace(batch(2, 0, 3), ending=Ending.FAILED)
+    records = {**RECORDS, "b": Record(batches=(batch(1, -2, -1), failed, batch(3, 3, 9)))}
+
+    found = batch_of(write("20260101120004000", signed=("b", 2)), records)
+
+    assert found is not None
+    assert found.number == 3
+    assert batch_of(write("20260101120004000", signed=("b", 3)), records) is None, "it was never acknowledged"
+    assert batch_of(write("20260101120004000", signed=("c", 1)), records) is None, "there is no such writer"
 
 
 def test_a_write_is_overtaken_by_a_compaction_that_was_planned_while_it_was_in_flight() -> None:
@@ -49,15 +69,31 @@ def test_a_write_is_overtaken_by_a_compaction_that_was_planned_while_it_was_in_f
         compaction("20260101120005001"),
     )
 
-    assert overtaking(WRITE, [before, WRITE, during, after], as_of=WRITE.instant) == during.instant
-    assert overtaking(WRITE, [before, WRITE, after], as_of=WRITE.instant) == ""
+    [(overtaking, overtaken)] = overtakings([before, WRITE, during, after], RECORDS, as_of=WRITE.instant)
+
+    assert (overtaking, overtaken.number) == (during.instant, 2)
+    assert not list(overtakings([before, WRITE, after], RECORDS, as_of=WRITE.instant))
 
 
 def test_from_the_compaction_on_the_write_must_be_shown() -> None:
     """There is no excuse for an instant that shows the compaction."""
     during = compaction("20260101120003001")
 
-    assert overtaking(WRITE, [WRITE, during], as_of=during.instant) == ""
+    assert not list(overtakings([WRITE, during], RECORDS, as_of=during.instant))
+
+
+def test_an_instant_shows_what_was_stamped_before_it_of_every_writer() -> None:
+    """When it was complete does not matter; what has left the active timeline is older."""
+    own = {name: Row(key=name, partition="p", value=1) for name in ("a1", "a2", "b1", "b2")}
+    a = Record(batches=(replace(batch(1, 0, 2), rows=(own["a1"],)), replace(batch(2, 3, 8), rows=(own["a2"],))))
+    b = Record(batches=(replace(batch(1, 0, 2), rows=(own["b1"],)), replace(batch(2, 2, 9), rows=(own["b2"],))))
+    timeline = [
+        write("20260101120003500", "20260101120008000", ("a", 2)),
+        write("20260101120004500", "20260101120009000", ("b", 2)),
+    ]
+
+    assert rows_at("20260101120003500", timeline, {"a": a, "b": b}).keys() == {"a1", "a2", "b1"}
+    assert rows_at("20260101120004500", timeline, {"a": a, "b": b}).keys() == own.keys()
 
 
 def test_the_timeline_of_a_real_table_is_read(tmp_path: Path) -> None:

@@ -1,0 +1,127 @@
+"""Whose fault a failed commit is where several writers write, and whether the daemon says the same. Pure.
+
+What a commit lost to is in Hudi's own words, where it says so; else it is ours if anything of ours was pending, or
+completed, in the life of the write, or any run of ours was under way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from lakewarden.executors.demo.record import Batch
+from lakewarden.service.http.schemas import RunBody
+from live.hudi.several.chronicle import Seen
+from live.hudi.travel import time_of
+
+_LOST = re.compile(
+    r"first operation = \{[^}]*instantTime=(?P<own>\d{17})[^}]*\}.*?"
+    r"second operation = \{[^}]*instantTime=(?P<other>\d{17})",
+    re.DOTALL,
+)
+_MEETS_CLUSTERING = "HoodieClusteringUpdateException"
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """One failed commit: the instant that it left, if it left one, whether it is our fault, and why."""
+
+    writer: str
+    batch: int
+    begun: datetime
+    answered: datetime | None
+    instant: str | None
+    ours: bool
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told:
+    """A failed write as the daemon tells of it: `ours` says that it counts against the daemon itself."""
+
+    instant: str
+    ours: bool
+    reason: str
+
+
+def judge(failures: Mapping[str, Sequence[Batch]], seen: Sequence[Seen], runs: Sequence[RunBody]) -> list[Verdict]:
+    """Return the verdicts on the failed commits of each writer, in the order of their beginnings."""
+    failed = sorted(((writer, batch) for writer, of in failures.items() for batch in of), key=lambda f: f[1].begun)
+    left = {one.instant for one in seen if one.written and one.completed is None}
+    verdicts = []
+    for writer, batch in failed:
+        instant = _instant_of(batch, left)
+        left.discard(instant or "")
+        ours, why = _fault(batch, seen, runs)
+        verdicts.append(
+            Verdict(
+                writer=writer,
+                batch=batch.number,
+                begun=batch.begun,
+                answered=batch.answered,
+                instant=instant,
+                ours=ours,
+                why=why,
+            )
+        )
+    return verdicts
+
+
+def disagreements(verdicts: Sequence[Verdict], told: Sequence[Told]) -> list[str]:
+    """Return where the daemon tells another story of the failed writes, one sentence each; empty is agreement.
+
+    Of a commit that failed before it left anything on the timeline the daemon cannot know.
+    """
+    by_instant = {verdict.instant: verdict for verdict in verdicts if verdict.instant is not None}
+    known = {each.instant: each for each in told}
+    found = [
+        f"the daemon does not tell of {instant}, a failed write of {by_instant[instant].writer}"
+        for instant in sorted(by_instant.keys() - known.keys())
+    ]
+    found += [
+        f"the daemon tells of {instant} as failed ({known[instant].reason}), and no writer does"
+        for instant in sorted(known.keys() - by_instant.keys())
+    ]
+    for instant in sorted(by_instant.keys() & known.keys()):
+        verdict, daemon = by_instant[instant], known[instant]
+        if verdict.ours != daemon.ours:
+            words = ("ours", "the writers'") if verdict.ours else ("the writers'", "ours")
+            found.append(f"{instant} is {words[0]} ({verdict.why}), and {words[1]} by the daemon ({daemon.reason})")
+    return found
+
+
+def _instant_of(batch: Batch, left: Iterable[str]) -> str | None:
+    """Return the instant that a failed commit left: Hudi's message names it, or it was begun in the batch's time."""
+    lost = _LOST.search(batch.message)
+    if lost is not None:
+        return lost["own"]
+    until = batch.answered or _NEVER
+    return min((instant for instant in left if batch.begun <= time_of(instant) <= until), default=None)
+
+
+def _fault(batch: Batch, seen: Sequence[Seen], runs: Sequence[RunBody]) -> tuple[bool, str]:
+    until = batch.answered or _NEVER
+    meanwhile = [one for one in seen if one.begun <= until and one.ended >= batch.begun]
+    lost = _LOST.search(batch.message)
+    if lost is not None:
+        other = next((one for one in seen if one.instant == lost["other"]), None)
+        if other is not None:
+            return not other.written, f"it lost to {other.action} {other.instant}"
+    if _MEETS_CLUSTERING in batch.message:
+        plan = next((one for one in meanwhile if one.action == "clustering"), None)
+        if plan is not None:
+            return True, f"it met the clustering {plan.instant} that was pending"
+    near = next((one for one in meanwhile if not one.written), None)
+    if near is not None:
+        return True, f"{near.action} {near.instant} of ours was there in its life"
+    run = next((run for run in runs if _overlaps(run, batch.begun, until)), None)
+    if run is not None:
+        return True, f"run {run.id} of {run.service} was under way in its life"
+    return False, "nothing of ours was there in its life"
+
+
+def _overlaps(run: RunBody, begun: datetime, until: datetime) -> bool:
+    return run.started_at is not None and run.started_at <= until and (run.ended_at or _NEVER) >= begun
