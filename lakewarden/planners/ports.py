@@ -79,6 +79,10 @@ class Storage(Protocol):
         """Return a file's content. Raises PermanentError if it is larger than `limit` bytes."""
         ...
 
+    def read_part(self, location: str, *, begin: int, size: int) -> bytes:
+        """Return at most `size` bytes of a file from the place `begin` on: fewer only at its end, none beyond it."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Versioned:

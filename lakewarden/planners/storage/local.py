@@ -78,6 +78,16 @@ class LocalStorage:
 
         return within(limit, _translated(location, content), location)
 
+    def read_part(self, location: str, *, begin: int, size: int) -> bytes:
+        """Return a part of the file."""
+
+        def part() -> bytes:
+            with os.fdopen(regular_file(location), "rb") as file:
+                file.seek(begin)
+                return file.read(size)
+
+        return _translated(location, part)
+
 
 def regular_file(location: str, *, limit: int | None = None) -> int:
     """Open a file of at most `limit` bytes: a pipe without a writer is not waited for, no device is asked, and no link

@@ -81,6 +81,19 @@ class FsspecStorage:
 
         return within(limit, self._asked(location, content), location)
 
+    def read_part(self, location: str, *, begin: int, size: int) -> bytes:
+        """Return a part of the file."""
+
+        def part(driver: Any, patience: dict[str, float]) -> bytes:
+            try:
+                return bytes(driver.cat_file(location, start=begin, end=begin + size, **patience))
+            except (OSError, ValueError):
+                if begin >= driver.info(location, **patience)["size"]:
+                    return b""
+                raise
+
+        return self.ask(location, part)
+
     def ask(self, location: str, act: Callable[[Any, dict[str, float]], _T]) -> _T:
         """Return what `act` brings, given the driver and the argument that tells it how long a request may take."""
         driver = self._driver()

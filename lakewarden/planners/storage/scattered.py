@@ -35,6 +35,10 @@ class ScatteredStorage:
         """Return what the file's own storage returns."""
         return self._holder(location).read(location, limit=limit)
 
+    def read_part(self, location: str, *, begin: int, size: int) -> bytes:
+        """Return what the file's own storage returns."""
+        return self._holder(location).read_part(location, begin=begin, size=size)
+
     def _holder(self, location: str) -> Storage:
         """Return the storage of a file. A name in a catalog is none: nothing lies there."""
         if is_in_catalog(location):

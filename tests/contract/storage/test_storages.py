@@ -104,6 +104,18 @@ def test_a_file_is_read_whole_up_to_the_limit(place: Place) -> None:
         place.storage.read(f"{place.folder}/a", limit=4)
 
 
+def test_a_part_of_a_file_is_read_up_to_its_end(place: Place) -> None:
+    """From any place on; beyond the end there is nothing, and that is no error."""
+    place.put("a", b"12345")
+    place.put("empty", b"")
+    asked = ((0, 2), (2, 2), (4, 2), (5, 2), (9, 2))
+    parts = [place.storage.read_part(f"{place.folder}/a", begin=begin, size=size) for begin, size in asked]
+    assert parts == [b"12", b"34", b"5", b"", b""]
+    assert place.storage.read_part(f"{place.folder}/empty", begin=0, size=2) == b""
+    with pytest.raises(FileNotFoundError):
+        place.storage.read_part(f"{place.folder}/missing", begin=0, size=2)
+
+
 def test_an_empty_file_is_read_as_such(place: Place) -> None:
     """Hudi's timeline is full of them; S3 answers a request for the first byte of one with an error."""
     place.put("empty", b"")

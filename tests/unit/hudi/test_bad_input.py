@@ -170,17 +170,6 @@ def test_a_plan_that_names_missing_files_is_seen_as_any_other(tmp_path: Path) ->
     assert (view.faults, len(view.timeline.pending(Service.COMPACTION))) == ((), 1)
 
 
-def test_a_plan_of_many_megabytes_is_a_fault_and_is_not_read_into_memory(tmp_path: Path) -> None:
-    """A sparse file of a size that no plan has."""
-    table = made(tmp_path)
-    name = f"{table.next_time()}.compaction.requested"
-    with (table.timeline / name).open("wb") as file:
-        file.truncate(2**31)
-    (fault,) = seen(table).faults
-    assert name in fault
-    assert "larger than" in fault
-
-
 def test_what_left_the_timeline_is_past_and_what_is_to_come_is_not(tmp_path: Path) -> None:
     """An instant older than all that is active was archived or rolled back; it is not pending."""
     table = made(tmp_path)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lakewarden.executors.contract import Assignment, Plan
 from lakewarden.planners.formats.hudi import HUDI, plans
 from lakewarden.planners.formats.hudi.format import THOROUGH
 from lakewarden.planners.formats.hudi.names import Action, InstantFile, file_name
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
-from lakewarden.planners.formats.hudi.plans import DataFile
+from lakewarden.planners.formats.hudi.payloads import MALFORMED, Pieces, UnreadableError, first, read_pieces
+from lakewarden.planners.formats.hudi.plans import DataFile, merged
 from lakewarden.planners.formats.hudi.table_properties import read_table_properties
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Instant, Service, State
@@ -76,33 +76,41 @@ def plan_of(instant: Instant) -> Plan:
 
 def clustered_files(assignment: Assignment, instant: Instant, storage: Storage) -> frozenset[DataFile]:
     """Return the files that a pending clustering rewrites. Raises TemporaryError if its plan is unreadable."""
-    plan = _requested(assignment, instant.time, Action(instant.action), storage, plans.clustering_plan)
+    plan = _requested(
+        assignment, instant.time, Action(instant.action), storage, lambda found: merged(found, plans.clustering_plan)
+    )
     return frozenset() if plan is None else plan.files
 
 
 def clean_plan(assignment: Assignment, instant: str, storage: Storage) -> Plan:
     """Return a pending clean's plan with what it deletes. Raises TemporaryError if it is unreadable."""
-    plan = _requested(assignment, instant, Action.CLEAN, storage, plans.clean_plan)
+    size = _requested(assignment, instant, Action.CLEAN, storage, plans.clean_size)
     return Plan(
         instant=instant,
-        file_groups=plan.size.file_groups,
-        files_to_delete=len(plan.files),
-        partitions_to_delete=len(plan.partitions),
+        file_groups=size.file_groups,
+        files_to_delete=size.files,
+        partitions_to_delete=size.partitions,
     )
 
 
 def rollback_target(assignment: Assignment, instant: str, storage: Storage) -> plans.RollbackTarget:
     """Return what a pending rollback undoes. Raises TemporaryError if its plan is unreadable."""
-    return _requested(assignment, instant, Action.ROLLBACK, storage, plans.rollback_target)
+    return _requested(
+        assignment,
+        instant,
+        Action.ROLLBACK,
+        storage,
+        lambda found: plans.rollback_target(first(found, "instantToRollback")),
+    )
 
 
 def _requested(
-    assignment: Assignment, instant: str, action: Action, storage: Storage, what: Callable[[Mapping[str, Any]], _T]
+    assignment: Assignment, instant: str, action: Action, storage: Storage, what: Callable[[Pieces], _T]
 ) -> _T:
     """Return what `what` finds in the plan of an instant."""
     folder = read_table_properties(assignment.location, storage).timeline_folder
     name = file_name(InstantFile(time=instant, action=action, state=State.REQUESTED))
     try:
-        return what(decode(storage.read(f"{folder}/{name}")) or {})
+        return what(read_pieces(storage, f"{folder}/{name}"))
     except (FileNotFoundError, UnreadableError, *MALFORMED) as error:
         raise TemporaryError(f"{name} cannot be read: {error}") from error

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, tzinfo
-from typing import Any
 
 from lakewarden.planners.formats.hudi.memo import Reading
 from lakewarden.planners.formats.hudi.names import COMMITS, Action
+from lakewarden.planners.formats.hudi.payloads import InPieces, Pieces, first
 from lakewarden.planners.formats.hudi.plans import RollbackTarget, instant_info
 from lakewarden.planners.formats.hudi.timeline import Known
 from lakewarden.planners.formats.hudi.times import to_utc
@@ -60,12 +60,14 @@ def _rolled_back(one: Known, reading: Reading) -> Iterator[RollbackTarget]:
         yield from reading.fact(one.files.completed, _done) or ()
 
 
-def _planned(record: Mapping[str, Any] | None) -> tuple[RollbackTarget, ...]:
+@InPieces
+def _planned(pieces: Pieces) -> tuple[RollbackTarget, ...]:
     """Decode a `HoodieRollbackPlan`."""
-    undone = (record or {}).get("instantToRollback")
+    undone = first(pieces, "instantToRollback").get("instantToRollback")
     return () if undone is None else (instant_info(undone),)
 
 
-def _done(record: Mapping[str, Any] | None) -> tuple[RollbackTarget, ...]:
+@InPieces
+def _done(pieces: Pieces) -> tuple[RollbackTarget, ...]:
     """Decode a `HoodieRollbackMetadata`."""
-    return tuple(instant_info(undone) for undone in (record or {}).get("instantsRollback") or ())
+    return tuple(instant_info(undone) for piece in pieces for undone in piece.get("instantsRollback") or ())

@@ -14,7 +14,7 @@ from typing import Any
 from lakewarden.planners.formats.hudi.memo import Reading
 from lakewarden.planners.formats.hudi.named import in_folder, named_by
 from lakewarden.planners.formats.hudi.names import COMMITS, Action, InstantFiles, Layout, collapse
-from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
+from lakewarden.planners.formats.hudi.payloads import MALFORMED, Pieces, UnreadableError, read_pieces
 from lakewarden.planners.formats.hudi.table_properties import HOME, TIMELINE, TableProperties, read_table_properties
 from lakewarden.planners.formats.hudi.whole import whole_timeline
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
@@ -36,7 +36,6 @@ _HELD: Mapping[Action, frozenset[Service]] = {
 way to something else."""
 
 _MARKERS = re.compile(r"MARKERS\d+")
-_LARGEST_PLAN = 2**30
 _SHOWN = 300
 
 
@@ -104,13 +103,16 @@ class Judge:
 
     def __call__(self, record: Mapping[str, Any] | None) -> Stray | None:
         """Return it; None if every path lies in the table, or nothing is planned."""
-        if record is None:
-            return None
+        return self.of(() if record is None else (record,))
+
+    def of(self, pieces: Pieces, /) -> Stray | None:
+        """Return the same of a record that may come in pieces."""
         home = Home(self.location, private=(HOME,))
-        for named in named_by(self.action, record, location=self.location, partitioned=self.partitioned):
-            why = home.why_outside(named.path, whole_folder=named.whole_folder)
-            if why is not None:
-                return Stray(path=named.path, why=why, home=named.home)
+        for record in pieces:
+            for named in named_by(self.action, record, location=self.location, partitioned=self.partitioned):
+                why = home.why_outside(named.path, whole_folder=named.whole_folder)
+                if why is not None:
+                    return Stray(path=named.path, why=why, home=named.home)
         return None
 
 
@@ -210,7 +212,7 @@ def _stray_marker(one: InstantFiles, judge: Judge, storage: Storage) -> Stray | 
 
 def _surely(one: InstantFiles, entry: FileEntry, judge: Judge, ground: Ground, storage: Storage) -> Stray | None:
     try:
-        return judge(decode(storage.read(f"{ground.timeline}/{entry.name}", limit=_LARGEST_PLAN)))
+        return judge.of(read_pieces(storage, f"{ground.timeline}/{entry.name}", size=entry.size))
     except FileNotFoundError:
         return None  # completed or withdrawn meanwhile: nobody can execute it any more
     except (LakewardenError, UnreadableError, *MALFORMED) as error:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from lakewarden.planners.formats.hudi import plans
 from lakewarden.planners.formats.hudi.names import Action, InstantFiles, Layout
-from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
+from lakewarden.planners.formats.hudi.payloads import MALFORMED, Pieces, UnreadableError, present, read_pieces
 from lakewarden.planners.formats.hudi.plans import DataFile, Plan
 from lakewarden.planners.formats.hudi.table_properties import TableProperties, read_table_properties
 from lakewarden.planners.formats.hudi.whole import whole_timeline
@@ -23,7 +23,6 @@ from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.ports import FileEntry, Storage
 
 _T = TypeVar("_T")
-_LARGEST_PLAN = 2**30
 _NO_SIZE = PlanSize(file_groups=None, bytes=None)
 _COMPACTIONS = (Action.COMPACTION, Action.LOGCOMPACTION)
 
@@ -116,14 +115,14 @@ class _Timeline:
     def clean(self, time: str) -> Plan:
         for one in self.instants:
             if one.time == time and one.action is Action.CLEAN and one.state is not State.COMPLETED:
-                return self._read(one, one.requested, plans.clean_plan)
+                return self._surely_planned(one, plans.clean_plan)
         raise TemporaryError(f"clean {time} is not pending on the timeline")
 
     def needs(self) -> Iterator[Need]:
         for one in self.instants:
             completed = one.state is State.COMPLETED
             if one.action is Action.SAVEPOINT and completed:
-                yield Need(by=_who(one), files=self._read(one, one.completed, plans.savepointed_files))
+                yield Need(by=_who(one), files=self._read(one, one.completed, _saved))
             elif one.action in (Action.SAVEPOINT, Action.RESTORE) and not completed:
                 raise TemporaryError(f"{_who(one)} is in flight: nobody knows yet which files it needs")
             elif not completed and (plan := self._plan(one)) is not None:
@@ -132,24 +131,35 @@ class _Timeline:
     def _plan(self, one: InstantFiles) -> Plan | None:
         """Return the plan of a pending instant that reads files; None for writes and what reads none."""
         if one.action in _COMPACTIONS:
-            return self._read(one, one.requested, plans.compaction_plan)
+            return self._planned(one, plans.compaction_plan)
         if one.action is Action.CLUSTERING:
-            return self._read(one, one.requested, plans.clustering_plan)
+            return self._planned(one, plans.clustering_plan)
         maybe = one.action is Action.REPLACECOMMIT and self.properties.layout is Layout.V1
         if maybe and (one.requested is None or one.requested.size):  # a write's may be empty, and is never missing
-            return self._read(one, one.requested, plans.clustering_plan)
+            return self._planned(one, plans.clustering_plan)
         return None
 
-    def _read(self, one: InstantFiles, entry: FileEntry | None, what: Callable[[Mapping[str, Any]], _T]) -> _T:
+    def _surely_planned(self, one: InstantFiles, decode: Callable[[Mapping[str, Any]], Plan]) -> Plan:
+        plan = self._planned(one, decode)
+        if plan is None:
+            raise TemporaryError(f"the plan of {_who(one)} is gone")
+        return plan
+
+    def _planned(self, one: InstantFiles, decode: Callable[[Mapping[str, Any]], Plan | None]) -> Plan | None:
+        return self._read(one, one.requested, lambda pieces: plans.merged(pieces, decode))
+
+    def _read(self, one: InstantFiles, entry: FileEntry | None, what: Callable[[Pieces], _T]) -> _T:
         if entry is None:
             raise TemporaryError(f"the plan of {_who(one)} is gone")
         try:
-            record = decode(self.storage.read(f"{self.properties.timeline_folder}/{entry.name}", limit=_LARGEST_PLAN))
-            if record is None:
-                raise TemporaryError(f"{entry.name} is empty")
-            return what(record)
+            location = f"{self.properties.timeline_folder}/{entry.name}"
+            return what(present(read_pieces(self.storage, location, size=entry.size)))
         except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
             raise TemporaryError(f"{entry.name} cannot be read: {error}") from error
+
+
+def _saved(pieces: Pieces) -> frozenset[DataFile]:
+    return frozenset(file for piece in pieces for file in plans.savepointed_files(piece))
 
 
 def _who(one: InstantFiles) -> str:

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar, cast
 
-from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
+from lakewarden.planners.formats.hudi.payloads import (
+    LARGE,
+    MALFORMED,
+    WHOLE,
+    TakesPieces,
+    TooLargeError,
+    UnreadableError,
+    decode,
+    read_pieces,
+)
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import FileEntry, Storage
 from lakewarden.planners.settings import format_size
@@ -62,23 +71,18 @@ class Reading:
     def fact(self, entry: FileEntry, make: Decoder[_T]) -> _T | None:
         """Return what `make` says of a file's record, from memory if the file has not changed since.
 
-        None, and a fault, if the file cannot be read.
+        None, and a fault, if the file cannot be read; a remark, if it is too large.
         """
         try:
             return self._known(entry, make)
+        except TooLargeError as error:
+            self.remarks.append(f"{entry.name} is {error}: what it says is not read")
         except FileNotFoundError:
             self.faults.append(f"{entry.name} went away while it was read")
         except (UnreadableError, PermanentError) as error:
             self.faults.append(f"{entry.name} cannot be read: {error}")
         except MALFORMED as error:
             self.faults.append(f"{entry.name} is not what Hudi writes: {type(error).__name__} {error}")
-        return None
-
-    def fact_of_at_most(self, limit: int, entry: FileEntry, make: Decoder[_T]) -> _T | None:
-        """Return the same of a file of at most `limit` bytes; None, and a remark, for a larger one."""
-        if entry.size <= limit:
-            return self.fact(entry, make)
-        self.remarks.append(f"{entry.name} is larger than {format_size(limit)}: what it says is not read")
         return None
 
     def fact_if_whole(self, entry: FileEntry, make: Decoder[_T]) -> _T | None:
@@ -107,7 +111,26 @@ class Reading:
     def _known(self, entry: FileEntry, make: Decoder[_T]) -> _T:
         known = self.remembered.facts.get((entry.name, make))
         if known is None or known[:3] != (entry.size, entry.modified, entry.version):
-            fact = make(decode(self.storage.read(f"{self.folder}/{entry.name}")))
+            fact = self._read(entry, make)
             known = Remembered(size=entry.size, modified=entry.modified, version=entry.version, fact=fact)
         self.kept[entry.name, make] = known
+        if isinstance(known.fact, UnreadableError):
+            raise known.fact.with_traceback(None)
         return cast(_T, known.fact)
+
+    def _read(self, entry: FileEntry, make: Decoder[_T]) -> _T | UnreadableError:
+        """Return a fact of a file, or why a large one has none: it is not read again for that."""
+        location = f"{self.folder}/{entry.name}"
+        if entry.size <= LARGE:
+            return make(decode(self.storage.read(location)))
+        try:
+            if isinstance(make, TakesPieces):
+                fact: _T = make.of(read_pieces(self.storage, location, size=entry.size))
+                return fact
+            if entry.size > WHOLE:
+                raise TooLargeError(f"larger than {format_size(WHOLE)}")
+            return make(decode(self.storage.read(location)))
+        except UnreadableError as error:
+            return error
+        except MALFORMED as error:
+            return UnreadableError(f"not what Hudi writes: {type(error).__name__} {error}")

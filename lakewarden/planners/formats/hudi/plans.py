@@ -7,12 +7,13 @@ Field names are those of Hudi's Avro records `HoodieCompactionPlan`, `HoodieRequ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from lakewarden.planners.decoding.numbers import count
-from lakewarden.planners.formats.hudi.payloads import UnreadableError
+from lakewarden.planners.decoding.pieces import Part
+from lakewarden.planners.formats.hudi.payloads import Pieces, UnreadableError
 from lakewarden.planners.model.instant import PlanSize, RunId
 
 RUN_KEY = "lakewarden.run"
@@ -46,7 +47,7 @@ def compaction_plan(record: Mapping[str, Any]) -> Plan:
     return Plan(
         files=frozenset(file for operation in operations for file in _slice_files(operation)),
         size=PlanSize(file_groups=len(operations), bytes=_total(operations, _LOG_BYTES)),
-        author=_author(record),
+        author=author_of(record),
     )
 
 
@@ -67,8 +68,16 @@ def clustering_plan(record: Mapping[str, Any]) -> Plan | None:
             file_groups=len(slices),
             bytes=None if log_bytes is None or read_mib is None else max(log_bytes, count(read_mib * 2**20, _READ_MIB)),
         ),
-        author=_author(record),
+        author=author_of(record),
     )
+
+
+class Cleaned(NamedTuple):
+    """How many files, partitions and file groups a plan of clean names."""
+
+    files: int
+    partitions: int
+    file_groups: int
 
 
 def clean_plan(record: Mapping[str, Any]) -> Plan:
@@ -83,13 +92,63 @@ def clean_plan(record: Mapping[str, Any]) -> Plan:
         for partition, names in (record.get("filesToBeDeletedPerPartition") or {}).items()
         for name in names
     }
-    groups = {(file.partition, _file_id(file.name)) for file in deleted}
+    groups = _groups(deleted)
     return Plan(
         files=frozenset(deleted),
         partitions=frozenset(record.get("partitionsToBeDeleted") or ()),
         size=PlanSize(file_groups=len(groups), bytes=None),
-        author=_author(record),
+        author=author_of(record),
     )
+
+
+def clean_size(pieces: Pieces) -> Cleaned:
+    """Return how much a plan of clean deletes. Hudi names the files of a file group one after another, so a group is
+    looked for in two pieces that follow one another.
+    """
+    files = partitions = groups = 0
+    before: set[tuple[str, str]] = set()
+    for piece in pieces:
+        plan = clean_plan(piece)
+        here = _groups(plan.files)
+        files, partitions, groups = (
+            files + len(plan.files),
+            partitions + len(plan.partitions),
+            groups + len(here - before),
+        )
+        before = here
+    return Cleaned(files=files, partitions=partitions, file_groups=groups)
+
+
+def _groups(files: Iterable[DataFile]) -> set[tuple[str, str]]:
+    return {(file.partition, _file_id(file.name)) for file in files}
+
+
+def merged(pieces: Pieces, decode: Callable[[Mapping[str, Any]], Plan | None]) -> Plan | None:
+    """Return a plan that comes in pieces, with all of its files."""
+    files: set[DataFile] = set()
+    partitions: set[str] = set()
+    found: Plan | None = None
+    for piece in pieces:
+        plan, author = decode(piece), author_of(piece)
+        if plan is not None:
+            files |= plan.files
+            partitions |= plan.partitions
+            found = plan if found is None else replace(found, size=added(found.size, plan.size))
+        if found is not None and author is not None:
+            found = replace(found, author=author)
+    return None if found is None else replace(found, files=frozenset(files), partitions=frozenset(partitions))
+
+
+def added(one: PlanSize, other: PlanSize) -> PlanSize:
+    """Return the size of two parts of a plan. A file group that is in both counts twice."""
+    return PlanSize(
+        file_groups=_sum(one.file_groups, other.file_groups),
+        bytes=_sum(one.bytes, other.bytes),
+    )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
 
 
 class RollbackTarget(NamedTuple):
@@ -114,30 +173,35 @@ def savepointed_files(record: Mapping[str, Any]) -> frozenset[DataFile]:
     return frozenset(
         DataFile(partition, _base_name(name))
         for partition, held in (record.get("partitionMetadata") or {}).items()
-        for name in held["savepointDataFile"]
+        for name in _list(held, "savepointDataFile")
     )
 
 
 def _slice_files(one: Mapping[str, Any]) -> Iterable[DataFile]:
     paths = [one.get("dataFilePath"), *(one.get("deltaFilePaths") or ())]
+    if isinstance(one, Part) and "partitionPath" not in one:
+        if any(paths):
+            raise UnreadableError("a file slice of it has more files than are read of one")
+        return ()
     return (DataFile(one["partitionPath"] or "", _base_name(path)) for path in paths if path)
 
 
 def _total(parts: Iterable[Mapping[str, Any]], metric: str) -> int | None:
     """Return the sum of one metric over all parts; None where a part has no metrics."""
-    metrics = [part.get("metrics") for part in parts]
+    metrics = [part.get("metrics") for part in parts if "metrics" in part or not isinstance(part, Part)]
     if not all(metrics):
         return None
     return count(sum(count(one.get(metric, 0), metric) for one in metrics if one), metric)
 
 
-def _author(record: Mapping[str, Any]) -> RunId | None:
+def author_of(record: Mapping[str, Any]) -> RunId | None:
+    """Return the run of ours that signed a plan."""
     run = (record.get("extraMetadata") or {}).get(RUN_KEY)
     return None if run is None else RunId(run)
 
 
 def _list(record: Mapping[str, Any], key: str) -> list[Any]:
-    value = record.get(key)
+    value = record.get(key, [] if isinstance(record, Part) else None)
     if not isinstance(value, list):
         raise UnreadableError(f"it has no {key}")
     return value

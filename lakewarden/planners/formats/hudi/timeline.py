@@ -12,16 +12,11 @@ from lakewarden.planners.formats.hudi.commits import Written, written
 from lakewarden.planners.formats.hudi.heartbeats import guarded_until
 from lakewarden.planners.formats.hudi.memo import Reading
 from lakewarden.planners.formats.hudi.names import COMMITS, Action, InstantFiles, Layout
-from lakewarden.planners.formats.hudi.payloads import UnreadableError
+from lakewarden.planners.formats.hudi.payloads import InPieces, Pieces, UnreadableError, first, present
 from lakewarden.planners.formats.hudi.times import to_utc
 from lakewarden.planners.model.instant import Deed, Instant, PlanSize, RunId, Service, State
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.ports import FileEntry
-
-"""What completed writes and rewrites are called on the timeline."""
-
-_LARGEST_COMMIT = 8 * 2**20
-"""A larger commit's metadata (some 20,000 files) would take most of a second from all other tables."""
 
 
 class Fact(NamedTuple):
@@ -75,7 +70,7 @@ def know(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_read
     known = _purpose(files, reading, layout=layout, merge_on_read=merge_on_read)
     if not commits or files.completed is None or not known.is_commit:
         return known
-    wrote = reading.fact_of_at_most(_LARGEST_COMMIT, files.completed, written)
+    wrote = reading.fact(files.completed, written)
     expired = known.stands_for is Deed.WRITE and wrote is not None and _expires_partitions(wrote)
     return replace(known, stands_for=Service.TTL if expired else known.stands_for, written=wrote)
 
@@ -124,43 +119,53 @@ def _plan_fact(
     return reading.fact(files.requested, decode)
 
 
-def _compaction(record: Mapping[str, Any] | None) -> Fact:
-    plan = plans.compaction_plan(_present(record))
-    return Fact(plan=plan.size, author=plan.author)
+@InPieces
+def _compaction(pieces: Pieces) -> Fact:
+    return _sized(present(pieces), plans.compaction_plan)
 
 
-def _clustering(record: Mapping[str, Any] | None) -> Fact:
-    fact = _maybe_clustering(_present(record))
+@InPieces
+def _clustering(pieces: Pieces) -> Fact:
+    fact = _sized(present(pieces), plans.clustering_plan)
     if fact.plan is None:
         raise UnreadableError("it has no clusteringPlan")
     return fact
 
 
-def _maybe_clustering(record: Mapping[str, Any] | None) -> Fact:
+@InPieces
+def _maybe_clustering(pieces: Pieces) -> Fact:
     """Decode a replacecommit's request. Some operations leave it empty: they are writes."""
-    plan = None if record is None else plans.clustering_plan(record)
-    return _NOTHING if plan is None else Fact(plan=plan.size, author=plan.author)
+    return _sized(pieces, plans.clustering_plan)
 
 
-def _completed_replacecommit(record: Mapping[str, Any] | None) -> Fact:
-    clustered = _present(record).get("operationType") == "CLUSTER"
+@InPieces
+def _completed_replacecommit(pieces: Pieces) -> Fact:
+    clustered = first(present(pieces), "operationType").get("operationType") == "CLUSTER"
     return Fact(plan=_UNKNOWN_SIZE) if clustered else _NOTHING
 
 
-def _clean(record: Mapping[str, Any] | None) -> Fact:
-    plan = plans.clean_plan(_present(record))
-    return Fact(plan=plan.size, author=plan.author)
+@InPieces
+def _clean(pieces: Pieces) -> Fact:
+    size = PlanSize(file_groups=plans.clean_size(present(pieces)).file_groups, bytes=None)
+    return Fact(plan=size)  # Hudi drops what would sign it
 
 
-def _completed_clean(record: Mapping[str, Any] | None) -> str | None:
-    seen = _present(record).get("lastCompletedCommitTimestamp")
+@InPieces
+def _completed_clean(pieces: Pieces) -> str | None:
+    name = "lastCompletedCommitTimestamp"
+    seen = first(present(pieces), name).get(name)
     return str(seen) if seen else None
 
 
-def _present(record: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    if record is None:
-        raise UnreadableError("it is empty")
-    return record
+def _sized(pieces: Pieces, decode: Callable[[Mapping[str, Any]], plans.Plan | None]) -> Fact:
+    """Return the size of a plan, and its author: what files it names is not kept."""
+    size, author = None, None
+    for piece in pieces:
+        plan = decode(piece)
+        if plan is not None:
+            size = plan.size if size is None else plans.added(size, plan.size)
+        author = author or plans.author_of(piece)
+    return _NOTHING if size is None else Fact(plan=size, author=author)
 
 
 _PLANS: Mapping[Service | Deed, Callable[[Mapping[str, Any] | None], Fact]] = {
