@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -37,7 +37,8 @@ class Assignment:
     `instant` is the pending plan to take up; None asks for a new one. `predecessor_dead`: the JVM that was at it before
     is proved dead, so the heartbeat that it left guards nobody and may be removed. `largest_share` is
     the share of the table's data files, in percent, that the run may delete: it asks a deleting service to count them,
-    as far as judging it takes.
+    as far as judging it takes. `last_beats` is when the writes in flight were last seen to give a sign of life: whoever
+    looks at them once cannot tell one that has taken its heartbeat away from one that never had any.
     """
 
     run: RunId
@@ -52,6 +53,7 @@ class Assignment:
     service_options: Mapping[str, Any] = field(default_factory=dict)
     largest_share: float | None = None
     predecessor_dead: bool = False
+    last_beats: Mapping[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,7 +6,8 @@ What each step needs, and which writer or reader it protects:
   owners execute one plan;
 - plan: no write is in flight that a plan would make fail (bounded: a writer that never pauses must not starve us), and
   no clean of ours was left half-way: it is finished first;
-- execute: no heartbeat shows that somebody else has begun to execute the plan;
+- execute: no heartbeat shows that somebody else has begun to execute the plan, and no write in flight would keep it
+  from being committed: nothing is rewritten in vain;
 - execute and commit: the timeline still shows the instant as ours to complete: what is completed is never run again;
 - commit: no clean of the table is executing (it is waited for), and no write in flight would fail by this commit;
 - a deleting commit: nobody is committing on the table, no writer's barrier holds it back, and what it deletes is within
@@ -105,7 +106,7 @@ def _judged(question: Question, around: Circumstances) -> Permit:
         case Step.PLAN:
             return _plan(question, around)
         case Step.EXECUTE:
-            return _execute(question.run, around)
+            return _execute(question, around)
         case Step.COMMIT:
             return _commit(question, around)
         case _:
@@ -157,15 +158,17 @@ def _plan(question: Question, around: Circumstances) -> Permit:
     return Refused(reason=never) if traits.yields else Granted(reason=never)
 
 
-def _execute(run: Run, around: Circumstances) -> Permit:
+def _execute(question: Question, around: Circumstances) -> Permit:
     if around.guarded:
-        return Refused(reason=f"instant {run.instant} is guarded by the heartbeat of whoever executes it")
+        return Refused(reason=f"instant {question.run.instant} is guarded by the heartbeat of whoever executes it")
     writes = _alive(around.endangered, around.now)
     if writes:
         return Refused(
             reason=f"write {_names(writes)} began before the plan and would fail by it: "
             "the plan is withdrawn, and made again in a moment without writes"
         )
+    if around.awaited is not None:
+        return _patiently(question, around, around.awaited)
     return Granted(reason="the instant is ours to complete")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import assert_never
 
 import structlog
@@ -161,7 +161,13 @@ class Runs:
         table = self._tables[run.table]
         try:
             FAULTS.reach(Point.CLAIMED, run=run.id, service=run.service)
-            assignment = _assignment(table, claimed, predecessor_dead=self._freed.takes_up(claimed))
+            seen = self._watch.kept(table.id)
+            assignment = _assignment(
+                table,
+                claimed,
+                predecessor_dead=self._freed.takes_up(claimed),
+                last_beats={} if seen is None else _last_beats(seen.view),
+            )
             with self._tenure.held():
                 self._pools[table.spark].submit(assignment)
         except TemporaryError as no_slot:
@@ -307,7 +313,12 @@ def _death(lost: Lost, *, hung: str | None) -> Gone:
     return Gone(reason=lost.reason, proved=True, aftermath=_AFTERMATHS[lost.blame])
 
 
-def _assignment(table: Table, run: Run, *, predecessor_dead: bool) -> Assignment:
+def _last_beats(view: TableView) -> Mapping[str, datetime]:
+    """Return when the writes in flight last gave a sign of life, of those that did."""
+    return {write.time: write.last_beat for write in view.writers.in_flight if write.last_beat is not None}
+
+
+def _assignment(table: Table, run: Run, *, predecessor_dead: bool, last_beats: Mapping[str, datetime]) -> Assignment:
     policy = table.policies[run.service]
     return Assignment(
         run=run.id,
@@ -322,4 +333,5 @@ def _assignment(table: Table, run: Run, *, predecessor_dead: bool) -> Assignment
         service_options={} if policy.options is None else policy.options.model_dump(mode="json"),
         largest_share=table.budget.percent if SERVICES[run.service].deletes else None,
         predecessor_dead=predecessor_dead,
+        last_beats=last_beats,
     )

@@ -225,6 +225,10 @@ class HudiTable:
         (self.home / ".heartbeat" / time).touch()
         self._age(self.home / ".heartbeat" / time)
 
+    def fall_silent(self, time: str) -> None:
+        """Take an instant's heartbeat away, as a client does whose commit has failed."""
+        (self.home / ".heartbeat" / time).unlink()
+
     def remove(self, name: str) -> None:
         """Take a file off the timeline."""
         (self.timeline / name).unlink()

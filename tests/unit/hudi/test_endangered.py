@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi.endangered import awaited, endangered_writes
 from lakewarden.planners.model.instant import Deed, Instant, Service, State
@@ -14,7 +16,9 @@ from tests.support.values import NOW, a_view, an_instant
 
 OLDER = an_instant(time="00000010", state=State.INFLIGHT, guarded_until=NOW)
 PLAN = "00000050"
-NEWER = an_instant(time="00000090", state=State.INFLIGHT)
+NEWER = an_instant(time="00000090", state=State.INFLIGHT, guarded_until=NOW + timedelta(minutes=1))
+SILENT_FROM_THE_START = an_instant(time="00000020", state=State.INFLIGHT, requested_at=NOW - timedelta(minutes=1))
+JUST_BEGUN = an_instant(time="00000030", state=State.INFLIGHT, requested_at=NOW - timedelta(seconds=20))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +38,7 @@ NEWER = an_instant(time="00000090", state=State.INFLIGHT)
         (Service.TTL, "plan", "9", set()),
         (Service.TTL, "commit", "9", {"00000010", "00000090"}),
         (Service.CLEAN, "plan", "9", set()),
-        (Service.CLEAN, "commit", "9", {"00000090"}),
+        (Service.CLEAN, "commit", "9", set()),
     ],
 )
 def test_a_step_waits_for_the_writes_that_would_fail_by_it(
@@ -87,3 +91,55 @@ def test_a_log_compaction_waits_for_a_write_after_its_plan_where_writes_are_expe
     assert not waits(before, writers=quiet)
     assert not waits(before, writers=WriterActivity())
     assert not waits(before, writers=busy, service=Service.COMPACTION)
+
+
+@pytest.mark.parametrize(("version", "expected"), [("6", {"00000020", "00000030"}), ("9", {"00000030"})])
+@pytest.mark.parametrize(
+    ("service", "step"),
+    [(Service.COMPACTION, "plan"), (Service.COMPACTION, "commit"), (Service.LOG_COMPACTION, "commit")],
+)
+def test_a_write_that_cannot_lose_holds_no_compaction_where_completion_times_order_its_log_files(
+    service: Service, step: str, version: str, expected: set[str]
+) -> None:
+    """It has failed, or its writer checks no conflicts. Below version 8 a compaction would hide its rows."""
+    view = a_view(SILENT_FROM_THE_START, JUST_BEGUN, version=version, observed_at=NOW)
+
+    found = endangered_writes(view, service, step=step, instant=None if step == "plan" else PLAN)
+
+    assert {write.time for write in found} == expected
+
+
+def test_a_clean_waits_for_the_first_heartbeat_of_a_write_and_no_longer() -> None:
+    """What shows none after that is left alone by a clean, whoever wrote it."""
+    view = a_view(SILENT_FROM_THE_START, JUST_BEGUN, observed_at=NOW)
+
+    assert endangered_writes(view, Service.CLEAN, step="commit", instant=None) == (JUST_BEGUN,)
+
+
+@given(
+    writes=st.lists(
+        st.tuples(st.integers(1, 99), st.none() | st.integers(-600, 600), st.integers(0, 3600)),
+        unique_by=lambda write: write[0],
+    ),
+    version=st.sampled_from(["6", "8", "9"]),
+)
+def test_what_is_executed_can_be_committed(writes: list[tuple[int, int | None, int]], version: str) -> None:
+    """Where the execution of a compaction waits for nothing, neither will its commit: none begins before its plan."""
+    instants = [
+        an_instant(
+            time=f"{number:08}",
+            state=State.INFLIGHT,
+            requested_at=NOW - timedelta(seconds=age),
+            guarded_until=None if guard is None else NOW + timedelta(seconds=guard),
+        )
+        for number, guard, age in writes
+    ]
+    view = a_view(*instants, version=version, observed_at=NOW)
+
+    def alive(step: str) -> list[Instant]:
+        found = endangered_writes(view, Service.COMPACTION, step=step, instant=PLAN)
+        return [write for write in found if write.may_be_alive(NOW)]
+
+    executed = not alive("execute") and awaited(view, Service.COMPACTION, step="execute", instant=PLAN) is None
+
+    assert executed is (not alive("commit"))

@@ -68,13 +68,27 @@ def test_a_table_with_a_proved_zone_and_without_writers_is_free(tmp_path: Path) 
     assert held_back(view_of(served(made(tmp_path)))) == set()
 
 
-def test_a_write_without_a_heartbeat_holds_back_the_clean_alone(tmp_path: Path) -> None:
-    """Its writer is not LAZY, and a clean would roll it back."""
+def test_a_write_without_a_heartbeat_holds_back_nothing_and_is_told(tmp_path: Path) -> None:
+    """It has failed, or its writer is not LAZY: nothing that runs there can make it fail."""
     table = served(made(tmp_path))
+    time = table.begin_write(heartbeat=False)
+    table.clock.advance(timedelta(minutes=1))
+    view = view_of(table)
+    assert held_back(view) == set()
+    (note,) = view.notes[Service.ROLLBACK]
+    assert note.startswith(f"write {time} is in flight without a heartbeat")
+    assert "failed_writes: lazy" in note
+
+
+def test_a_write_without_a_heartbeat_holds_back_the_compactions_that_would_hide_its_rows(tmp_path: Path) -> None:
+    """Below table version 8, and only those planned after it: they are not begun to be given up in the end."""
+    table = served(made(tmp_path, version=6))
+    plan = table.plan_compaction()
     table.begin_write(heartbeat=False)
     table.clock.advance(timedelta(minutes=1))
-    assert held_back(view_of(table)) == {Service.CLEAN}
-    assert "LAZY" in view_of(table).hindrances[0].reason
+    assert held_back(view_of(table)) == {Service.LOG_COMPACTION}
+    table.remove(f"{plan}.compaction.requested")
+    assert held_back(view_of(table)) == {Service.COMPACTION, Service.LOG_COMPACTION}
 
 
 def test_a_write_that_has_only_begun_is_not_accused_but_waited_for(tmp_path: Path) -> None:

@@ -186,7 +186,15 @@ def test_a_commit_waits_for_what_its_format_awaits_and_then_yields() -> None:
 
     assert ask(COMPACTING, Step.COMMIT, awaited=awaited) == Wait(reason=awaited)
     assert isinstance(ask(COMPACTING, Step.COMMIT, awaited=awaited, waited=LIMITS.commit_patience), Refused)
-    assert isinstance(ask(COMPACTING, Step.EXECUTE, awaited=awaited), Granted)
+
+
+def test_nothing_is_executed_that_could_not_be_committed() -> None:
+    """What is rewritten in vain is rewritten again: the run waits before, and steps back before."""
+    awaited = "write 00000015 began before the plan and would fail by its commit"
+
+    assert ask(COMPACTING, Step.EXECUTE, awaited=awaited) == Wait(reason=awaited)
+    refused = ask(COMPACTING, Step.EXECUTE, awaited=awaited, waited=LIMITS.commit_patience)
+    assert refused == Refused(reason=f"{awaited}: not after 10m either")
 
 
 @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.COMMITTING])

@@ -16,6 +16,7 @@ from lakewarden.executors.programs.hudi.errors import LockHeldError, on_the_way_
 from lakewarden.executors.programs.hudi.look import Looks
 from lakewarden.planners.formats.hudi.folders import named_folders, stray_folder
 from lakewarden.planners.formats.hudi.foreign import foreign_plan_for
+from lakewarden.planners.formats.hudi.heartbeats import with_beats_seen
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.table_properties import read_table_properties
 from lakewarden.planners.formats.hudi.times import shown_twice_until
@@ -57,7 +58,8 @@ class OpenTable:
         """Return the table as it is now, with `commits` also what each of them wrote. Raises TemporaryError if it
         cannot be read whole.
         """
-        return self.looks.look(self.assignment, self.options, self.storage, now=self.clock.now(), commits=commits)
+        view = self.looks.look(self.assignment, self.options, self.storage, now=self.clock.now(), commits=commits)
+        return with_beats_seen(view, self.assignment.last_beats)
 
     def refuse_foreign_plans(self) -> None:
         """Raise PermanentError where Hudi, asked for this run's service, may also execute a pending plan that names

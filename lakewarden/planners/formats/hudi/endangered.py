@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from lakewarden.planners.decoding.numbers import counted
+from lakewarden.planners.formats.hudi.heartbeats import may_lose, may_show_a_first_beat
 from lakewarden.planners.model.instant import Deed, Instant, Service
 from lakewarden.planners.model.view import TableView
 
@@ -22,28 +23,33 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
     planned between writes, and committed when the writes begun before its plan have ended. A write that began
     while we planned is found at `execute`: below version 8 it is endangered by the plan itself, which then has to
     go. A log compaction is completed as a `deltacommit`, to which a write loses that appends to one of its file groups,
-    even one that began after it was planned: see `awaited`. A deletion of partitions may conflict with whatever is
-    being written. A clean
-    rolls back every pending write that shows no heartbeat, so one that was begun a moment ago and has not shown its
-    first yet is waited for.
+    even one that began after it was planned: see `awaited`. A write that cannot lose (`may_lose`) is not endangered by
+    these two, as long as it is completion times that put its log files into their slices: below version 8 a compaction
+    would hide its rows. A deletion of partitions may conflict with whatever is
+    being written. A clean that rolls back failed writes takes one that shows no heartbeat for one of them, so one that
+    was begun a moment ago and has not shown its first yet is waited for.
 
     A clustering is planned between writes, too, but its commit endangers none that is told here: its program sees
     which partitions each write in flight touches, keeps off them, and lets itself lose where it meets one.
     """
     writes = view.writers.in_flight
+    now = view.observed_at
+    at_stake = writes if pending_plans_hurt(view) else tuple(write for write in writes if may_lose(write, now))
     match service, step:
-        case ((Service.COMPACTION | Service.CLUSTERING), "plan"):
+        case Service.COMPACTION, "plan":
+            return at_stake
+        case Service.CLUSTERING, "plan":
             return writes
         case Service.COMPACTION, "execute":
-            return _begun_before(writes, instant) if _pending_plans_hurt(view) else ()
+            return _begun_before(writes, instant) if pending_plans_hurt(view) else ()
         case Service.COMPACTION, "commit":
-            return _begun_before(writes, instant)
+            return _begun_before(at_stake, instant)
         case Service.LOG_COMPACTION, "commit":
-            return _that_look_back(view, instant)
+            return _that_look_back(view, at_stake, instant)
         case Service.TTL, "commit":
             return writes
         case Service.CLEAN, "commit":
-            return tuple(write for write in writes if write.guarded_until is None)
+            return tuple(write for write in writes if may_show_a_first_beat(write, now))
         case _:
             return ()
 
@@ -51,23 +57,30 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
 def awaited(view: TableView, service: Service, *, step: str, instant: str | None) -> str | None:
     """Return what a step had better wait for although no write in flight would fail by it now.
 
+    A compaction is not executed before it could be committed: what it has rewritten would be rewritten again. No write
+    begins before a plan that is there, so where none is left to be waited for at its execution, none is at its commit.
+
     A log compaction waits for one write that is requested after its plan to be completed. A write that begins after
     that compares itself with nothing older than that one, and so never meets the log compaction: neither one that is
     in flight then nor one that begins in the very moment of the commit. Where nobody writes there is none to wait for.
     """
+    if (service, step) == (Service.COMPACTION, "execute"):
+        writes = endangered_writes(view, service, step="commit", instant=instant)
+        alive = ", ".join(write.time for write in writes if write.may_be_alive(view.observed_at))
+        return f"write {alive} began before the plan and would fail by its commit" if alive else None
     if (service, step) != (Service.LOG_COMPACTION, "commit") or instant is None or _first_after(view, instant):
         return None
     return f"no write begun after plan {instant} was completed yet" if _is_written_to(view) else None
 
 
-def _that_look_back(view: TableView, instant: str | None) -> tuple[Instant, ...]:
-    """Return the writes in flight that compare themselves with what was completed since `instant` was planned: all that
+def _that_look_back(view: TableView, writes: tuple[Instant, ...], instant: str | None) -> tuple[Instant, ...]:
+    """Return the writes that compare themselves with what was completed since `instant` was planned: all that
     began before a write requested after it was completed. Layout 1 does not say when that was.
     """
     first = None if instant is None else _first_after(view, instant)
     if first is None or first.completed_at is None:
-        return view.writers.in_flight
-    return tuple(write for write in view.writers.in_flight if write.requested_at <= first.completed_at)
+        return writes
+    return tuple(write for write in writes if write.requested_at <= first.completed_at)
 
 
 def _first_after(view: TableView, instant: str) -> Instant | None:
@@ -84,7 +97,8 @@ def _is_written_to(view: TableView) -> bool:
     return view.observed_at - last < max(_INTERVALS * usual, _AT_LEAST)
 
 
-def _pending_plans_hurt(view: TableView) -> bool:
+def pending_plans_hurt(view: TableView) -> bool:
+    """Whether a table's version is one below which a pending compaction alone makes an earlier write fail."""
     version = counted(view.version)
     return version is not None and version < _HURT_ONLY_BY_COMMITS
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lakewarden.planners.model.instant import Instant
+from lakewarden.planners.model.instant import Deed, Instant
+from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import FileEntry
 
 INTERVAL = timedelta(seconds=60)
@@ -17,6 +20,9 @@ TOLERABLE_MISSES = 2
 WINDOW = INTERVAL * (TOLERABLE_MISSES + 1)
 """How long after its last beat an instant still counts as worked on: one interval more than Hudi allows."""
 
+FIRST_BEAT_WITHIN = timedelta(seconds=30)
+"""A write's first file and its first heartbeat come one after the other; so long may lie between."""
+
 
 def last_beats(entries: Sequence[FileEntry]) -> Mapping[str, datetime]:
     """Return when each instant with a heartbeat file last showed a sign of life."""
@@ -26,6 +32,54 @@ def last_beats(entries: Sequence[FileEntry]) -> Mapping[str, datetime]:
 def guarded_until(beat: datetime | None) -> datetime | None:
     """Return when the guard of an instant runs out whose last heartbeat was `beat`; None where there is none."""
     return None if beat is None else beat + WINDOW
+
+
+def guarded(timeline: Timeline, seen: Mapping[str, datetime], *, lazy: bool) -> Timeline:
+    """Return a timeline whose writes in flight are guarded by all that is known of their heartbeats.
+
+    `seen` is when writes whose heartbeat is gone were last seen to beat. A client takes its heartbeat away when its
+    commit has failed or is completed (bytecode, 1.0 and 1.2). So a write that is in flight without it has failed, and
+    one that is alive all the same beats again within an interval. `lazy` tells that the table's owner has declared all
+    its writers LAZY: then a write of which no heartbeat was seen has been silent since it began.
+    """
+    return replace(timeline, instants=tuple(_guarded(one, seen, lazy=lazy) for one in timeline.instants))
+
+
+def _guarded(instant: Instant, seen: Mapping[str, datetime], *, lazy: bool) -> Instant:
+    if not instant.pending or instant.stands_for is not Deed.WRITE or instant.last_beat is not None:
+        return instant
+    beat = seen.get(instant.time)
+    if beat is not None:
+        return replace(instant, last_beat=beat, guarded_until=guarded_until(beat))
+    return replace(instant, guarded_until=guarded_until(instant.requested_at)) if lazy else instant
+
+
+def beats_seen(timeline: Timeline) -> Mapping[str, datetime]:
+    """Return when each write in flight was last seen to beat, of those that were."""
+    return {write.time: write.last_beat for write in timeline.writes_in_flight() if write.last_beat is not None}
+
+
+def with_beats_seen(view: TableView, seen: Mapping[str, datetime]) -> TableView:
+    """Return a view in which writes whose heartbeat is gone are guarded by what somebody else has `seen` of it."""
+    if not seen:
+        return view
+    timeline = guarded(view.timeline, seen, lazy=False)
+    writers = replace(view.writers, in_flight=timeline.writes_in_flight())
+    return replace(view, timeline=timeline, writers=writers)
+
+
+def may_lose(write: Instant, now: datetime) -> bool:
+    """Whether a write may check, before it commits, what others have committed meanwhile, and lose to them.
+
+    Only clients in multi-writer mode do, and that mode makes them LAZY whatever they were told (bytecode, 0.15 to 1.2):
+    they show a heartbeat. A write that shows none has failed, or its writer is EAGER and checks nothing.
+    """
+    return write.guarded_until is not None or may_show_a_first_beat(write, now)
+
+
+def may_show_a_first_beat(write: Instant, now: datetime) -> bool:
+    """Whether a write without a heartbeat is so young that its first one may be about to come."""
+    return write.guarded_until is None and now - write.requested_at <= FIRST_BEAT_WITHIN
 
 
 def silent_for(write: Instant, now: datetime) -> timedelta | None:
@@ -40,8 +94,8 @@ def dead_since(
 ) -> datetime | None:
     """Return when a write that counts as dead was last known to be alive; None for one that may be alive still.
 
-    One that shows no heartbeat is dead only by its age. A LAZY writer takes its heartbeat away when its commit fails
-    (run), but one that is not LAZY never shows any.
+    One of which no heartbeat was ever seen is dead only by its age, where nobody has declared its writer LAZY: a writer
+    that is not never shows any.
     """
     silence = silent_for(write, now)
     if silence is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 
+from lakewarden.planners.formats.hudi.heartbeats import may_show_a_first_beat
+from lakewarden.planners.formats.hudi.names import Layout
 from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions
 from lakewarden.planners.formats.hudi.table_properties import TableProperties
-from lakewarden.planners.model.instant import Deed, Service
+from lakewarden.planners.model.instant import Deed, Instant, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Hindrance
@@ -15,8 +17,10 @@ from lakewarden.planners.model.view import Hindrance
 KNOWN_VERSIONS = frozenset({"6", "8", "9"})
 """Table versions whose timeline we read and whose services were tried: Hudi 0.14 to 1.2."""
 
-_BEFORE_THE_FIRST_BEAT = timedelta(seconds=30)
-"""A write's first file and its first heartbeat come one after the other; until then a clean only waits."""
+_BE_LAZY = (
+    "set hoodie.clean.failed.writes.policy=LAZY (before 1.0: hoodie.cleaner.policy.failed.writes) on all the table's "
+    "writers, as their lock asks for anyway, and say options: {failed_writes: lazy}"
+)
 
 _NAME_THE_LOCK = """\
 name the lock that the table's writers use:
@@ -48,18 +52,49 @@ def hindrances(
             )
     if options.lock is None and options.writers == "live":
         yield Hindrance(reason="no lock is named that keeps us and the table's writers apart", remedy=_NAME_THE_LOCK)
-    for write in timeline.writes_in_flight():
-        if write.guarded_until is None and now - write.requested_at > _BEFORE_THE_FIRST_BEAT:
-            yield Hindrance(
-                services=frozenset({Service.CLEAN}),
-                reason=f"write {write.time} is in flight without a heartbeat: it has failed, or its writer is not "
-                "LAZY; a clean would roll it back",
-                remedy="set hoodie.clean.failed.writes.policy=LAZY (before 1.0: hoodie.cleaner.policy.failed.writes) "
-                "on the table's writers, as their lock asks for anyway; what a failed write left behind goes by a "
-                "rollback policy (without_heartbeat_after)",
-            )
-            break
+    if properties.layout is Layout.V1:
+        yield from _hidden_by_compactions(timeline, now)
     yield from _meaningless(table, properties)
+
+
+def _hidden_by_compactions(timeline: Timeline, now: datetime) -> Iterator[Hindrance]:
+    """Yield the services that would hide the rows of a write in flight without a heartbeat that may be alive.
+
+    In layout 1 log files belong to the base file that their writer has seen, and nothing but a conflict check keeps a
+    write from completing into a slice that was compacted meanwhile. A plan that is older than the write hides nothing.
+    """
+    for write in _without_heartbeat(timeline, now):
+        for service in (Service.COMPACTION, Service.LOG_COMPACTION):
+            if any(plan.time < write.time for plan in timeline.pending(service)):
+                continue
+            yield Hindrance(
+                services=frozenset({service}),
+                reason=f"{_unknown(write.time)}; beside one that is alive a {service} would hide its rows on a table "
+                "below version 8",
+                remedy=_BE_LAZY,
+            )
+
+
+def notes(timeline: Timeline, *, now: datetime) -> Mapping[Service, tuple[str, ...]]:
+    """Return what a person should know of writes in flight of which nobody can tell whether they are alive."""
+    unknown = ", ".join(write.time for write in _without_heartbeat(timeline, now))
+    if not unknown:
+        return {}
+    return {
+        Service.ROLLBACK: (f"{_unknown(unknown)}; it is left alone. To know it dead within minutes, {_BE_LAZY}",),
+        Service.ARCHIVE: (f"{_unknown(unknown)}; nothing younger is archived",),
+    }
+
+
+def _unknown(write: str) -> str:
+    return f"write {write} is in flight without a heartbeat: it has failed, or its writer is not LAZY"
+
+
+def _without_heartbeat(timeline: Timeline, now: datetime) -> Iterator[Instant]:
+    """Yield the writes in flight that show no heartbeat, and are too old to be about to show their first."""
+    for write in timeline.writes_in_flight():
+        if write.guarded_until is None and not may_show_a_first_beat(write, now):
+            yield write
 
 
 def _meaningless(table: Table, properties: TableProperties) -> Iterator[Hindrance]:

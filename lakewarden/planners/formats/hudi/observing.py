@@ -13,8 +13,8 @@ from lakewarden.planners.formats.hudi.folders import hindrance as stray_hindranc
 from lakewarden.planners.formats.hudi.folders import stray_folder
 from lakewarden.planners.formats.hudi.foreign import Ground, foreign_plans
 from lakewarden.planners.formats.hudi.foreign import hindrances as foreign_hindrances
-from lakewarden.planners.formats.hudi.heartbeats import last_beats
-from lakewarden.planners.formats.hudi.hindrances import hindrances, warnings
+from lakewarden.planners.formats.hudi.heartbeats import beats_seen, guarded, last_beats
+from lakewarden.planners.formats.hudi.hindrances import hindrances, notes, warnings
 from lakewarden.planners.formats.hudi.identity import table_identity
 from lakewarden.planners.formats.hudi.memo import Memo, Reading
 from lakewarden.planners.formats.hudi.metadata_table import metadata_backlog, metadata_instants
@@ -67,6 +67,7 @@ def _view(
     options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
     finding = _zone(table, options, properties, known)
     timeline = _timeline(table.location, storage, known, finding.zone)
+    timeline = guarded(timeline, beats_seen(seen), lazy=options.failed_writes == "lazy")
     groups = reading.derive(_sources(known), file_groups, known, layout) if commits else None
     metadata, foreign = _foreign(table.location, properties, instants, reading)
     found = (*foreign, *hindrances(table, options, timeline, properties, now=now))
@@ -84,6 +85,7 @@ def _view(
         hindrances=(*found, finding.hindrance) if finding.hindrance else found,
         faults=tuple(reading.faults),
         warnings=(*warnings(options), *reading.remarks),
+        notes=notes(timeline, now=now),
         metadata=None if metadata is None else metadata_backlog(metadata, properties, timeline, zone=finding.zone),
     )
 

@@ -101,6 +101,11 @@ class HudiTableOptions(Settings):
     writers: Literal["live", "none"] = "live"
     """`none` declares that nobody writes to the table while Lakewarden serves it."""
 
+    failed_writes: Literal["lazy"] | None = None
+    """`lazy` declares that every writer of the table has `hoodie.clean.failed.writes.policy=LAZY`, as its lock asks for
+    and `writer-options` prints. Then a write that shows no heartbeat is dead within minutes, even if none was ever seen
+    of it: a writer that is not LAZY would be rolled back alive."""
+
     timeline_timezone: str | None = None
     """The zone in which the table's writers stamp instants, for tables where it cannot be proved from the files'
     modification times (a copied table). It must be the zone of the `spark` profile."""

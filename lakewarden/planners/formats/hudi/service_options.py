@@ -160,12 +160,10 @@ class RollbackOptions(Settings):
     be rolled back alive: keep it well above the writers' own heartbeat window (two minutes by default, which is the
     least)."""
 
-    without_heartbeat_after: Annotated[Duration, Within("10m", "3650d")] | None = Field(
-        default="1d", validate_default=True
-    )
-    """A write that shows no heartbeat counts as dead when it is this old: so long may a writer that is not LAZY take
-    for one commit. A LAZY writer whose commit failed leaves such a write behind, and until it is rolled back no clean
-    runs: where all writers are LAZY, an hour is enough. `null`: only a person rolls it back."""
+    without_heartbeat_after: Annotated[Duration, Within("10m", "3650d")] | None = None
+    """A write of which no heartbeat was ever seen counts as dead when it is this old; by default only a person rolls it
+    back. A writer that is not LAZY never shows any and may take for as long as it likes: a Flink job without input
+    keeps one write in flight for a weekend. Where all writers are LAZY, say so of the table (`failed_writes: lazy`)."""
 
 
 class TtlOptions(Settings):

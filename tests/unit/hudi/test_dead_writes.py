@@ -1,0 +1,130 @@
+"""When a write in flight is known to be dead, and that one which may be alive never is."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi.heartbeats import INTERVAL, WINDOW, with_beats_seen
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.service_options import RollbackOptions
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Policy, Table, TableId
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import Observation
+from lakewarden.planners.storage import storage_for
+from lakewarden.planners.triggers import NumCommits
+from tests.support.hudi_look import made
+from tests.support.hudi_table import HudiTable
+
+_SHORTEST = RollbackOptions(dead_after="3m")
+
+
+class Watched:
+    """A table that is looked at again and again, as the watch does."""
+
+    def __init__(self, table: HudiTable, *, lazy: bool = False) -> None:
+        self.table = table
+        self._registered = Table(
+            id=TableId("trips"),
+            format="hudi",
+            location=str(table.folder),
+            options=HudiTableOptions(writers="none", failed_writes="lazy" if lazy else None),
+            policies={Service.ROLLBACK: Policy(trigger=NumCommits(at_least=1), options=_SHORTEST)},
+        )
+        self._last: Observation | None = None
+
+    def look(self, *, after: timedelta = timedelta(0)) -> TableView:
+        """Look at the table after a while."""
+        self.table.clock.advance(after)
+        storage = storage_for(self._registered.location)
+        self._last = HUDI.observe(self._registered, storage, self._last, now=self.table.clock.now())
+        return self._last.view
+
+
+def judged(view: TableView) -> tuple[bool, int, int]:
+    """Return whether the write in flight may be alive, how many are rolled back, and how many writes have failed."""
+    (write,) = view.writers.in_flight
+    alive = write.may_be_alive(view.observed_at)
+    return alive, view.backlogs[Service.ROLLBACK].commits, len(view.writers.failures)
+
+
+def test_a_write_that_took_its_heartbeat_away_is_dead_within_minutes(tmp_path: Path) -> None:
+    """A LAZY writer lost a conflict: its heartbeat was seen, is gone, and does not come back."""
+    watched = Watched(made(tmp_path))
+    time = watched.table.begin_write()
+    assert judged(watched.look()) == (True, 0, 0)
+    watched.table.fall_silent(time)
+
+    assert judged(watched.look(after=WINDOW - timedelta(seconds=10))) == (True, 0, 0)
+    assert judged(watched.look(after=timedelta(seconds=10))) == (False, 1, 1)
+
+
+def test_a_heartbeat_that_comes_back_is_one_of_a_writer_that_lives(tmp_path: Path) -> None:
+    """Whoever took it away."""
+    watched = Watched(made(tmp_path))
+    time = watched.table.begin_write()
+    watched.look()
+    watched.table.fall_silent(time)
+    watched.look(after=INTERVAL)
+    watched.table.beat(time)
+
+    assert judged(watched.look(after=2 * INTERVAL + timedelta(seconds=30))) == (True, 0, 0)
+
+
+def test_who_looks_once_is_told_what_was_seen_before(tmp_path: Path) -> None:
+    """A worker's first look finds a write without a heartbeat; what the daemon saw of it makes it a dead one."""
+    watched = Watched(made(tmp_path))
+    time = watched.table.begin_write()
+    (beating,) = watched.look().writers.in_flight
+    watched.table.fall_silent(time)
+    assert beating.last_beat is not None
+
+    view = Watched(watched.table).look(after=WINDOW)
+    told = with_beats_seen(view, {time: beating.last_beat})
+
+    assert [write.may_be_alive(view.observed_at) for write in view.writers.in_flight] == [True]
+    assert [write.may_be_alive(view.observed_at) for write in told.writers.in_flight] == [False]
+    assert told.timeline.writes_in_flight() == told.writers.in_flight
+
+
+def test_where_writers_are_declared_lazy_a_write_that_never_beat_is_dead_within_minutes(tmp_path: Path) -> None:
+    """It came and lost between two looks."""
+    watched = Watched(made(tmp_path), lazy=True)
+    watched.table.begin_write(heartbeat=False)
+
+    assert judged(watched.look(after=WINDOW - timedelta(seconds=10))) == (True, 0, 0)
+    assert judged(watched.look(after=timedelta(seconds=10))) == (False, 1, 1)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@given(gaps=st.lists(st.integers(1, 3 * 24 * 3600), max_size=6), others=st.lists(st.booleans(), max_size=6))
+@settings(max_examples=30, deadline=None)
+def test_an_eager_write_is_never_taken_for_dead_however_long_it_is_idle(
+    version: int, gaps: list[int], others: list[bool]
+) -> None:
+    """A Flink job without input keeps a write in flight for a weekend, whatever other writers do and show meanwhile."""
+    with TemporaryDirectory() as folder:
+        watched = Watched(made(Path(folder), version=version))
+        eager = watched.table.begin_write(heartbeat=False)
+        for number, gap in enumerate(gaps):
+            view = watched.look(after=timedelta(seconds=gap))
+            (write,) = (one for one in view.writers.in_flight if one.time == eager)
+            assert write.may_be_alive(datetime.max.replace(tzinfo=view.observed_at.tzinfo))
+            assert eager not in {failure.instant for failure in view.writers.failures}
+            assert view.backlogs[Service.ROLLBACK].commits <= number
+            if number < len(others):
+                lost = watched.table.begin_write(heartbeat=True)
+                watched.look()
+                if others[number]:
+                    watched.table.fall_silent(lost)
+                else:
+                    watched.table.commit_write(lost)
+        dead = watched.look(after=timedelta(days=1)).backlogs[Service.ROLLBACK].commits
+        assert dead == sum(others[: len(gaps)])
