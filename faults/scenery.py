@@ -24,7 +24,7 @@ from lakewarden.service.demo.process import Child
 from lakewarden.service.demo.report import WriterTally
 from lakewarden.service.demo.stage import Stage
 from lakewarden.service.demo.zookeeper import ZooKeeper
-from live.hudi.several.casting import WRITER, Part, cast, written_by
+from live.hudi.several.casting import WRITER, Part, bring_releases, cast, written_by
 
 POLICIES: Mapping[str, Any] = {
     "compaction": {"trigger": {"num_commits": 3}},
@@ -68,6 +68,7 @@ class Scenery:
         """Start the lock service and return when it answers, with all jars at hand that anybody needs."""
         with self.interruption.at_once():
             bundles.fetch(("hudi",))
+            bring_releases(_TABLE_VERSION)
         zookeeper = stage.start_zookeeper()
         self.until(zookeeper.ready, stage, otherwise="ZooKeeper is not up")
         return zookeeper

@@ -23,7 +23,7 @@ from lakewarden.service.http.schemas import RunBody
 from live.acts import Acts
 from live.hudi.policies import COMPACT_AT, policies_of_several
 from live.hudi.several.blame import Told, Verdict, disagreements, judge
-from live.hudi.several.casting import WRITER, Part, cast, second_opinion, written_by
+from live.hudi.several.casting import WRITER, Part, bring_releases, cast, second_opinion, written_by
 from live.hudi.several.chronicle import Chronicle, unmerged_peak
 from live.hudi.several.report import SeveralReport
 from live.hudi.several.spark_reader import rows_by_spark
@@ -74,6 +74,7 @@ class SeveralActs(Acts):
 
     def perform(self) -> None:
         """Play them, one after another."""
+        bring_releases(self._version)
         daemon = self.start_daemon()
         self._chronicle.start()
         self.stage.options.write_text(json.dumps(daemon.writer_options(), indent=2), encoding="utf-8")

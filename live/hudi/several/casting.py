@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 
 from lakewarden.executors.demo.hudi_options import TableType
+from lakewarden.executors.worker import bundles
 from lakewarden.service.demo.stage import Stage
+from tests.support.hudi_bundles import HUDI_BUNDLES
 
 _RELEASES: Mapping[int, Sequence[str]] = {8: ("1.0.2", "1.2.0", "1.1.1"), 9: ("1.2.0", "1.1.1")}
 """The releases that can write a table of a version, in turn; the first one makes it."""
@@ -35,6 +37,12 @@ def cast(writers: int, *, table_version: int, conflicts: bool) -> list[Part]:
         Part(shop=shop, release=release, packs=conflicts and number % 2 == 1)
         for number, (shop, release) in enumerate(zip(_SHOPS, releases, strict=False))
     ]
+
+
+def bring_releases(table_version: int) -> None:
+    """Bring the bundles that the writers of a table need, before any of them waits for its own."""
+    for release in _RELEASES[table_version]:
+        bundles.bring(HUDI_BUNDLES[release])
 
 
 def written_by(
