@@ -61,6 +61,11 @@ class Acts(ABC):
         """The services that must succeed often enough: all that there are, unless some have work only in need."""
         return self.policies
 
+    @property
+    def table_options(self) -> Mapping[str, Any]:
+        """More options of the table than its piece names."""
+        return {}
+
     def told(self, report: LiveReport) -> LiveReport:
         """Return the report with what these acts have to tell besides."""
         return report
@@ -83,7 +88,8 @@ class Acts(ABC):
 
     def start_daemon(self) -> Daemon:
         """Start the daemon, with what it needs beside it."""
-        table = self.stage.piece.prepare(self.stage, self.show)
+        entry = self.stage.piece.prepare(self.stage, self.show)
+        table = {**entry, "options": {**entry.get("options", {}), **self.table_options}}
         self.daemon = self.stage.start_daemon(table=table, services=self.policies)
         self.show.spectator.meet(self.daemon)
         return self.daemon

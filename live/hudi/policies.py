@@ -52,6 +52,7 @@ _OF_SEVERAL: Mapping[Service, Mapping[str, Any]] = {
     },
     Service.CLEAN: {"trigger": {"num_commits": 5}, "options": {"commits_retained": 12}},
     Service.ARCHIVE: {"trigger": {"num_commits": 5}, "options": {"keep_min_commits": 20, "keep_max_commits": 26}},
+    Service.ROLLBACK: {"options": {"dead_after": "3m"}},
 }
 """The same for several writers, who commit as often as one does, each of them."""
 

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from lakewarden.executors.demo.hudi_options import TableType
 from lakewarden.executors.demo.record import Batch, Record, read_record
@@ -71,6 +72,11 @@ class SeveralActs(Acts):
     def promised(self) -> Collection[str]:
         """All but the rollback, which has something to do only where a writer fails."""
         return [name for name in self.policies if name != Service.ROLLBACK]
+
+    @property
+    def table_options(self) -> Mapping[str, Any]:
+        """What is true of the writers: they take the options that the daemon prints."""
+        return {"failed_writes": "lazy"}
 
     def perform(self) -> None:
         """Play them, one after another."""
