@@ -40,7 +40,8 @@ UNREADABLE_REST_SECONDS = 5.0
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Open:
     """A question that has not been answered yet. It is judged by what is read since `mark`, which was set at
-    `marked_at`, and not before `rests_until` (monotonic times).
+    `marked_at`, and not before `rests_until` (monotonic times). One that was judged by now and waits is judged again by
+    a table that still stands by its token, and so not `anew`.
     """
 
     step: Step
@@ -49,6 +50,7 @@ class _Open:
     mark: int
     marked_at: float
     rests_until: float = float("-inf")
+    anew: bool = True
     waits_for: str = ""
 
 
@@ -166,18 +168,23 @@ class Questions:
     def _judge(self, run: Run, question: _Open) -> None:
         waited = timedelta(seconds=self._clock.monotonic() - question.asked_at)
         try:
-            around = self._surroundings.of(run, question.step, question.plan, since=question.mark)
+            around = self._surroundings.of(run, question.step, question.plan, since=question.mark, anew=question.anew)
         except LakewardenError as unreadable:
             self._without_a_look(run, question, unreadable, waited)
             return
         if around is None:
             return  # its table is being read, and who reads is bound to answer
         permit = judge(Question(run=run, step=question.step, plan=question.plan, waited=waited), around)
+        if isinstance(permit, Granted) and not self._surroundings.were_read(run, since=question.mark):
+            self._open[run.id] = replace(
+                self._again(question, rest=0.0), anew=True
+            )  # time alone has changed the answer
+            return
         match permit:
             case Wait():
                 took = self._clock.monotonic() - question.marked_at
                 rest = min(took, LONGEST_REST_SECONDS) if took > QUICK_LOOK_SECONDS else 0.0
-                self._open[run.id] = self._again(replace(question, waits_for=permit.reason), rest=rest)
+                self._open[run.id] = self._again(replace(question, waits_for=permit.reason, anew=False), rest=rest)
                 if permit.reason != question.waits_for:
                     self._listener.permit(run, question.step, permit, waited)
             case Granted() | Refused():

@@ -72,13 +72,14 @@ class Surroundings:
         """Let no step be taken any more: the drain deadline has passed."""
         self._cut_off = True
 
-    def of(self, run: Run, step: Step, plan: Plan | None, *, since: int) -> Circumstances | None:
-        """Return what the run's table, and its claim, are by looks that were begun since that mark; None while they are
-        being looked at. Raises what the format's `observe` raises.
+    def of(self, run: Run, step: Step, plan: Plan | None, *, since: int, anew: bool = True) -> Circumstances | None:
+        """Return what the run's table, and its claim, are by looks that were begun since that mark (of the table, where
+        it is not asked for `anew`, by its token); None while they are being looked at. Raises what the format's
+        `observe` raises.
         """
         table = self._tables[run.table]
         table_format = self._formats[table.format]
-        observation = self._watch.since(table, since)
+        observation = self._watch.since(table, since, anew=anew)
         if observation is None:
             return None
         if not self._claims.known_since(run.table, since):  # of a table that is there: it is claimed if it was not
@@ -99,6 +100,10 @@ class Surroundings:
             claimed=claimed,
             guarded=self._guarded(run, view),
         )
+
+    def were_read(self, run: Run, *, since: int) -> bool:
+        """Whether the run's table was read since that mark, and did not only still stand by its token."""
+        return self._watch.read_since(run.table, since)
 
     def _held(self, table: Table, run: Run, step: Step) -> str | None:
         """Return a reason to stop that has nothing to do with the table's metadata."""

@@ -32,6 +32,7 @@ class Look(NamedTuple):
 @dataclass(slots=True, eq=False)
 class _Seen:
     """What is known of a table: its observation by the look with the number `ticket`, its trouble by that of `failed`.
+    `stood` is the last look by which that observation still stood.
 
     `asked` is the look that is in flight, `again` whether another has to follow it, `awaited` whether its answer is to
     be told, and `told` the ticket of the observation that was told last.
@@ -40,6 +41,7 @@ class _Seen:
     table: Table
     observation: Observation | None = None
     ticket: int | None = None
+    stood: int = 0
     looks: int = 0
     trouble: Trouble | None = None
     failed: int = 0
@@ -93,30 +95,37 @@ class Watch:
         """Return a mark for now: what `since` returns for it is read from now on."""
         return self._moments.mark()
 
-    def since(self, table: Table, mark: int) -> Observation | None:
-        """Return the table as it was read by a look that was begun since `mark`; None where there is none yet: then it
-        is being read, and is to be asked for again.
+    def since(self, table: Table, mark: int, *, anew: bool = True) -> Observation | None:
+        """Return the table as it was read by a look that was begun since `mark`, or as it still stood then by its token
+        where it is not asked for `anew`; None where there is no such look yet: then it is being looked at, and is to be
+        asked for again.
 
         Raises the trouble that such a look ran into.
         """
-        found = self._found_since(table, mark)
+        found = self._found_since(table, mark, anew=anew)
         if found is not None:
             return found
         seen = self._known(table)
-        if seen.asked is not None and seen.asked.anew and seen.asked.ticket >= mark:
+        if seen.asked is not None and (seen.asked.anew or not anew) and seen.asked.ticket >= mark:
             return None  # it is the look that this question waits for
-        asked = self._asked(seen, anew=True)
+        asked = self._asked(seen, anew=anew)
         if asked is None:
             return None
         self._readers.begin([asked])
-        return self._found_since(table, mark)
+        return self._found_since(table, mark, anew=anew)
 
-    def _found_since(self, table: Table, mark: int) -> Observation | None:
+    def read_since(self, table: TableId, mark: int) -> bool:
+        """Whether what is kept of a table was read by a look that was begun since `mark`."""
+        seen = self._seen.get(table)
+        return seen is not None and seen.ticket is not None and seen.ticket >= mark
+
+    def _found_since(self, table: Table, mark: int, *, anew: bool) -> Observation | None:
         self._take_in()
         seen = self._known(table)
         if seen.trouble is not None and seen.failed >= mark:
             raise seen.trouble.error()
-        return seen.observation if seen.ticket is not None and seen.ticket >= mark else None
+        at = seen.ticket if anew else max(seen.ticket or 0, seen.stood)
+        return seen.observation if at is not None and at >= mark else None
 
     # -- what is kept
 
@@ -182,7 +191,9 @@ class Watch:
         if seen is None:
             return  # the table was forgotten meanwhile
         seen.asked = seen.trouble = None
-        if answer is not None:
+        if answer is None:
+            seen.stood = ticket
+        else:
             seen.trouble = answer.trouble
             if answer.trouble is not None:
                 seen.failed = ticket

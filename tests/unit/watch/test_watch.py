@@ -216,3 +216,27 @@ def test_what_a_format_did_not_foresee_is_told_as_unknown(tmp_path: Path) -> Non
 
     with pytest.raises(UnknownError, match=r"KeyError: 'hoodie\.unheard\.of'"):
         scene.look()
+
+
+def test_a_question_that_waits_is_judged_by_the_token_until_that_changes(scene: Scene) -> None:
+    """A table of 4,000 commits would be read each turn for as long as the question is open."""
+    first = scene.read()
+    scene.storage.asked.clear()
+    mark = scene.watch.mark()
+    assert scene.watch.since(scene.table, mark, anew=False) is first
+    assert not scene.watch.read_since(scene.table.id, mark)
+    assert scene.storage.asked == Counter(stamp=2)
+    scene.lake.write()
+    mark = scene.watch.mark()
+    found = scene.watch.since(scene.table, mark, anew=False)
+    assert found is not None
+    assert len(found.view.timeline.instants) == 2
+    assert scene.watch.read_since(scene.table.id, mark)
+
+
+def test_what_stands_by_its_token_was_not_read_anew(scene: Scene) -> None:
+    """Whoever asks for what is read from now on gets nothing else."""
+    first = scene.read()
+    mark = scene.watch.mark()
+    assert scene.watch.since(scene.table, mark, anew=False) is first
+    assert scene.watch.since(scene.table, mark) is not first

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from functools import lru_cache
 
 from lakewarden.planners.model.instant import State
 from lakewarden.planners.ports import FileEntry
@@ -72,6 +73,7 @@ class InstantFile:
     completed_time: str | None = None
 
 
+@lru_cache(maxsize=2**16)
 def parse(name: str, layout: Layout) -> InstantFile | None:
     """Return what a file name says; None if the file is no instant's."""
     found = _NAME.fullmatch(name)

@@ -59,7 +59,7 @@ def _view(
     table: Table, properties: TableProperties, reading: Reading, seen: Timeline, *, commits: bool, now: datetime
 ) -> TableView:
     storage, layout = reading.storage, properties.layout
-    instants = collapse(_timeline_files(reading, seen, layout), layout)
+    instants = _timeline_files(reading, seen, layout)
     known = [
         know(files, reading, layout=layout, merge_on_read=properties.merge_on_read, commits=commits)
         for files in instants
@@ -153,19 +153,20 @@ def _timeline(location: str, storage: Storage, known: Sequence[Known], zone: tzi
     return timeline_of(known, zone=zone, beats=last_beats(_listing(f"{location}/{HOME}/.heartbeat", storage)))
 
 
-def _timeline_files(reading: Reading, seen: Timeline, layout: Layout) -> Sequence[FileEntry]:
-    """Return the timeline's files. It is a fault if they are not all of them: if some that were `seen` before are not
-    listed, and are there. A missing folder is one where the storage knows empty folders: there the timeline was lost,
-    and is not only new.
+def _timeline_files(reading: Reading, seen: Timeline, layout: Layout) -> Sequence[InstantFiles]:
+    """Return the timeline's files, by their instants. It is a fault if they are not all of them: if some that were
+    `seen` before are not listed, and are there. A missing folder is one where the storage knows empty folders: there
+    the timeline was lost, and is not only new.
     """
     entries = _listing(reading.folder, reading.storage)
     if not entries and _is_gone(reading.folder, reading.storage):
         reading.faults.append(f"the timeline's folder {reading.folder} is missing")
     reading.unlisted.extend(left_out(reading.remembered.unlisted, entries, reading.folder, reading.storage))
-    reading.unlisted.extend(missed(seen, entries, reading.folder, layout, reading.storage))
+    instants = collapse(entries, layout)
+    reading.unlisted.extend(missed(seen, entries, instants, reading.folder, reading.storage))
     if reading.unlisted:
         reading.faults.append(not_whole(reading.folder, reading.unlisted))
-    return entries
+    return instants
 
 
 def _is_gone(folder: str, storage: Storage) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 
 _DIGITS_TO_THE_SECOND = 14
 _DIGITS_TO_THE_MILLISECOND = 17
@@ -36,11 +37,20 @@ def to_utc(text: str, zone: tzinfo, *, near: datetime | None = None) -> datetime
     In the hour that summer time gives back the wall clock shows each time twice: then it is the moment that is nearer
     to `near`, which is when a file of the instant was written; without it the first one.
     """
+    first, second = _moments(text, zone)
+    if near is None or first == second:
+        return first
+    return min(first, second, key=lambda moment: abs(moment - near))
+
+
+@lru_cache(maxsize=2**16)
+def _moments(text: str, zone: tzinfo) -> tuple[datetime, datetime]:
+    """Return the moments at which the wall clock showed an instant's time: mostly they are one."""
     shown = wall_time(text)
     if shown == _BEFORE_ALL:
-        return _BEFORE_ALL.replace(tzinfo=UTC)
+        return _BEFORE_ALL.replace(tzinfo=UTC), _BEFORE_ALL.replace(tzinfo=UTC)
     first, second = (shown.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
-    return first if near is None else min(first, second, key=lambda moment: abs(moment - near))
+    return first, second
 
 
 def shown_twice_until(moment: datetime, zone: tzinfo) -> datetime | None:

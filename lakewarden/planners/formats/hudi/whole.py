@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from lakewarden.planners.formats.hudi.names import Action, InstantFile, InstantFiles, Layout, collapse, file_name, parse
+from lakewarden.planners.formats.hudi.names import Action, InstantFile, InstantFiles, collapse, file_name, parse
 from lakewarden.planners.formats.hudi.table_properties import TableProperties
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Deed, Instant
@@ -34,7 +34,7 @@ def whole_timeline(
     shown = [entry.name for entry in first if not entry.is_folder and parse(entry.name, layout) is not None]
     missing = [*left_out(shown, second, folder, storage)]
     if known is not None:
-        missing += missed(known, second, folder, layout, storage)
+        missing += missed(known, second, collapse(second, layout), folder, storage)
     if missing:
         raise TemporaryError(not_whole(folder, missing))
     return collapse(second, layout)
@@ -56,18 +56,21 @@ def not_whole(folder: str, missing: Sequence[str]) -> str:
 
 
 def missed(
-    known: Timeline, entries: Sequence[FileEntry], folder: str, layout: Layout, storage: Storage
+    known: Timeline, entries: Sequence[FileEntry], shown: Sequence[InstantFiles], folder: str, storage: Storage
 ) -> Sequence[str]:
-    """Return the files of `known` instants that a listing leaves out although they are there.
+    """Return the files of `known` instants that a listing leaves out although they are there. `shown` are the instants
+    that it shows.
 
     Hundreds of instants may leave at once when they are archived, the oldest first. Of the completed ones older than
     all that is listed only the newest is asked for; savepoints, and what is pending, in any case.
     """
-    shown = collapse(entries, layout)
     oldest = shown[0].time if shown else ""
     older = [i for i in known.instants if i.time < oldest and not i.pending and i.stands_for is not Deed.SAVEPOINT]
     passed_over = frozenset(older[:-1])
-    asked = (instant for instant in known.instants if instant not in passed_over)
+    there = {(one.time, one.action.value, one.state, one.completed_time) for one in shown}
+    asked = (
+        i for i in known.instants if (i.time, i.action, i.state, i.completed_time) not in there and i not in passed_over
+    )
     return left_out(map(_name_of, asked), entries, folder, storage)
 
 
