@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import tempfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from lakewarden.planners.formats.hudi import file_groups as counting
 from lakewarden.planners.formats.hudi.service_options import ClusteringOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import Backlog
-from tests.support.hudi_look import made, seen
+from tests.support.hudi_look import look, made, seen
 from tests.support.hudi_table import HudiTable, base_file, commit_content, log_file
 
 MIB = 2**20
@@ -151,3 +157,65 @@ def test_services_without_a_meaning_have_no_backlog_and_their_policies_are_mista
     hindrances = seen(table, *wrong).hindrances
     assert {service for hindrance in hindrances for service in hindrance.services} == wrong
     assert {hindrance.remedy for hindrance in hindrances} == {f"remove its {service} policy" for service in wrong}
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_file_that_a_commit_wrote_is_remembered_in_few_bytes(tmp_path: Path, version: int) -> None:
+    """It took 372: 300 commits of 20,000 files were 2.2 GB for one table."""
+    table = made(tmp_path, version=version)
+    for commit in range(5):
+        files = [base_file(f"group-{n}", f"{commit}") for n in range(2000)]
+        logs = [log_file(f"group-{n}", f"2026010100000{commit}000") for n in range(2000)]
+        table.write({"p0": files[:1000], "p1": files[1000:], "p2": logs})
+    look(table)  # what is made once is made
+    gc.collect()
+    tracemalloc.start()
+    try:
+        observation = look(table)
+        gc.collect()
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert observation.view.backlogs[Service.CLUSTERING].small_files == 2000
+    assert kept / 20_000 < 80
+
+
+@given(
+    commits=st.lists(
+        st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 2), st.booleans()), max_size=6), max_size=6
+    )
+)
+def test_what_is_counted_is_what_files_in_objects_would_count(commits: list[list[tuple[str, int, bool]]]) -> None:
+    """Each group's newest base file, and the log files since: by a model that keeps every name."""
+    newest: dict[str, int] = {}
+    logs: dict[str, set[str]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        table = made(Path(folder))
+        for files in commits:
+            time = table.begin_write()
+            stats = []
+            for group, size, is_log in files:
+                stats.append((log_file if is_log else base_file)(group, time, size=size * MIB))
+            table.commit_write(time, content=commit_content({"p0": stats}))
+            for group, size, is_log in files:
+                if not is_log:
+                    newest[group] = size
+                    logs[group] = set()
+            for group, _, is_log in files:
+                if is_log:
+                    logs.setdefault(group, set()).add(time)
+        options = ClusteringOptions(small_file_limit="2MiB", target_file_max_bytes="3MiB")
+        assert small_files(table, Service.CLUSTERING, options=options) == sum(size < 2 for size in newest.values())
+        assert fullest(table)[0] == max(map(len, logs.values()), default=0)
+
+
+def test_of_more_groups_than_are_looked_at_one_in_so_many_stands_for_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six million files in one timeline must not need six million entries."""
+    monkeypatch.setattr(counting, "_MOST_GROUPS", 500)
+    table = made(tmp_path)
+    table.write({"p0": [base_file(f"group-{n}", "1") for n in range(4000)]})
+    counted = small_files(table)
+    assert counted is not None
+    assert 3000 < counted < 5000

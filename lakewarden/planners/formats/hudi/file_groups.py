@@ -6,10 +6,10 @@ a log back by a further log file). So counts are what the active timeline knows 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lakewarden.planners.formats.hudi.commits import FileGroup, WrittenFile
 from lakewarden.planners.formats.hudi.names import Layout
 from lakewarden.planners.formats.hudi.timeline import Known
 from lakewarden.planners.model.instant import Service, State
@@ -23,72 +23,66 @@ class Fullness:
     log_bytes: int
 
 
+_MOST_GROUPS = 500_000
+"""Of a timeline that wrote more base files than this, one file group in so many is looked at."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileGroups:
-    """`base_files` are the sizes in bytes of the newest base files. `fullest` counts the log files that the next
-    compaction would merge; `fullest_unmerged` leaves out those that a log compaction has merged into one.
+    """`base_files` are the sizes in bytes of the newest base files, of which each stands for `each`. `fullest` counts
+    the log files that the next compaction would merge; `fullest_unmerged` leaves out those that a log compaction has
+    merged into one.
     """
 
-    base_files: tuple[int, ...]
+    base_files: array[int]
     fullest: Fullness
     fullest_unmerged: Fullness
+    each: int = 1
 
     def smaller_than(self, limit: int) -> int:
         """Return how many newest base files have less than `limit` bytes."""
-        return sum(size < limit for size in self.base_files)
+        return self.each * sum(size < limit for size in self.base_files)
 
 
 def file_groups(known: Sequence[Known], layout: Layout) -> FileGroups | None:
     """Return the table's file groups; None if what one of the completed commits wrote is not known."""
     commits = [one for one in known if one.is_commit and one.files.state is State.COMPLETED]
-    if any(one.written is None for one in commits):
+    wrote = [(one, one.written) for one in commits if one.written is not None]
+    if len(wrote) < len(commits):
         return None
-    replaced = {group for one in commits if one.written for group in one.written.replaced}
-    bases: dict[FileGroup, tuple[str, int]] = {}
-    merged: dict[FileGroup, str] = {}
-    for one, file in _files(commits, replaced):
-        if file.is_log and one.stands_for is Service.LOG_COMPACTION:
-            merged[file.group] = one.files.time
-        elif not file.is_log:
-            bases[file.group] = (one.files.time, file.bytes)
-    logs: dict[FileGroup, dict[str, int]] = {}
-    unmerged: dict[FileGroup, dict[str, int]] = {}
-    for one, file in _files(commits, replaced):
-        if file.is_log and _comes_after(one, file, bases.get(file.group, ("", 0))[0], layout):
-            logs.setdefault(file.group, {})[file.name] = file.bytes
-            if one.files.ended >= merged.get(file.group, ""):
-                unmerged.setdefault(file.group, {})[file.name] = file.bytes
+    each = 1 + sum(len(written.bases.groups) for _, written in wrote) // _MOST_GROUPS
+    replaced = {group for _, written in wrote for group in written.replaced}
+    sizes: dict[int, int] = {}
+    since: dict[int, str] = {}
+    merged: dict[int, str] = {}
+    for one, written in wrote:
+        for group, size in zip(written.bases.groups, written.bases.sizes, strict=True):
+            if group % each == 0 and group not in replaced:
+                sizes[group], since[group] = size, one.files.time
+        if one.stands_for is Service.LOG_COMPACTION:
+            merged.update(dict.fromkeys(written.logs.groups, one.files.time))
+    logs: dict[int, dict[int, int]] = {}
+    unmerged: dict[int, dict[int, int]] = {}
+    for one, written in wrote:
+        found = written.logs
+        for group, name, size, slice_ in zip(found.groups, found.names, found.sizes, found.slices, strict=True):
+            # Layout 1 names a log file after the base instant of its slice, layout 2 after its own; there a log belongs
+            # to the newest base file that was requested before the log's commit was completed.
+            belongs_to = slice_ if layout is Layout.V1 else one.files.ended
+            if group % each or group in replaced or belongs_to < since.get(group, ""):
+                continue
+            logs.setdefault(group, {})[name] = size
+            if one.files.ended >= merged.get(group, ""):
+                unmerged.setdefault(group, {})[name] = size
     return FileGroups(
-        base_files=tuple(size for _, size in bases.values()),
+        base_files=array("q", sizes.values()),
         fullest=_fullest(logs),
         fullest_unmerged=_fullest(unmerged),
+        each=each,
     )
 
 
-def _files(commits: Iterable[Known], replaced: set[FileGroup]) -> Iterable[tuple[Known, WrittenFile]]:
-    """Yield the files of every commit whose file group is still part of the table, in the order of the instants."""
-    for one in commits:
-        if one.written is not None:
-            yield from ((one, file) for file in one.written.files if file.group not in replaced)
-
-
-def _comes_after(one: Known, file: WrittenFile, base: str, layout: Layout) -> bool:
-    """Whether a log file belongs to the slice of the group's newest base file.
-
-    Layout 1 names a log file after the base instant of its slice, layout 2 after its own; there a log belongs to the
-    newest base file that was requested before the log's commit was completed.
-    """
-    if layout is Layout.V1:
-        return _slice_of(file.name) >= base
-    return one.files.ended >= base
-
-
-def _slice_of(name: str) -> str:
-    """Return the instant in `.<file id>_<instant>.log.<n>_<token>`."""
-    return name.partition(".log.")[0].rpartition("_")[2]
-
-
-def _fullest(logs: Mapping[FileGroup, Mapping[str, int]]) -> Fullness:
+def _fullest(logs: Mapping[int, Mapping[int, int]]) -> Fullness:
     return Fullness(
         log_files=max(map(len, logs.values()), default=0),
         log_bytes=max((sum(sizes.values()) for sizes in logs.values()), default=0),
