@@ -123,7 +123,7 @@ def test_a_commit_too_large_to_be_read_leaves_unknown_what_was_touched_and_holds
     assert view.backlogs[Service.COMPACTION].log_files is None
     assert view.backlogs[Service.CLUSTERING].small_files is None
     assert view.backlogs[Service.COMPACTION].commits == 2
-    assert "larger than 64MiB" in view.warnings[0]
+    assert "larger than 1GiB" in view.warnings[0]
 
 
 def test_a_commit_that_was_half_written_counts_once_it_is_whole(tmp_path: Path) -> None:
