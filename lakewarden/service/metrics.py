@@ -317,8 +317,15 @@ def _tables(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
     approvals = GaugeMetricFamily(
         "lakewarden_table_approvals_waiting", "Deletions that wait for a person's approval.", labels=["table"]
     )
+    back = GaugeMetricFamily(
+        "lakewarden_table_steps_back",
+        "How often in a row the runs of a service have stepped back for a writer, or failed for a time.",
+        labels=["table", "service"],
+    )
     for status in statuses:
         labels = [printable(status.table.id)]
+        for service, known in status.steps_back.items():
+            back.add_metric([*labels, service.value], known.times)
         if status.looked_ago is not None:
             age.add_metric(labels, status.looked_ago.total_seconds())
         if status.view is not None:
@@ -331,3 +338,4 @@ def _tables(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
     yield trouble
     yield claims
     yield approvals
+    yield back

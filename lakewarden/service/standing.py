@@ -7,7 +7,7 @@ survive the daemon, and follow a table to another replica.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import assert_never
@@ -21,6 +21,7 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import Backlog, TableView
+from lakewarden.service.http.port import StepsBack
 from lakewarden.service.settle import Aftermath, Settlement
 from lakewarden.service.store.port import StandingRow, Store
 
@@ -76,6 +77,11 @@ class Standings:
             claimed=claimed,
             freed=freed,
         )
+
+    def steps_back(self, table: TableId) -> Mapping[Service, StepsBack]:
+        """Return the services of a table whose last runs stepped back, or failed for a time."""
+        rows = (row for (of, _), row in self._rows.items() if of == table and row.tries > 0)
+        return {row.service: StepsBack(times=row.tries, reason=row.rest_reason or "") for row in rows}
 
     def suspects(self) -> Collection[_Key]:
         """Return the services, each with its table, that may have killed the JVM in which they ran beside others."""

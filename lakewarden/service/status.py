@@ -209,4 +209,5 @@ class Status:
             active=tuple(self._book.of(table.id).values()),
             claimed=self._claims.blocked(table.id),
             unclaimed=self._claims.warning(table.id),
+            steps_back=self._standings.steps_back(table.id),
         )

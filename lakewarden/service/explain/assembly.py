@@ -25,7 +25,7 @@ from lakewarden.service.explain.bodies import (
     WritersExplanation,
 )
 from lakewarden.service.explain.words import due_when, hours
-from lakewarden.service.http.port import TableStatus
+from lakewarden.service.http.port import StepsBack, TableStatus
 from lakewarden.service.store.port import DecisionRow, Run
 
 
@@ -78,6 +78,8 @@ def explain(
                 pending=[_plan(plan) for plan in view.timeline.pending(service)] if view else [],
                 active_run=_active(active.get(service), waiting),
                 last_run=_ended(last_runs.get(service)),
+                steps_back=_times(status.steps_back.get(service)),
+                stepped_back_for=_for(status.steps_back.get(service)),
             )
             for service, policy in _in_order(table.policies)
         },
@@ -119,6 +121,14 @@ def _metadata(view: TableView) -> MetadataExplanation | None:
     if known is None:
         return None
     return MetadataExplanation(commits=known.commits, since=known.since, pinned_by=known.pinned_by)
+
+
+def _times(back: StepsBack | None) -> int:
+    return 0 if back is None else back.times
+
+
+def _for(back: StepsBack | None) -> str | None:
+    return None if back is None else back.reason
 
 
 def _decision(row: DecisionRow | None) -> DecisionExplanation | None:

@@ -20,6 +20,8 @@ from lakewarden.service.explain.bodies import (
 from lakewarden.service.quantities import size, span
 
 _WIDTH = 16
+_OFTEN = 5
+"""So many steps back in a row are no chance any more."""
 _Lines = Iterator[tuple[str, str]]
 """What each line is about, and what it says; a line that goes on with the one before is about nothing."""
 
@@ -113,6 +115,11 @@ def _service(service: ServiceExplanation, explanation: TableExplanation) -> _Lin
     yield from _decision(service.decision, now)
     if service.waits_for_approval:
         yield "APPROVAL", "it would delete more than the table's budget, and waits for a person"
+    if service.steps_back >= _OFTEN:
+        yield (
+            "STANDS STILL",
+            f"it stepped back {service.steps_back} times in a row, the last time for: {service.stepped_back_for}",
+        )
     yield "due when", service.due_when
     if service.window is not None:
         yield "window", service.window

@@ -21,6 +21,14 @@ from lakewarden.service.store.port import DecisionRow, ReplicaId, Run, RunState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StepsBack:
+    """How often in a row the runs of a service stepped back or failed for a time, and what the last one gave way to."""
+
+    times: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TableStatus:
     """A registered table as the daemon sees it now.
 
@@ -42,6 +50,7 @@ class TableStatus:
     writer_failures: tuple[Blamed, ...] = ()
     claimed: Blocked | None = None
     unclaimed: str | None = None
+    steps_back: Mapping[Service, StepsBack] = field(default_factory=dict)
 
     @property
     def warnings(self) -> tuple[str, ...]:

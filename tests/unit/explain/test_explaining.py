@@ -21,7 +21,7 @@ from lakewarden.planners.model.view import (
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.blame import Blamed
 from lakewarden.service.explain import TableExplanation, explain, written_out
-from lakewarden.service.http.port import TableStatus
+from lakewarden.service.http.port import StepsBack, TableStatus
 from lakewarden.service.store.port import DecisionRow, Run, RunState
 
 NOW = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
@@ -107,6 +107,10 @@ STATUS = TableStatus(
     looked_ago=timedelta(seconds=2),
     active=(RUNNING,),
     approvals=(Service.CLEAN,),
+    steps_back={
+        Service.COMPACTION: StepsBack(times=4, reason="a write"),
+        Service.CLEAN: StepsBack(times=5, reason="disk full"),
+    },
     writer_failures=(
         Blamed(
             failure=WriteFailure(instant="20260301025800000", at=_ago(70), reason="rolled back"), run=RunId("run-6")
@@ -196,6 +200,7 @@ def test_the_text_is_aligned_and_what_stands_still_is_loud() -> None:
         "  decided         30s ago",
         "  again           in 1m 30s (2026-03-01 03:01:30Z), or when the table changes",
         "  APPROVAL        it would delete more than the table's budget, and waits for a person",
+        "  STANDS STILL    it stepped back 5 times in a row, the last time for: disk full",
         "  due when        1 commit since the last one",
         "  backlog         4 commits, 4 since the last request",
         "  last run        FAILED 3m 5s ago, took 15s: disk full (run-6)",

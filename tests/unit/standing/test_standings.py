@@ -15,6 +15,7 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.model.view import Backlog
+from lakewarden.service.http.port import StepsBack
 from lakewarden.service.settle import Aftermath, Settlement
 from lakewarden.service.standing import LONGEST_REST, STRIKES, Standings
 from lakewarden.service.store.memory import MemoryStore
@@ -94,6 +95,19 @@ def test_rests_are_jittered() -> None:
         rests.add(scene.rest())
 
     assert len(rests) > 10
+
+
+def test_steps_back_in_a_row_are_counted_until_a_success() -> None:
+    """What gives way to a writer again and again stands still, and a person has to hear of it."""
+    scene = Scene()
+    for _ in range(7):
+        scene.ended(Aftermath.REST, why="a write is in flight")
+    assert scene.standings.steps_back(TRIPS.id) == {
+        Service.COMPACTION: StepsBack(times=7, reason="a write is in flight")
+    }
+
+    scene.ended(Aftermath.NONE)
+    assert scene.standings.steps_back(TRIPS.id) == {}
 
 
 def test_a_success_ends_every_rest() -> None:
