@@ -11,13 +11,14 @@ from typing import Any
 from lakewarden.executors.contract import Assignment, Plan, Step, Steps
 from lakewarden.executors.programs.hudi import config
 from lakewarden.executors.programs.hudi.errors import translated
-from lakewarden.executors.programs.hudi.look import clean_plan
+from lakewarden.executors.programs.hudi.look import clean_plan, clean_size
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.planners.formats.hudi import guard
 from lakewarden.planners.formats.hudi.heartbeats import silent_for
+from lakewarden.planners.formats.hudi.plans import Plan as HudiPlan
 from lakewarden.planners.formats.hudi.service_options import CleanOptions, CleanPolicy
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, Service, State
 from lakewarden.planners.ports import Storage
 
@@ -82,6 +83,8 @@ class CleanSteps:
                 instant = self._table.client.schedule("CLEAN", extra_metadata={})
             if instant is None:
                 return None
+            if not self._spare_folders(instant):
+                return None
             instants = [instant]
         plans = [clean_plan(self._table.assignment, instant, self._table.storage) for instant in instants]
         files = sum(plan.files_to_delete or 0 for plan in plans)
@@ -105,6 +108,9 @@ class CleanSteps:
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Delete, after a last look at everything that may need what is to be deleted."""
         self._table.refuse_foreign_plans()  # before the guard, which may withdraw one that is a person's to judge
+        for clean in self._pending():
+            if not self._spare_folders(clean.time):
+                raise YieldError(f"clean {clean.time} names folders alone, which are left: its plan was withdrawn")
         self._guard()
         self._choose_what_happens_to_failed_writes()
         self._table.refuse_foreign_plans()
@@ -115,15 +121,28 @@ class CleanSteps:
     def _pending(self) -> Sequence[Instant]:
         return self._table.view().timeline.pending(Service.CLEAN)
 
+    def _spare_folders(self, clean: str) -> bool:
+        """Let a clean delete the files that it names, and no folder. False where that leaves nothing of its plan.
+
+        Hudi deletes a folder with whatever lies in it by then: rows that were written after the plan, and those that a
+        writer writes at this moment. A name in the plan stays what it is.
+        """
+        if not clean_size(self._table.assignment, clean, self._table.storage).folders:
+            return True
+        with translated(Step.PLAN), self._table.client.locked():
+            return self._table.client.spare_folders(clean)
+
     def _guard(self) -> None:
-        """Raise unless no file of any pending clean is needed by a pending plan or held by a savepoint.
+        """Raise unless no file of any pending clean is part of the table as it is now, needed by a pending plan or held
+        by a savepoint. A file that was superseded is part of it again where what superseded it was undone: by a
+        restore, or the rollback of a commit.
 
         An overlapping plan that nobody has begun is withdrawn, else whoever cleans next would execute it.
         """
-        location = self._table.assignment.location
+        location, storage = self._table.assignment.location, self._table.storage
         for clean in self._pending():
             seen = self._table.looks.seen
-            overlaps = guard.clean_overlaps(location, self._table.storage, instant=clean.time, known=seen)
+            overlaps = guard.clean_overlaps(location, storage, instant=clean.time, known=seen, more=self._newest)
             if not overlaps:
                 continue
             found = f"clean {clean.time} would delete {overlaps[0].file.name}: {overlaps[0].reason}"
@@ -132,6 +151,11 @@ class CleanSteps:
             with translated(Step.PLAN):
                 withdrawn = self._table.client.withdraw(clean.time)
             raise TemporaryError(f"{found}. The plan was {'withdrawn' if withdrawn else 'taken up by somebody else'}")
+
+    def _newest(self, clean: HudiPlan) -> Iterator[guard.Need]:
+        with translated(Step.PLAN):
+            files = self._table.client.newest_of(clean.files)
+        yield guard.Need(by="the newest version of the table", files=files)
 
     def _choose_what_happens_to_failed_writes(self) -> None:
         """Let the clean roll writes back only where one is certainly dead and none is merely without a heartbeat.

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from lakewarden.executors.programs.hudi import config
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.plans import EMPTIED_KEY, DataFile
 from lakewarden.planners.model.errors import PermanentError
 
 _NO_META_FIELDS = False
@@ -100,6 +101,45 @@ class HudiClient:
         if plan is not None:
             timeline.deletePending(plan)
         return plan is not None
+
+    def spare_folders(self, clean: str) -> bool:
+        """Take the folders out of the plan of a pending clean, and note there how many of them it empties. To be called
+        under the lock. False where nothing is left of the plan: then it is removed.
+
+        One that has been begun is only requested again before its plan is touched, so that a kill in between leaves
+        the old plan, or none, and never a clean in flight whose plan nobody can read.
+        """
+        timeline = self._meta.reloadActiveTimeline()
+        requested = self._meta.getInstantGenerator().getCleanRequestedInstant(clean)
+        plan = timeline.readCleanerPlan(requested)
+        folders = plan.getPartitionsToBeDeleted()
+        if folders is None or folders.isEmpty():
+            return True
+        for one in _pending(timeline, clean):
+            if not one.isRequested():
+                timeline.deletePending(one)
+        timeline.deletePending(requested)
+        named = plan.getFilePathsToBeDeletedPerPartition()
+        if named.isEmpty() and plan.getEarliestInstantToRetain() is None:
+            return False  # Hudi cannot complete a clean that neither deletes a file nor says what it retained
+        emptied = sum(bool(named.containsKey(folder)) for folder in _each(folders.iterator()))
+        plan.setPartitionsToBeDeleted(self._java_list([]))
+        plan.setExtraMetadata(self._java_map({**dict(plan.getExtraMetadata() or {}), EMPTIED_KEY: str(emptied)}))
+        timeline.saveToCleanRequested(requested, self._jvm.org.apache.hudi.common.util.Option.of(plan))
+        return True
+
+    def newest_of(self, files: Iterable[DataFile]) -> frozenset[DataFile]:
+        """Return those of the files that a reader of the table as it is now would read."""
+        view, join = self._table().getSliceView(), self._jvm.org.apache.hudi.common.util.StringUtils.join
+        doomed: dict[str, set[str]] = {}
+        for file in files:
+            doomed.setdefault(file.partition, set()).add(file.name)
+        found = set()
+        for partition, names in doomed.items():
+            for one in _each(view.getLatestFileSlices(partition).iterator()):
+                read = str(join(one.getAllFileNames(), "\n")).split("\n")  # one call, whatever the slice holds
+                found |= {DataFile(partition, name) for name in names.intersection(read)}
+        return frozenset(found)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

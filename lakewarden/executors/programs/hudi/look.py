@@ -82,9 +82,14 @@ def clustered_files(assignment: Assignment, instant: Instant, storage: Storage) 
     return frozenset() if plan is None else plan.files
 
 
+def clean_size(assignment: Assignment, instant: str, storage: Storage) -> plans.Cleaned:
+    """Return how much a pending clean deletes. Raises TemporaryError if its plan is unreadable."""
+    return _requested(assignment, instant, Action.CLEAN, storage, plans.clean_size)
+
+
 def clean_plan(assignment: Assignment, instant: str, storage: Storage) -> Plan:
-    """Return a pending clean's plan with what it deletes. Raises TemporaryError if it is unreadable."""
-    size = _requested(assignment, instant, Action.CLEAN, storage, plans.clean_size)
+    """Return a pending clean's plan as the daemon is told it. Raises TemporaryError if it is unreadable."""
+    size = clean_size(assignment, instant, storage)
     return Plan(
         instant=instant,
         file_groups=size.file_groups,

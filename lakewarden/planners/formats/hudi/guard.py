@@ -70,16 +70,23 @@ def _lies_in(partition: str, folder: str) -> bool:
 
 
 def clean_overlaps(
-    location: str, storage: Storage, *, instant: str, known: Timeline | None = None
+    location: str,
+    storage: Storage,
+    *,
+    instant: str,
+    known: Timeline | None = None,
+    more: Callable[[Plan], Iterable[Need]] = lambda _: (),
 ) -> tuple[Overlap, ...]:
-    """Read the table's timeline anew and return the overlaps of its pending clean `instant`.
+    """Read the table's timeline anew and return the overlaps of its pending clean `instant`, also with what `more`
+    finds that its plan meets.
 
     Raises TemporaryError if anything that matters cannot be read whole, if something `known` from an earlier look is
     left out without being gone, or a savepoint or restore is in the making:
     then nobody knows, and nothing may be deleted. PermanentError if the location holds no Hudi table.
     """
     timeline = _read_timeline(location, storage, known)
-    return overlaps(timeline.clean(instant), tuple(timeline.needs()))
+    clean = timeline.clean(instant)
+    return overlaps(clean, (*timeline.needs(), *more(clean)))
 
 
 def partitions_in_need(

@@ -11,13 +11,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from lakewarden.planners.decoding.numbers import count
+from lakewarden.planners.decoding.numbers import count, counted
 from lakewarden.planners.decoding.pieces import Part
 from lakewarden.planners.formats.hudi.payloads import Pieces, UnreadableError
 from lakewarden.planners.model.instant import PlanSize, RunId
 
 RUN_KEY = "lakewarden.run"
 """The key of a plan's `extraMetadata` under which our runs sign. Clean plans cannot carry it: Hudi drops it."""
+
+EMPTIED_KEY = "lakewarden.emptied"
+"""The key of a clean plan's `extraMetadata` under which stands how many partitions it would have deleted whole before
+we made it name their files alone."""
 
 _LOG_BYTES = "TOTAL_LOG_FILES_SIZE"
 _READ_MIB = "TOTAL_IO_READ_MB"
@@ -33,11 +37,14 @@ class DataFile(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """A plan: the files it reads (of a clean: deletes), the partitions it deletes whole, its size and author."""
+    """A plan: the files it reads (of a clean: deletes), the partitions it deletes whole, how many it empties file by
+    file, its size and author.
+    """
 
     files: frozenset[DataFile]
     size: PlanSize
     partitions: frozenset[str] = frozenset()
+    emptied: int = 0
     author: RunId | None = None
 
 
@@ -73,11 +80,14 @@ def clustering_plan(record: Mapping[str, Any]) -> Plan | None:
 
 
 class Cleaned(NamedTuple):
-    """How many files, partitions and file groups a plan of clean names."""
+    """How many files and file groups a plan of clean names, how many partitions it empties, and how many of these it
+    deletes as whole folders.
+    """
 
     files: int
     partitions: int
     file_groups: int
+    folders: int
 
 
 def clean_plan(record: Mapping[str, Any]) -> Plan:
@@ -96,6 +106,7 @@ def clean_plan(record: Mapping[str, Any]) -> Plan:
     return Plan(
         files=frozenset(deleted),
         partitions=frozenset(record.get("partitionsToBeDeleted") or ()),
+        emptied=_emptied(record),
         size=PlanSize(file_groups=len(groups), bytes=None),
         author=author_of(record),
     )
@@ -105,18 +116,19 @@ def clean_size(pieces: Pieces) -> Cleaned:
     """Return how much a plan of clean deletes. Hudi names the files of a file group one after another, so a group is
     looked for in two pieces that follow one another.
     """
-    files = partitions = groups = 0
+    files = partitions = groups = folders = 0
     before: set[tuple[str, str]] = set()
     for piece in pieces:
         plan = clean_plan(piece)
         here = _groups(plan.files)
         files, partitions, groups = (
             files + len(plan.files),
-            partitions + len(plan.partitions),
+            partitions + len(plan.partitions) + plan.emptied,
             groups + len(here - before),
         )
+        folders += len(plan.partitions)
         before = here
-    return Cleaned(files=files, partitions=partitions, file_groups=groups)
+    return Cleaned(files=files, partitions=partitions, file_groups=groups, folders=folders)
 
 
 def _groups(files: Iterable[DataFile]) -> set[tuple[str, str]]:
@@ -127,16 +139,20 @@ def merged(pieces: Pieces, decode: Callable[[Mapping[str, Any]], Plan | None]) -
     """Return a plan that comes in pieces, with all of its files."""
     files: set[DataFile] = set()
     partitions: set[str] = set()
+    emptied = 0
     found: Plan | None = None
     for piece in pieces:
         plan, author = decode(piece), author_of(piece)
         if plan is not None:
             files |= plan.files
             partitions |= plan.partitions
+            emptied += plan.emptied
             found = plan if found is None else replace(found, size=added(found.size, plan.size))
         if found is not None and author is not None:
             found = replace(found, author=author)
-    return None if found is None else replace(found, files=frozenset(files), partitions=frozenset(partitions))
+    if found is None:
+        return None
+    return replace(found, files=frozenset(files), partitions=frozenset(partitions), emptied=emptied)
 
 
 def added(one: PlanSize, other: PlanSize) -> PlanSize:
@@ -198,6 +214,10 @@ def author_of(record: Mapping[str, Any]) -> RunId | None:
     """Return the run of ours that signed a plan."""
     run = (record.get("extraMetadata") or {}).get(RUN_KEY)
     return None if run is None else RunId(run)
+
+
+def _emptied(record: Mapping[str, Any]) -> int:
+    return counted((record.get("extraMetadata") or {}).get(EMPTIED_KEY, "0")) or 0
 
 
 def _list(record: Mapping[str, Any], key: str) -> list[Any]:
