@@ -33,8 +33,11 @@ from lakewarden.executors.contract import (
 from lakewarden.executors.pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker import bundles
+from lakewarden.planners.formats.hudi.indexes import read_indexes, switches
+from lakewarden.planners.formats.hudi.table_properties import read_table_properties
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.planners.storage import storage_for
 from lakewarden.planners.storage.settings import S3Store, StoreSettings
 from lakewarden.service.demo.zookeeper import ZooKeeper
 from tests.support.s3_server import S3Server
@@ -119,6 +122,11 @@ class Orders:
     def timeline(self, pattern: str) -> list[str]:
         """Return the names of the timeline's files that match."""
         return sorted(path.name for path in (self.path / ".hoodie" / "timeline").glob(pattern))
+
+    def indexes(self) -> Mapping[str, str]:
+        """Return the switches of the indexes that the table has now."""
+        storage = storage_for(self.location)
+        return switches(read_indexes(self.location, read_table_properties(self.location, storage), storage))
 
     def data_files(self) -> set[str]:
         """Return the names of all base and log files."""

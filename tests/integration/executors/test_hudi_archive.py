@@ -89,7 +89,7 @@ def test_an_archive_says_what_holds_everything(driver: Driver, long_orders: Orde
     assert outcome == NothingToDo(reason="the timeline has 7 commits, and archiving begins above 8")
 
     options = HudiTableOptions.model_validate({"lock": dict(long_orders.lock)})
-    client = HudiClient(long_orders.spark, str(long_orders.path), options, {})
+    client = HudiClient(long_orders.spark, str(long_orders.path), options, {}, indexes=long_orders.indexes())
     client.java.savepoint(_commits(long_orders)[0], "tester", "before a change")
     client.close()
 

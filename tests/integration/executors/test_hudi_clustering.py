@@ -79,7 +79,8 @@ class Scattered(Orders):
     def client(self) -> HudiClient:
         """Return a clustering client of somebody else's, in the writer's own JVM."""
         options = HudiTableOptions.model_validate({"lock": dict(self.lock)})
-        return HudiClient(self.spark, str(self.path), options, settings(ClusteringOptions()))
+        service = settings(ClusteringOptions())
+        return HudiClient(self.spark, str(self.path), options, service, indexes=self.indexes())
 
     def writing_with(self, conf: Mapping[str, str]) -> Scattered:
         """Return the same table with other options of its writer."""

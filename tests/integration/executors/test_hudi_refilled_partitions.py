@@ -44,7 +44,7 @@ def _hudis_own_client(orders: Orders) -> Iterator[HudiClient]:
     """Open the table as another cleaner does."""
     options = HudiTableOptions.model_validate({"lock": dict(orders.lock)})
     settings = clean.settings(CleanOptions.model_validate(NEWEST_ONLY))
-    client = HudiClient(orders.spark, str(orders.path), options, settings)
+    client = HudiClient(orders.spark, str(orders.path), options, settings, indexes=orders.indexes())
     yield client
     client.close()
 

@@ -61,7 +61,7 @@ def test_a_rollback_that_nobody_finished_is_finished(driver: Driver, orders: Ord
     """Planned by a client that died before it undid anything, as the timeline tells: it is taken up and ended."""
     dead = _write_in_flight(orders, silent_for=timedelta(minutes=20), ago=1)
     options = HudiTableOptions.model_validate({"lock": dict(orders.lock)})
-    client = HudiClient(orders.spark, str(orders.path), options, {})
+    client = HudiClient(orders.spark, str(orders.path), options, {}, indexes=orders.indexes())
     client.plan_rollback(dead)
     client.close()
     [planned] = orders.timeline("*.rollback.requested")

@@ -93,7 +93,7 @@ def test_what_a_writer_touches_meanwhile_is_not_deleted(driver: Driver, orders: 
 def test_savepoints_hold_partitions_and_files_against_every_service(driver: Driver, orders: Orders) -> None:
     """A real savepoint: neither ttl nor clean nor archive takes anything that it shows, and it can be read."""
     options = HudiTableOptions.model_validate({"lock": dict(orders.lock)})
-    client = HudiClient(orders.spark, str(orders.path), options, {})
+    client = HudiClient(orders.spark, str(orders.path), options, {}, indexes=orders.indexes())
     first = orders.timeline("*.deltacommit")[-1].split("_")[0]
     client.java.savepoint(first, "tester", "before a change")
     client.close()

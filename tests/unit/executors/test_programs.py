@@ -13,6 +13,7 @@ from lakewarden.executors.programs import PROGRAMS
 from lakewarden.executors.programs.hudi import clustering, compaction, config, log_compaction
 from lakewarden.executors.programs.hudi.clean import settings as clean_settings
 from lakewarden.executors.programs.hudi.errors import LockHeldError, meaning
+from lakewarden.planners.formats.hudi.indexes import Indexes, switches
 from lakewarden.planners.formats.hudi.options import (
     DynamoDbLock,
     FilesystemLock,
@@ -40,6 +41,7 @@ PROPERTIES = {
     "hoodie.table.recordkey.fields": "id",
     "hoodie.table.metadata.partitions": "files,record_index",
 }
+INDEXES = switches(Indexes(complete=frozenset({"files", "record_index"})))
 ZOOKEEPER = HudiTableOptions(
     lock=ZookeeperLock(provider="zookeeper", url="zk:2181", base_path="/hudi", lock_key="orders")
 )
@@ -54,17 +56,18 @@ def test_every_service_of_every_format_has_its_program() -> None:
 
 @given(
     st.dictionaries(
-        st.sampled_from(sorted(config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}))), st.text()
+        st.sampled_from(sorted(config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES))),
+        st.text(),
     )
 )
 def test_nobody_overrides_what_guards_the_table(conf: dict[str, str]) -> None:
     """Whatever a user configures, the table's properties and our own settings stand."""
     options = ZOOKEEPER.model_copy(update={"conf": {**conf, "hoodie.parquet.max.file.size": "1"}})
 
-    settings = config.client_settings(PROPERTIES, options=options, service={})
+    settings = config.client_settings(PROPERTIES, options=options, service={}, indexes=INDEXES)
 
     assert settings.pop("hoodie.parquet.max.file.size") == "1"
-    assert settings == config.client_settings(PROPERTIES, options=ZOOKEEPER, service={})
+    assert settings == config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)
 
 
 @given(
@@ -80,35 +83,14 @@ def test_nobody_overrides_what_guards_the_table(conf: dict[str, str]) -> None:
 )  # fmt: skip
 def test_a_tables_own_file_chooses_nothing_of_what_our_client_does(planted: dict[str, str]) -> None:
     """Whoever writes to a table writes its `hoodie.properties`, too: what Hudi does not keep there is not taken."""
-    settings = config.client_settings({**planted, **PROPERTIES}, options=ZOOKEEPER, service={})
+    settings = config.client_settings({**planted, **PROPERTIES}, options=ZOOKEEPER, service={}, indexes=INDEXES)
 
-    assert settings == config.client_settings(PROPERTIES, options=ZOOKEEPER, service={})
-
-
-@given(st.sets(st.sampled_from(["files", "column_stats", "partition_stats", "bloom_filters", "record_index"])))
-def test_the_indexes_are_those_the_table_has(partitions: set[str]) -> None:
-    """An index is on if and only if the table has it, or is building it."""
-    properties = {
-        **PROPERTIES,
-        "hoodie.table.metadata.partitions": ",".join(sorted(partitions - {"record_index"})),
-        "hoodie.table.metadata.partitions.inflight": ",".join(partitions & {"record_index"}),
-    }
-
-    settings = config.client_settings(properties, options=ZOOKEEPER, service={})
-
-    assert settings["hoodie.metadata.enable"] == str(bool(partitions)).lower()
-    for index, key in {
-        "column_stats": "hoodie.metadata.index.column.stats.enable",
-        "partition_stats": "hoodie.metadata.index.partition.stats.enable",
-        "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
-        "record_index": "hoodie.metadata.global.record.level.index.enable",
-    }.items():
-        assert settings[key] == str(index in partitions).lower()
+    assert settings == config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)
 
 
 def test_a_service_never_changes_the_tables_version() -> None:
     """The client writes the version the table has, and upgrades nothing."""
-    settings = config.client_settings(PROPERTIES, options=ZOOKEEPER, service={})
+    settings = config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)
 
     assert settings["hoodie.write.table.version"] == "8"
     assert settings["hoodie.write.auto.upgrade"] == "false"
@@ -124,7 +106,7 @@ def test_a_service_never_changes_the_tables_version() -> None:
 )
 def test_there_is_always_a_lock_that_holds_between_processes(options: HudiTableOptions) -> None:
     """Even where nobody else writes our own workers exclude each other, and never by an in-process lock."""
-    settings = config.client_settings(PROPERTIES, options=options, service={})
+    settings = config.client_settings(PROPERTIES, options=options, service={}, indexes=INDEXES)
 
     assert settings["hoodie.write.concurrency.mode"] == "optimistic_concurrency_control"
     assert settings["hoodie.write.lock.provider"].rsplit(".", 1)[1] in (
@@ -232,7 +214,7 @@ def test_whatever_a_program_sets_is_refused_in_the_configuration(lock: Lock) -> 
     options = HudiTableOptions(lock=lock)
     without = {key for key in PROPERTIES if not key.startswith("hoodie.table.")}
 
-    set_by_us = config.client_settings(PROPERTIES, options=options, service=every).keys() - without
+    set_by_us = config.client_settings(PROPERTIES, options=options, service=every, indexes=INDEXES).keys() - without
 
     assert len(set_by_us) > 40
     assert [key for key in sorted(set_by_us) if why_not(key) is None] == []

@@ -40,7 +40,7 @@ def _set(
 @pytest.mark.parametrize("engine", WriterEngine)
 def test_writers_and_our_own_client_name_the_same_lock(engine: WriterEngine) -> None:
     """Two sides that spell a lock differently hold two locks: every key of the lock is equal on both."""
-    ours = client_settings({"hoodie.table.version": "9"}, options=LOCKED, service={})
+    ours = client_settings({"hoodie.table.version": "9"}, options=LOCKED, service={}, indexes={})
     theirs = _set(_table(*EVERY), engine)
 
     lock = {key: value for key, value in ours.items() if key.startswith("hoodie.write.lock.")}

@@ -113,7 +113,7 @@ class CleanSteps:
                 raise YieldError(f"clean {clean.time} names folders alone, which are left: its plan was withdrawn")
         self._guard()
         self._choose_what_happens_to_failed_writes()
-        self._table.refuse_foreign_plans()
+        self._table.before_a_commit()
         with translated(Step.COMMIT):
             metadata = self._table.client.java.clean(_EXECUTE_ONLY)
             return {"files_deleted": int(metadata.getTotalFilesDeleted()) if metadata is not None else 0}

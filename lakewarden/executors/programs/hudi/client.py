@@ -30,8 +30,18 @@ _CLUSTERING_IS_AN_ACTION = 8  # of its own, from this table version on
 class HudiClient:
     """One `SparkRDDWriteClient` for one run. Not for several threads; to be closed."""
 
-    def __init__(self, session: Any, location: str, options: HudiTableOptions, service: Mapping[str, str]) -> None:
-        """Open the table at `location`; `service` are the service's own `hoodie.*` options. Raises Py4JJavaError."""
+    def __init__(
+        self,
+        session: Any,
+        location: str,
+        options: HudiTableOptions,
+        service: Mapping[str, str],
+        *,
+        indexes: Mapping[str, str],
+    ) -> None:
+        """Open the table at `location`; `service` are the service's own `hoodie.*` options, `indexes` the switches of
+        those that it has. Raises Py4JJavaError.
+        """
         self._jvm = session._jvm  # noqa: SLF001 - pyspark's own door to py4j
         self.location = location
         self._spark = session.sparkContext
@@ -47,7 +57,7 @@ class HudiClient:
         )
         properties = {str(key): str(value) for key, value in dict(self._meta.getTableConfig().getProps()).items()}
         self.table_version = int(properties["hoodie.table.version"])
-        settings = config.client_settings(properties, options=options, service=service)
+        settings = config.client_settings(properties, options=options, service=service, indexes=indexes)
         write_config = (
             hudi.config.HoodieWriteConfig.newBuilder()
             .withProps(self._java_map(settings))
@@ -73,6 +83,15 @@ class HudiClient:
         service = getattr(self._jvm.org.apache.hudi.common.model.TableServiceType, kind)
         instant = self.java.scheduleTableService(option.of(self._java_map(extra_metadata)), service)
         return str(instant.get()) if instant.isPresent() else None
+
+    def keep_up(self, indexes: Mapping[str, str]) -> None:
+        """Keep up the table's indexes by these switches from here on, whatever they were before. Hudi asks them anew
+        for each commit: some of its configuration of writes, others of a part of it that is a copy.
+        """
+        settings = self.java.getConfig()
+        for part in (settings, settings.getMetadataConfig()):
+            for key, value in indexes.items():
+                part.setValue(key, value)
 
     def set_failed_writes_policy(self, policy: str) -> None:
         """Set what a clean does with writes that failed: `HoodieFailedWritesCleaningPolicy`, LAZY or NEVER."""

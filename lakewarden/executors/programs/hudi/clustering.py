@@ -109,7 +109,7 @@ class ClusteringSteps:
         What we have begun is ours to take back, whoever planned it.
         """
         self._keep_off_writers(plan.on_timeline)
-        self._table.refuse_foreign_plans()
+        self._table.before_a_commit()
         self._ours = plan.on_timeline
         with translated(Step.COMMIT):
             written = self._table.client.java.cluster(plan.on_timeline, _COMPLETE)

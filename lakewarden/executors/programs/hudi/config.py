@@ -51,15 +51,6 @@ _BESIDE_OTHERS = {
     "hoodie.clean.failed.writes.policy": "LAZY",
 }
 
-_INDEXES = {
-    # MDT partition: the switch that must be on for a client to keep it up to date
-    "column_stats": "hoodie.metadata.index.column.stats.enable",
-    "partition_stats": "hoodie.metadata.index.partition.stats.enable",
-    "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
-    "record_index": "hoodie.metadata.global.record.level.index.enable",
-}
-
-
 _OF_THE_TABLE = frozenset(
     {
         "hoodie.compaction.payload.class",
@@ -120,9 +111,15 @@ def of_the_table(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def client_settings(
-    properties: Mapping[str, str], *, options: HudiTableOptions, service: Mapping[str, str]
+    properties: Mapping[str, str],
+    *,
+    options: HudiTableOptions,
+    service: Mapping[str, str],
+    indexes: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return the settings of a client for one service of the table whose `hoodie.properties` are given."""
+    """Return the settings of a client for one service of the table whose `hoodie.properties` are given, with the
+    switches of its `indexes`.
+    """
     lock = options.lock or OURS_ALONE
     return {
         **options.conf,
@@ -133,7 +130,7 @@ def client_settings(
         **_BESIDE_OTHERS,
         **lock_keys(lock),
         **wait_keys(lock),
-        **_metadata_table(properties),
+        **indexes,
         "hoodie.write.table.version": properties["hoodie.table.version"],
         **service,
     }
@@ -145,14 +142,3 @@ def heartbeat(interval: timedelta, misses: int) -> dict[str, str]:
         "hoodie.client.heartbeat.interval_in_ms": str(round(interval.total_seconds() * 1000)),
         "hoodie.client.heartbeat.tolerable.misses": str(misses),
     }
-
-
-def _metadata_table(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the switches of the metadata table and its indexes exactly as the table has them now."""
-    partitions = set()
-    for key in ("hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"):
-        partitions |= {name.strip() for name in properties.get(key, "").split(",") if name.strip()}
-    switches = {"hoodie.metadata.enable": str(bool(partitions)).lower()}
-    for partition, key in _INDEXES.items():
-        switches[key] = str(partition in partitions).lower()
-    return switches

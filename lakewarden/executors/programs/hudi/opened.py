@@ -17,6 +17,7 @@ from lakewarden.executors.programs.hudi.look import Looks
 from lakewarden.planners.formats.hudi.folders import named_folders, stray_folder
 from lakewarden.planners.formats.hudi.foreign import foreign_plan_for
 from lakewarden.planners.formats.hudi.heartbeats import with_beats_seen
+from lakewarden.planners.formats.hudi.indexes import held_back, indexing_under_way, read_indexes, switches
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.table_properties import read_table_properties
 from lakewarden.planners.formats.hudi.times import shown_twice_until
@@ -72,6 +73,13 @@ class OpenTable:
         )
         if found is not None:
             raise PermanentError(f"{found}: nothing is executed")
+
+    def before_a_commit(self) -> None:
+        """Refuse foreign plans, and let Hudi keep up the table's indexes as they are now: a writer may have made some
+        since the table was opened. Raises TemporaryError as well where they cannot be kept up.
+        """
+        self.refuse_foreign_plans()
+        self.client.keep_up(_index_switches(self.assignment.location, self.options, self.storage))
 
     def stand_still_while_times_repeat(self) -> None:
         """Raise YieldError where an instant that were stamped now would bear a time that the wall clock shows twice.
@@ -148,8 +156,9 @@ def open_table(
     A lock that its holder does not release is named: Hudi's own message says only that there is one.
     """
     options = HudiTableOptions.model_validate(dict(assignment.table_options))
+    indexes = _index_switches(assignment.location, options, storage)
     with translated(Step.PLAN):
-        client = HudiClient(session, assignment.location, options, service)
+        client = HudiClient(session, assignment.location, options, service, indexes=indexes)
     try:
         table = OpenTable(client=client, assignment=assignment, options=options, storage=storage, clock=clock)
         table.stand_still_while_times_repeat()
@@ -160,3 +169,18 @@ def open_table(
     finally:
         with on_the_way_out("let go"):
             client.close()
+
+
+def _index_switches(location: str, options: HudiTableOptions, storage: Storage) -> Mapping[str, str]:
+    """Return the switches of the table's indexes as it has them now. Raises TemporaryError where no commit of ours
+    would leave them as they should be: the next look at the table says so, too.
+    """
+    properties = read_table_properties(location, storage)
+    indexes = read_indexes(location, properties, storage)
+    wrong = held_back(indexes, properties, conf=options.conf)
+    if wrong is not None:
+        raise TemporaryError(f"{wrong.reason}: {wrong.remedy}")
+    instant = indexing_under_way(properties, storage)
+    if instant is not None:
+        raise TemporaryError(f"an index is being built (indexing {instant}): nothing is committed beside it")
+    return switches(indexes)

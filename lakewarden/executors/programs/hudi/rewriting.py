@@ -48,7 +48,7 @@ class RewriteSteps(ABC):
         makes the commit not write them again. The heartbeat of a predecessor that is proved dead would bar the instant
         for minutes, and guards nobody: it is removed first.
         """
-        self._table.refuse_foreign_plans()
+        self._table.before_a_commit()
         with translated(Step.EXECUTE):
             if self._table.assignment.predecessor_dead:
                 self._table.client.remove_heartbeat(plan.on_timeline)
@@ -61,7 +61,7 @@ class RewriteSteps(ABC):
         """Complete the instant."""
         client = self._table.client
         self._table.stand_still_while_times_repeat()
-        self._table.refuse_foreign_plans()
+        self._table.before_a_commit()
         with translated(Step.COMMIT):
             getattr(client.java, self._calls.commit)(plan.on_timeline, self._written, client.none())
         return {"file_groups": self._file_groups}

@@ -64,7 +64,7 @@ class RollbackSteps:
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Finish the assigned rollback, or undo every write that is dead now, the newest first, as Hudi does."""
         client = self._table.client
-        self._table.refuse_foreign_plans()
+        self._table.before_a_commit()
         if plan.instant is not None:
             target = self._target(plan.instant)
             with translated(Step.COMMIT):

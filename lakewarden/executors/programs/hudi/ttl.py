@@ -74,7 +74,7 @@ class TtlSteps:
         if not expired:
             return {"partitions_deleted": 0}
         self._make_way()
-        self._table.refuse_foreign_plans()
+        self._table.before_a_commit()
         with translated(Step.COMMIT):
             instant = str(self._table.client.java.startDeletePartitionCommit())
         try:

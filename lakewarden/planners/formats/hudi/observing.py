@@ -16,6 +16,8 @@ from lakewarden.planners.formats.hudi.foreign import hindrances as foreign_hindr
 from lakewarden.planners.formats.hudi.heartbeats import beats_seen, guarded, last_beats
 from lakewarden.planners.formats.hudi.hindrances import hindrances, notes, warnings
 from lakewarden.planners.formats.hudi.identity import table_identity
+from lakewarden.planners.formats.hudi.indexes import hindrances as index_hindrances
+from lakewarden.planners.formats.hudi.indexes import read_indexes
 from lakewarden.planners.formats.hudi.memo import Memo, Reading
 from lakewarden.planners.formats.hudi.metadata_table import metadata_backlog, metadata_instants
 from lakewarden.planners.formats.hudi.names import InstantFiles, Layout, collapse
@@ -69,8 +71,10 @@ def _view(
     timeline = _timeline(table.location, storage, known, finding.zone)
     timeline = guarded(timeline, beats_seen(seen), lazy=options.failed_writes == "lazy")
     groups = reading.derive(_sources(known), file_groups, known, layout) if commits else None
+    indexes = read_indexes(table.location, properties, storage)
     metadata, foreign = _foreign(table.location, properties, instants, reading)
-    found = (*foreign, *hindrances(table, options, timeline, properties, now=now))
+    of_indexes = index_hindrances(indexes, properties, timeline, conf=options.conf)
+    found = (*foreign, *of_indexes, *hindrances(table, options, timeline, properties, now=now))
     return TableView(
         identity=table_identity(table.location, storage),
         name=properties.name,

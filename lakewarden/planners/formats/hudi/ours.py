@@ -75,6 +75,8 @@ _EXACTLY: Mapping[str, str] = {
     "hoodie.metadata.index.column.stats.enable": _ALONE,
     "hoodie.metadata.index.partition.stats.enable": _ALONE,
     "hoodie.metadata.index.bloom.filter.enable": _ALONE,
+    "hoodie.metadata.index.expression.enable": _ALONE,
+    "hoodie.metadata.index.async": _ALONE,
 }
 
 _BELOW: Mapping[str, str] = {

@@ -19,6 +19,8 @@ METADATA = "metadata"
 CLAIM = ".lakewarden/claim.json"
 """The claim of the table, below HOME: a folder of its own, so that renewing it changes the stamp of no other."""
 
+INDEX_DEFINITIONS = ".hoodie/.index_defs/index.json"
+
 _BACKUP = "hoodie.properties.backup"
 _LARGEST = 2**20
 """The largest thing in it is the table's schema: some sixty bytes for each column."""
@@ -37,7 +39,8 @@ class TableProperties:
     """A table's name, type (`MERGE_ON_READ`), version, and how and where it keeps its timeline.
 
     `zone` is `hoodie.table.timeline.timezone`: UTC or LOCAL, and not what every client obeys. `has_metadata_table`:
-    Hudi keeps a metadata table for it (`hoodie.table.metadata.partitions`).
+    Hudi keeps a metadata table for it (`hoodie.table.metadata.partitions`), of which these partitions are complete and
+    those are being built. `index_definitions` is where its indexes are defined, below the table.
     """
 
     name: str
@@ -47,7 +50,14 @@ class TableProperties:
     timeline_folder: str
     zone: str | None
     partitioned: bool
-    has_metadata_table: bool
+    metadata_partitions: frozenset[str] = frozenset()
+    metadata_building: frozenset[str] = frozenset()
+    index_definitions: str = INDEX_DEFINITIONS
+
+    @property
+    def has_metadata_table(self) -> bool:
+        """Whether Hudi keeps a metadata table for it."""
+        return bool(self.metadata_partitions)
 
     @property
     def merge_on_read(self) -> bool:
@@ -94,8 +104,14 @@ def _table_properties(values: dict[str, str], location: str) -> TableProperties:
         timeline_folder=_timeline_folder(location, None if layout is Layout.V1 else values.get(_PATH) or TIMELINE),
         zone=values.get("hoodie.table.timeline.timezone"),
         partitioned=bool(values.get("hoodie.table.partition.fields")),
-        has_metadata_table=bool(values.get("hoodie.table.metadata.partitions")),
+        metadata_partitions=_names(values, "hoodie.table.metadata.partitions"),
+        metadata_building=_names(values, "hoodie.table.metadata.partitions.inflight"),
+        index_definitions=values.get("hoodie.table.index.defs.path") or INDEX_DEFINITIONS,
     )
+
+
+def _names(values: dict[str, str], key: str) -> frozenset[str]:
+    return frozenset(filter(None, (name.strip() for name in values.get(key, "").split(","))))
 
 
 def _timeline_folder(location: str, path: str | None) -> str:

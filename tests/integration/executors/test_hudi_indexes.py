@@ -1,0 +1,171 @@
+"""Real metadata tables: our commits keep up the indexes that a table has, as it has them, and no others."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, Step, Succeeded
+from lakewarden.executors.programs.hudi.client import HudiClient
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.properties import parse_properties
+from lakewarden.planners.model.instant import Service
+from tests.integration.conftest import Driver, Orders
+
+pytestmark = pytest.mark.spark
+
+AT_ONCE: dict[str, Any] = {"untouched_for": "0s"}
+SMALL_FILES = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE", "hoodie.parquet.small.file.limit": "0"}
+RECORD_INDEX_OF_EACH_PARTITION = {
+    "hoodie.metadata.record.level.index.enable": "true",
+    "hoodie.index.type": "RECORD_LEVEL_INDEX",
+}
+STATS_OF_NOTES = {
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.column.stats.column.list": "note",
+}
+
+
+class Indexed(Orders):
+    """Orders whose metadata table is looked into."""
+
+    def put(self, *keys: int) -> None:
+        """Upsert the orders of these numbers."""
+        self.versions += 1
+        rows = [(f"o{n}", f"v{self.versions}-{n}", self.versions, f"p{n % 3}") for n in keys]
+        self._save(rows)
+        self.expected.update({key: note for key, note, _, _ in rows})
+
+    def entries(self, kind: int, *columns: str) -> list[Any]:
+        """Return what Spark SQL finds in the metadata table: its records of one type."""
+        records = self.spark.read.format("hudi").load(f"{self.address}/.hoodie/metadata")
+        return list(records.filter(f"type = {kind}").select(*columns).collect())
+
+    def properties(self) -> Mapping[str, str]:
+        return parse_properties((self.path / ".hoodie" / "hoodie.properties").read_bytes())
+
+    def client(self, **service: str) -> HudiClient:
+        """Return a client of somebody else's, in the writer's own JVM."""
+        options = HudiTableOptions.model_validate({"lock": dict(self.lock)})
+        return HudiClient(self.spark, str(self.path), options, service, indexes={**self.indexes(), **service})
+
+    def names(self, *names: str) -> Any:
+        """Return a Java list."""
+        found = self.spark._jvm.java.util.ArrayList()
+        for name in names:
+            found.add(name)
+        return found
+
+
+@pytest.fixture
+def table_of(written_orders: Orders, tmp_path: Path) -> Callable[[Mapping[str, str]], Indexed]:
+    """Return a maker of new tables, whose writer has these options."""
+
+    def make(conf: Mapping[str, str]) -> Indexed:
+        lock = {**written_orders.lock, "lock_key": str(tmp_path).strip("/").replace("/", ".")}
+        return Indexed(path=tmp_path / "orders", lock=lock, spark=written_orders.spark, conf=conf)
+
+    return make
+
+
+def test_a_record_index_of_each_partition_keeps_its_layout(
+    driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
+) -> None:
+    """A clustering moves every row. By the layout of a global index, 12 of 24 rows were in the index twice."""
+    table = table_of({**SMALL_FILES, **RECORD_INDEX_OF_EACH_PARTITION})
+    table.put(*range(12))
+    table.put(*range(12, 24))
+
+    outcome = driver.carry_out(table, Service.CLUSTERING, **AT_ONCE)
+
+    assert isinstance(outcome, Succeeded), outcome
+    assert Counter(row.key for row in table.entries(5, "key")) == Counter({f"o{n}": 1 for n in range(24)})
+    table.put(*range(24))
+    assert table.found() == table.expected
+
+
+def test_stats_stay_those_of_the_writers_columns(
+    driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
+) -> None:
+    """A compaction adds stats of its files, in the columns that the table names: by our defaults it added others. Where
+    partition stats were dropped it does nothing, for Hudi's client would build them again.
+    """
+    table = table_of(STATS_OF_NOTES)
+    table.put(*range(12))
+    table.put(*range(12))
+    before = set(table.entries(3, "ColumnStatsMetadata.columnName"))
+    properties = table.properties()
+
+    outcome = driver.carry_out(table, Service.COMPACTION)
+
+    assert isinstance(outcome, Succeeded), outcome
+    of_files = table.entries(3, "ColumnStatsMetadata.columnName", "ColumnStatsMetadata.fileName")
+    assert {(row.columnName,) for row in of_files} == before
+    assert {row.fileName for row in of_files} >= {path.name for path in table.path.glob("p*/*.parquet")}
+    assert table.properties() == properties
+
+    table.put(*range(12))
+    client = table.client()
+    client.java.dropIndex(table.names("partition_stats"))
+    client.close()
+    properties = table.properties()
+
+    outcome = driver.carry_out(table, Service.COMPACTION)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.TEMPORARY
+    assert "column stats without partition stats" in outcome.reason
+    assert table.properties() == properties
+
+
+def test_a_metadata_table_that_a_writer_makes_meanwhile_knows_of_our_commit(
+    driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
+) -> None:
+    """Its readers saw 3 of 21 rows where our switches were those of the moment in which the table was opened."""
+    table = table_of({**SMALL_FILES, "hoodie.metadata.enable": "false"})
+    table.put(*range(12))
+    table.put(*range(12, 24))
+    run = driver.submit(table, Service.CLUSTERING, partition_regex="p[01]", **AT_ONCE)
+    driver.climb(run, to=Step.COMMIT)
+    with_metadata_table = dataclasses.replace(table, conf=SMALL_FILES)
+    with_metadata_table.put(2, 5, 98)  # in the partition that is not clustered
+
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    outcome = driver.finish(run)
+
+    assert isinstance(outcome, Succeeded), outcome
+    assert table.found() == table.expected
+
+
+def test_nothing_is_committed_beside_an_index_that_is_being_built(
+    driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
+) -> None:
+    """Our compaction steps back, and builds no index; afterwards its files are in the one that the indexer built."""
+    table = table_of({"hoodie.metadata.index.column.stats.enable": "false"})
+    table.put(*range(12))
+    table.put(*range(12))
+    run = driver.submit(table, Service.COMPACTION)
+    plan = driver.climb(run, to=Step.COMMIT)
+    indexer = table.client(**{"hoodie.metadata.index.bloom.filter.enable": "true"})
+    kinds = table.spark._jvm.org.apache.hudi.metadata.MetadataPartitionType
+    indexing = str(indexer.java.scheduleIndexing(table.names(kinds.BLOOM_FILTERS), table.names()).get())
+
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    ended = driver.next(run, Ended)
+
+    assert isinstance(ended.outcome, Failed)
+    assert ended.outcome.kind is FailureKind.TEMPORARY
+    assert f"an index is being built (indexing {indexing})" in ended.outcome.reason
+    assert not (table.path / ".hoodie" / "metadata" / "bloom_filters").exists()
+    indexer.java.index(indexing)
+    indexer.close()
+    assert plan is not None
+    outcome = driver.carry_out(table, Service.COMPACTION, instant=plan.instant)
+    assert isinstance(outcome, Succeeded), outcome
+    assert len(table.entries(4, "key")) == len(list(table.path.glob("p*/*.parquet")))
+    assert table.found() == table.expected
