@@ -16,7 +16,8 @@ class ServiceTraits:
     waited for before the table's next commit by us. `one_plan`: a pending plan, whoever made it, has to be finished
     before another can be made, so that leaving it to its author for ever would end the service. `joined`: it is
     executed and committed in one step, which nobody can stop half-way, so its permit expires. `yields`: its pending
-    plan makes writers fail, so it never waits with one: it is executed at once or withdrawn at once.
+    plan makes writers fail, so it never waits with one: it is executed at once or withdrawn at once. `meets_writers`: a
+    write can fail by its plan or by its commit.
     """
 
     deletes: bool
@@ -25,18 +26,23 @@ class ServiceTraits:
     beside: frozenset[Service] = frozenset()
     barrier: bool = False
     one_plan: bool = False
+    meets_writers: bool = False
 
 
 _CLEANED_BESIDE = frozenset({Service.COMPACTION, Service.LOG_COMPACTION})
 
 SERVICES: Mapping[Service, ServiceTraits] = {
-    Service.COMPACTION: ServiceTraits(deletes=False, joined=False, beside=frozenset({Service.CLEAN})),
-    Service.LOG_COMPACTION: ServiceTraits(deletes=False, joined=False, beside=frozenset({Service.CLEAN})),
-    Service.CLUSTERING: ServiceTraits(deletes=False, yields=True),
+    Service.COMPACTION: ServiceTraits(
+        deletes=False, joined=False, beside=frozenset({Service.CLEAN}), meets_writers=True
+    ),
+    Service.LOG_COMPACTION: ServiceTraits(
+        deletes=False, joined=False, beside=frozenset({Service.CLEAN}), meets_writers=True
+    ),
+    Service.CLUSTERING: ServiceTraits(deletes=False, yields=True, meets_writers=True),
     Service.CLEAN: ServiceTraits(deletes=True, beside=_CLEANED_BESIDE, barrier=True, one_plan=True),
     Service.ARCHIVE: ServiceTraits(deletes=True),
     Service.ROLLBACK: ServiceTraits(deletes=True, one_plan=True),
-    Service.TTL: ServiceTraits(deletes=True),
+    Service.TTL: ServiceTraits(deletes=True, meets_writers=True),
     Service.ORPHANS: ServiceTraits(deletes=True),
     Service.PARTITION_COMMIT: ServiceTraits(deletes=False),
 }

@@ -49,6 +49,7 @@ class _Remembered:
     trouble: str | None = None
     warnings: tuple[str, ...] = ()
     failures: tuple[Blamed, ...] = ()
+    familiar: bool = False
 
 
 class Attention:
@@ -197,14 +198,20 @@ class Attention:
     def _note_failures(self, table: Table, view: TableView, remembered: _Remembered) -> None:
         """Remember the failures of a table's writers with what was known of each when it was new, then tell of the
         new ones: who hears of one finds it where the table is shown.
+
+        What the first whole look finds happened before this replica attended the table: it is shown, and not told, or
+        each restart would tell what is a year old again.
         """
         by_instant = {blamed.failure.instant: blamed for blamed in remembered.failures}
         news = [failure for failure in view.writers.failures if failure.instant not in by_instant]
-        runs = self._store.runs(table=table.id, limit=BLAMED_RUNS) if news else ()
-        by_instant |= {failure.instant: blame(failure, runs) for failure in news}
+        if news:
+            runs = self._store.runs(table=table.id, limit=BLAMED_RUNS)
+            shown = {instant.time for instant in view.timeline.instants}
+            by_instant |= {failure.instant: blame(failure, runs, shown=shown) for failure in news}
         remembered.failures = tuple(by_instant[failure.instant] for failure in view.writers.failures)
-        for failure in news:
+        for failure in news if remembered.familiar else ():
             self._listener.writer_failed(table, by_instant[failure.instant])
+        remembered.familiar = remembered.familiar or not view.faults
 
     def _rest(self, table: Table, remembered: _Remembered, now: float, trouble: LakewardenError) -> None:
         """Leave a table that cannot be observed alone for a while; its trouble is its own."""

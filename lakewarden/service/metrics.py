@@ -89,7 +89,7 @@ class Metrics(Listener):
         )
         self._writer_failures = Counter(
             "lakewarden_writer_failures",
-            "Writes that did not become commits; near one of our runs they count as caused by us.",
+            "Writes that did not become commits; what met a plan or a commit of ours counts as caused by us.",
             ["table", "near_us"],
             registry=self.registry,
         )

@@ -56,7 +56,8 @@ class Instant:
     `time` and `completed_time` are what the format writes; `requested_at` and `completed_at` are the
     same moments in UTC. `author` is the run of ours that planned it. `guarded_until` is when the
     heartbeat of whoever executes it runs out, `last_beat` when it last beat, on the clock of the table's storage: None
-    where there is no heartbeat. `partial`: its author commits more such instants, and this one is not the last.
+    where there is no heartbeat. `stopped_at` is when a heartbeat that had been seen was first seen gone. `partial`: its
+    author commits more such instants, and this one is not the last.
     """
 
     time: str
@@ -69,6 +70,7 @@ class Instant:
     author: RunId | None = None
     guarded_until: datetime | None = None
     last_beat: datetime | None = None
+    stopped_at: datetime | None = None
     plan: PlanSize | None = None
     partial: bool = False
 

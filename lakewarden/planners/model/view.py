@@ -47,12 +47,15 @@ class Touch:
 class WriteFailure:
     """A write that did not become a commit: it was rolled back, or its heartbeat ran out. `at` is the latest moment
     at which it can have failed, as far as the timeline says, and `begun_at` when it was requested: it failed between.
+    `met` are the instants of services on the timeline that were there in its life in a way in which it can have failed
+    by them; None where the format cannot tell.
     """
 
     instant: str
     at: datetime
     reason: str
     begun_at: datetime | None = None
+    met: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,8 +19,8 @@ class WriteExplanation(BaseModel):
 
 
 class WriteFailureExplanation(BaseModel):
-    """A write that did not become a commit. `near_run` is the run of ours that was under way near it: such a failure
-    counts against us until it is explained.
+    """A write that did not become a commit. `near_run` is the run of ours whose plan or commit it met: such a
+    failure counts against us until it is explained.
     """
 
     instant: str

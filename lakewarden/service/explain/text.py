@@ -92,7 +92,7 @@ def _writers(writers: WritersExplanation, now: datetime) -> _Lines:
             f"{write.instant}, begun {_ago(write.begun_at, now)}, {_guard(write.guarded_until, now)}",
         )
     for failure in writers.failures:
-        near = "" if failure.near_run is None else f" (near our run {failure.near_run})"
+        near = "" if failure.near_run is None else f" (it met our run {failure.near_run})"
         yield "WRITE FAILED", f"{failure.instant}, {_ago(failure.at, now)}: {failure.reason}{near}"
 
 

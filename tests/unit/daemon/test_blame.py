@@ -1,7 +1,8 @@
-"""Failures of writers: near one of our runs they count as caused by us, and each is told once."""
+"""Failures of writers: what met a plan or a commit of ours counts as caused by us, and each is told once."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.executors.contract import Step
+from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import WriteFailure
-from lakewarden.service.blame import NEAR, Blamed, blame
+from lakewarden.service.blame import CLOCKS, Blamed, blame
 from lakewarden.service.store.port import RunState
 from tests.support.road import TRIPS, Road
 from tests.support.values import NOW, a_run
@@ -21,32 +23,75 @@ _minutes = st.floats(-600, 600).map(lambda minutes: timedelta(minutes=minutes))
 
 
 @given(begins=_minutes, lasts=st.none() | st.floats(0, 60).map(lambda minutes: timedelta(minutes=minutes)))
-def test_a_failure_counts_against_a_run_that_was_under_way_within_a_minute_of_it(
+def test_a_plan_that_is_gone_is_blamed_for_what_failed_beside_its_run(
     begins: timedelta, lasts: timedelta | None
 ) -> None:
-    """Before it began or after it ended; a run that has not ended is under way until now."""
+    """Nobody can say whom it met; a run that has not ended is under way until now."""
     started = NOW + begins
     ended = None if lasts is None else started + lasts
-    run = a_run(state=RunState.RUNNING, started_at=started, ended_at=ended)
+    run = a_run(state=RunState.RUNNING, instant="00000020", started_at=started, ended_at=ended)
 
-    near = started - NEAR <= NOW and (ended is None or ended + NEAR >= NOW)
+    beside = started - CLOCKS <= NOW and (ended is None or ended + CLOCKS >= NOW)
 
-    assert (blame(FAILURE, [run]).run == run.id) is near
+    assert (blame(FAILURE, [run]).run == run.id) is beside
+
+
+def test_a_plan_that_is_on_the_timeline_is_blamed_for_what_met_it_alone() -> None:
+    """The format knows what a write can have failed by; a run that was merely under way has done nothing."""
+    plan = a_run(instant="00000020", started_at=NOW - timedelta(minutes=5), ended_at=NOW + timedelta(minutes=5))
+
+    def blamed(*met: str) -> bool:
+        failure = replace(FAILURE, met=frozenset(met))
+        return blame(failure, [plan], shown={"00000020", "00000030"}).run == plan.id
+
+    assert blamed("00000020")
+    assert not blamed("00000030")
+    assert not blamed()
+
+
+@pytest.mark.parametrize("service", [Service.CLEAN, Service.ARCHIVE, Service.ROLLBACK])
+def test_a_service_by_which_no_write_can_fail_is_not_to_blame(service: Service) -> None:
+    """Two writers fail one another beside a clean as they do without it."""
+    run = a_run(service=service, instant="00000020", started_at=NOW, state=RunState.RUNNING)
+
+    assert blame(FAILURE, [run]).run is None
+
+
+@pytest.mark.parametrize(
+    ("step", "state", "blamed"),
+    [
+        (None, RunState.RUNNING, False),
+        (Step.PLAN, RunState.CANCELLED, False),
+        (Step.PLAN, RunState.SUCCEEDED, False),
+        (Step.PLAN, RunState.RUNNING, True),
+        (Step.PLAN, RunState.FAILED, True),
+        (Step.COMMIT, RunState.SUCCEEDED, True),
+    ],
+)
+def test_a_run_that_put_nothing_on_the_timeline_is_not_to_blame(
+    step: Step | None, state: RunState, blamed: bool
+) -> None:
+    """It only waited; one that was planning, or died at it, may have put something there."""
+    run = a_run(step=step, state=state, started_at=NOW - timedelta(seconds=1))
+
+    assert (blame(FAILURE, [run]).run is not None) is blamed
 
 
 def test_a_write_that_was_found_dead_late_counts_against_a_run_beside_which_it_was_written() -> None:
     """Nobody knows when it failed: a run that had ended long before it was found may have been the cause."""
     found_late = WriteFailure(instant="1", begun_at=NOW - timedelta(hours=1), at=NOW, reason="its heartbeat ran out")
-    beside = a_run(started_at=NOW - timedelta(minutes=50), ended_at=NOW - timedelta(minutes=49))
-    before = a_run(started_at=NOW - timedelta(minutes=70), ended_at=NOW - timedelta(minutes=62))
+    times = [(timedelta(minutes=50), timedelta(minutes=49)), (timedelta(minutes=70), timedelta(minutes=62))]
+    beside, before = (
+        a_run(instant=str(number), started_at=NOW - begun, ended_at=NOW - ended)
+        for number, (begun, ended) in enumerate(times)
+    )
 
     assert blame(found_late, [before, beside]).run == beside.id
     assert blame(found_late, [before]).run is None
 
 
-def test_a_run_that_never_started_is_not_to_blame() -> None:
-    """A row in the queue hurts nobody."""
-    assert blame(FAILURE, [a_run()]) == Blamed(failure=FAILURE)
+def test_without_a_run_nobody_of_ours_is_to_blame() -> None:
+    """Writers fail by themselves, too."""
     assert blame(FAILURE, []) == Blamed(failure=FAILURE)
 
 
@@ -83,3 +128,21 @@ def test_a_write_that_ends_well_has_not_failed(tmp_path: Path) -> None:
     road.for_a_while(timedelta(minutes=1))
 
     assert road.diary.failures == []
+
+
+def test_what_failed_before_a_daemon_came_is_shown_and_not_told_again(tmp_path: Path) -> None:
+    """A restart counts nothing twice, however long the timeline remembers it."""
+    road = Road(tmp_path)
+    failed = road.lake.begin_write()
+    road.for_a_while(timedelta(minutes=1))
+    assert [one.failure.instant for one in road.diary.failures] == [failed]
+
+    road.compose()
+    road.for_a_while(timedelta(minutes=1))
+    later = road.lake.begin_write()
+    road.for_a_while(timedelta(minutes=1))
+
+    status = road.status.table(TRIPS)
+    assert status is not None
+    assert [one.failure.instant for one in status.writer_failures] == [failed, later]
+    assert [one.failure.instant for one in road.diary.failures] == [later]

@@ -180,7 +180,7 @@ def test_the_text_is_aligned_and_what_stands_still_is_loud() -> None:
         "  last commit     12s ago; usually every 5s",
         "  write in flight 20260301025958000, begun 2s ago, heartbeat good for 2m 58s",
         "  write in flight 20260301025900000, begun 1m 0s ago, no heartbeat",
-        "  WRITE FAILED    20260301025800000, 1m 10s ago: rolled back (near our run run-6)",
+        "  WRITE FAILED    20260301025800000, 1m 10s ago: rolled back (it met our run run-6)",
         "  metadata table  12 commits since its last compaction, 2h 0m ago",
         "                  kept from being compacted by write 20260301025900000",
         "",

@@ -270,7 +270,12 @@ def _backlog(timeline: Timeline, service: Service) -> Backlog:
 def _failures(timeline: Timeline, now: datetime) -> tuple[WriteFailure, ...]:
     """Return the writes whose heartbeat has run out."""
     return tuple(
-        WriteFailure(instant=write.time, at=write.guarded_until, reason="its heartbeat ran out")
+        WriteFailure(
+            instant=write.time,
+            begun_at=write.requested_at,
+            at=max(write.guarded_until, write.requested_at),
+            reason="its heartbeat ran out",
+        )
         for write in timeline.writes_in_flight()
         if write.guarded_until is not None and write.guarded_until <= now
     )

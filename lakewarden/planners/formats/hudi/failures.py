@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, tzinfo
+from dataclasses import replace
+from datetime import UTC, datetime, tzinfo
 
+from lakewarden.planners.formats.hudi.heartbeats import INTERVAL
 from lakewarden.planners.formats.hudi.memo import Reading
+from lakewarden.planners.formats.hudi.met import services_met
 from lakewarden.planners.formats.hudi.names import COMMITS, Action
 from lakewarden.planners.formats.hudi.payloads import InPieces, Pieces, first
 from lakewarden.planners.formats.hudi.plans import RollbackTarget, instant_info
+from lakewarden.planners.formats.hudi.table_properties import TableProperties
 from lakewarden.planners.formats.hudi.timeline import Known
 from lakewarden.planners.formats.hudi.times import to_utc
-from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import WriteFailure
 
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
 
 def write_failures(
-    known: Sequence[Known], timeline: Timeline, reading: Reading, *, merge_on_read: bool, zone: tzinfo, now: datetime
+    known: Sequence[Known],
+    timeline: Timeline,
+    reading: Reading,
+    properties: TableProperties,
+    *,
+    zone: tzinfo,
+    now: datetime,
 ) -> tuple[WriteFailure, ...]:
     """Return the writes that failed, as far as the active timeline tells, in the order in which they can have failed.
 
@@ -25,23 +37,29 @@ def write_failures(
     lost anything. In layout 1 a clustering that was given up cannot be told from a write: both are replacecommits.
     """
     services = {i.time for i in timeline.instants if isinstance(i.stands_for, Service) and i.action != Action.ROLLBACK}
-    found = {
-        write.time: WriteFailure(
-            instant=write.time, begun_at=write.requested_at, at=write.guarded_until, reason="its heartbeat ran out"
-        )
-        for write in timeline.writes_in_flight()
-        if write.guarded_until is not None and write.guarded_until <= now
-    }
+    found = {write.time: _dead(write) for write in timeline.writes_in_flight() if not write.may_be_alive(now)}
     for one, instant in zip(known, timeline.instants, strict=True):
         for undone in _rolled_back(one, reading):
-            if _was_a_write(undone, services, merge_on_read=merge_on_read):
+            if _was_a_write(undone, services, merge_on_read=properties.merge_on_read):
                 found[undone.time] = WriteFailure(
                     instant=undone.time,
                     begun_at=to_utc(undone.time, zone),
                     at=instant.requested_at,
                     reason=f"rolled back by {instant.time}",
                 )
-    return tuple(sorted(found.values(), key=lambda failure: failure.at))
+    met = (
+        replace(failure, met=services_met(failure, known, timeline, reading, layout=properties.layout))
+        for failure in found.values()
+    )
+    return tuple(sorted(met, key=lambda failure: failure.at))
+
+
+def _dead(write: Instant) -> WriteFailure:
+    """Return the failure of a write in flight that is dead: before its next sign of life was due."""
+    next_beat = None if write.last_beat is None else write.last_beat + INTERVAL
+    at = min(moment for moment in (write.stopped_at, next_beat, write.guarded_until, _NEVER) if moment is not None)
+    reason = "its heartbeat ran out" if write.stopped_at is None else "its writer took its heartbeat away"
+    return WriteFailure(instant=write.time, begun_at=write.requested_at, at=at, reason=reason)
 
 
 def _was_a_write(undone: RollbackTarget, services: set[str], *, merge_on_read: bool) -> bool:

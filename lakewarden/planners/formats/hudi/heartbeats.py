@@ -34,38 +34,45 @@ def guarded_until(beat: datetime | None) -> datetime | None:
     return None if beat is None else beat + WINDOW
 
 
-def guarded(timeline: Timeline, seen: Mapping[str, datetime], *, lazy: bool) -> Timeline:
+def guarded(timeline: Timeline, seen: Timeline, *, lazy: bool, now: datetime) -> Timeline:
     """Return a timeline whose writes in flight are guarded by all that is known of their heartbeats.
 
-    `seen` is when writes whose heartbeat is gone were last seen to beat. A client takes its heartbeat away when its
-    commit has failed or is completed (bytecode, 1.0 and 1.2). So a write that is in flight without it has failed, and
+    `seen` is the timeline as it was seen before. A client takes its heartbeat away when its commit has failed or is
+    completed (bytecode, 1.0 and 1.2). So a write that is in flight without the one that it had has failed, and
     one that is alive all the same beats again within an interval. `lazy` tells that the table's owner has declared all
     its writers LAZY: then a write of which no heartbeat was seen has been silent since it began.
     """
-    return replace(timeline, instants=tuple(_guarded(one, seen, lazy=lazy) for one in timeline.instants))
+    beaten = {write.time: write for write in seen.writes_in_flight() if write.last_beat is not None}
+    found = (_guarded(one, beaten.get(one.time), lazy=lazy, now=now) for one in timeline.instants)
+    return replace(timeline, instants=tuple(found))
 
 
-def _guarded(instant: Instant, seen: Mapping[str, datetime], *, lazy: bool) -> Instant:
-    if not instant.pending or instant.stands_for is not Deed.WRITE or instant.last_beat is not None:
+def _guarded(instant: Instant, before: Instant | None, *, lazy: bool, now: datetime) -> Instant:
+    if not _lacks_a_heartbeat(instant):
         return instant
-    beat = seen.get(instant.time)
-    if beat is not None:
-        return replace(instant, last_beat=beat, guarded_until=guarded_until(beat))
+    if before is not None:
+        return _stopped(instant, before.last_beat, before.stopped_at or now)
     return replace(instant, guarded_until=guarded_until(instant.requested_at)) if lazy else instant
 
 
-def beats_seen(timeline: Timeline) -> Mapping[str, datetime]:
-    """Return when each write in flight was last seen to beat, of those that were."""
-    return {write.time: write.last_beat for write in timeline.writes_in_flight() if write.last_beat is not None}
+def _lacks_a_heartbeat(instant: Instant) -> bool:
+    return instant.pending and instant.stands_for is Deed.WRITE and instant.last_beat is None
+
+
+def _stopped(write: Instant, last_beat: datetime | None, at: datetime | None) -> Instant:
+    return replace(write, last_beat=last_beat, stopped_at=at, guarded_until=guarded_until(last_beat))
 
 
 def with_beats_seen(view: TableView, seen: Mapping[str, datetime]) -> TableView:
     """Return a view in which writes whose heartbeat is gone are guarded by what somebody else has `seen` of it."""
     if not seen:
         return view
-    timeline = guarded(view.timeline, seen, lazy=False)
-    writers = replace(view.writers, in_flight=timeline.writes_in_flight())
-    return replace(view, timeline=timeline, writers=writers)
+    found = (
+        _stopped(one, seen[one.time], None) if one.time in seen and _lacks_a_heartbeat(one) else one
+        for one in view.timeline.instants
+    )
+    timeline = replace(view.timeline, instants=tuple(found))
+    return replace(view, timeline=timeline, writers=replace(view.writers, in_flight=timeline.writes_in_flight()))
 
 
 def may_lose(write: Instant, now: datetime) -> bool:

@@ -13,7 +13,7 @@ from lakewarden.planners.formats.hudi.folders import hindrance as stray_hindranc
 from lakewarden.planners.formats.hudi.folders import stray_folder
 from lakewarden.planners.formats.hudi.foreign import Ground, foreign_plans
 from lakewarden.planners.formats.hudi.foreign import hindrances as foreign_hindrances
-from lakewarden.planners.formats.hudi.heartbeats import beats_seen, guarded, last_beats
+from lakewarden.planners.formats.hudi.heartbeats import guarded, last_beats
 from lakewarden.planners.formats.hudi.hindrances import hindrances, notes, warnings
 from lakewarden.planners.formats.hudi.identity import table_identity
 from lakewarden.planners.formats.hudi.indexes import hindrances as index_hindrances
@@ -69,7 +69,7 @@ def _view(
     options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
     finding = _zone(table, options, properties, known)
     timeline = _timeline(table.location, storage, known, finding.zone)
-    timeline = guarded(timeline, beats_seen(seen), lazy=options.failed_writes == "lazy")
+    timeline = guarded(timeline, seen, lazy=options.failed_writes == "lazy", now=now)
     groups = reading.derive(_sources(known), file_groups, known, layout) if commits else None
     indexes = read_indexes(table.location, properties, storage)
     metadata, foreign = _foreign(table.location, properties, instants, reading)
@@ -128,7 +128,7 @@ def _writers(
 ) -> WriterActivity:
     return writer_activity(
         timeline,
-        failures=write_failures(known, timeline, reading, merge_on_read=properties.merge_on_read, zone=zone, now=now),
+        failures=write_failures(known, timeline, reading, properties, zone=zone, now=now),
         touches=touches(known, timeline.instants) if commits else None,
         touching=touching(known, timeline.instants, reading) if commits else None,
     )
