@@ -121,7 +121,7 @@ class SeveralActs(Acts):
     def caused_by_us(self, failures: Sequence[Batch]) -> list[Batch]:
         """Return the failures that are our fault."""
         ours = {(verdict.batch, verdict.begun) for verdict in self._verdicts() if verdict.ours}
-        return [batch for batch in failures if (batch.number, batch.begun) in ours]
+        return [batch for batch in failures if (batch.number, batch.begun.isoformat()) in ours]
 
     def told(self, report: LiveReport) -> LiveReport:
         """Return the report with the verdicts, the daemon's own account, the backlog, and the second reader's rows."""

@@ -27,12 +27,11 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """One failed commit: the instant that it left, if it left one, whether it is our fault, and why."""
+    """One failed commit: the instant that it left, if it left one, whether it is our fault, and why. `begun` is in UTC."""
 
     writer: str
     batch: int
-    begun: datetime
-    answered: datetime | None
+    begun: str
     instant: str | None
     ours: bool
     why: str
@@ -60,8 +59,7 @@ def judge(failures: Mapping[str, Sequence[Batch]], seen: Sequence[Seen], runs: S
             Verdict(
                 writer=writer,
                 batch=batch.number,
-                begun=batch.begun,
-                answered=batch.answered,
+                begun=batch.begun.isoformat(),
                 instant=instant,
                 ours=ours,
                 why=why,

@@ -117,7 +117,7 @@ def test_a_commit_that_failed_before_it_began_a_write_left_nothing() -> None:
 
 
 VERDICT = Verdict(
-    writer="a", batch=7, begun=at(10), answered=at(20), instant=stamp(11), ours=True, why="it lost to clustering"
+    writer="a", batch=7, begun=at(10).isoformat(), instant=stamp(11), ours=True, why="it lost to clustering"
 )
 TOLD = Told(instant=stamp(11), ours=True, reason="its heartbeat is gone")
 

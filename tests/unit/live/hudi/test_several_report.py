@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -17,8 +18,7 @@ from live.report import LiveReaderTally, LiveServiceTally, LiveWriterTally, Time
 VERDICT = Verdict(
     writer="b",
     batch=9,
-    begun=datetime(2026, 1, 1, 12, tzinfo=UTC),
-    answered=None,
+    begun="2026-01-01T12:00:00+00:00",
     instant="20260101120000000",
     ours=False,
     why="it lost to deltacommit 20260101115959000",
@@ -83,3 +83,14 @@ def test_people_are_told_whose_fault_each_failure_is() -> None:
 
     for words in ("Hudi 1.0.2, 1.1.1", "theirs: batch 9 of b", VERDICT.why, "0 of 1 failures are ours", "0 of 1"):
         assert words in out.getvalue()
+
+
+def test_programs_read_the_same(tmp_path: Path) -> None:
+    """Each failure with its verdict, and what the daemon told."""
+    GOOD.write(tmp_path / "report.json")
+
+    found = json.loads((tmp_path / "report.json").read_text())
+
+    assert found["verdicts"][0]["why"] == VERDICT.why
+    assert [told["instant"] for told in found["told"]] == [VERDICT.instant]
+    assert (found["unmerged_peak"], found["wrong_by_spark"], found["releases"]) == (24, 0, ["1.0.2", "1.1.1"])
