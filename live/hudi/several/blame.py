@@ -27,7 +27,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """One failed commit: the instant that it left, if it left one, whether it is our fault, and why. `begun` is in UTC."""
+    """One failed commit: the instant that it left, if it left one, whether it is our fault, and why."""
 
     writer: str
     batch: int
