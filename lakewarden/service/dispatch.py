@@ -30,7 +30,7 @@ def startable(
     every clean back, `alone` the services that their policies let run beside no other, `suspects` those that may have
     killed a JVM: each has its pool to itself, and whatever was queued after it waits until it had.
     `pools` names the pool of each table, `rooms` the room in each. Tables with fewer runs under way come first,
-    then the longest queued.
+    then a rollback, because others may wait for the very write that it undoes, then the longest queued.
     """
     busy = Counter(run.table for run in running)
     kept: set[str] = set()
@@ -47,7 +47,7 @@ def startable(
         elif any(_is_suspect(other, suspects) for other in beside):
             continue
         starters.append(run)
-    return min(starters, key=lambda run: busy[run.table], default=None)  # the first one of equals
+    return min(starters, key=lambda run: (busy[run.table], run.service is not Service.ROLLBACK), default=None)
 
 
 def _is_suspect(run: Run, suspects: Collection[tuple[TableId, Service]]) -> bool:

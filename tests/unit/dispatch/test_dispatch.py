@@ -63,6 +63,13 @@ def test_the_longest_queued_starts_first() -> None:
     assert started(run("a"), run("b", ORDERS)) == "a"
 
 
+def test_a_rollback_goes_before_what_was_queued_earlier() -> None:
+    """Others may wait for the very write that it undoes; a table with less under way still comes first."""
+    rollback = run("r", service=Service.ROLLBACK)
+    assert started(run("a"), rollback) == "r"
+    assert started(rollback, run("b", ORDERS), running=[run("x", TRIPS, Service.CLEAN)]) == "b"
+
+
 def test_nothing_starts_without_a_free_slot() -> None:
     """Neither a compaction nor a clean."""
     assert started(run("a"), clean("k", ORDERS), free=0) is None

@@ -11,7 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.heartbeats import INTERVAL, WINDOW, with_beats_seen
+from lakewarden.planners.formats.hudi.heartbeats import (
+    FIRST_BEAT_WITHIN,
+    GONE_FOR,
+    INTERVAL,
+    WINDOW,
+    with_beats_seen,
+)
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.service_options import RollbackOptions
 from lakewarden.planners.model.instant import Service
@@ -23,6 +29,7 @@ from lakewarden.planners.triggers import NumCommits
 from tests.support.hudi_look import made
 from tests.support.hudi_table import HudiTable
 
+_DEAD_AFTER = timedelta(minutes=3)
 _SHORTEST = RollbackOptions(dead_after="3m")
 
 
@@ -55,14 +62,16 @@ def judged(view: TableView) -> tuple[bool, int, int]:
     return alive, view.backlogs[Service.ROLLBACK].commits, len(view.writers.failures)
 
 
-def test_a_write_that_took_its_heartbeat_away_is_dead_within_minutes(tmp_path: Path) -> None:
+def test_a_write_that_took_its_heartbeat_away_is_not_waited_for_and_rolled_back_minutes_later(tmp_path: Path) -> None:
     """A LAZY writer lost a conflict: its heartbeat was seen, is gone, and does not come back."""
     watched = Watched(made(tmp_path))
     time = watched.table.begin_write()
     assert judged(watched.look()) == (True, 0, 0)
     watched.table.fall_silent(time)
 
-    assert judged(watched.look(after=WINDOW - timedelta(seconds=10))) == (True, 0, 0)
+    assert judged(watched.look(after=timedelta(seconds=5))) == (True, 0, 0), "it may just have been completed"
+    assert judged(watched.look(after=GONE_FOR)) == (False, 0, 1)
+    assert judged(watched.look(after=_DEAD_AFTER - GONE_FOR - timedelta(seconds=10))) == (False, 0, 1)
     assert judged(watched.look(after=timedelta(seconds=10))) == (False, 1, 1)
 
 
@@ -72,7 +81,8 @@ def test_a_heartbeat_that_comes_back_is_one_of_a_writer_that_lives(tmp_path: Pat
     time = watched.table.begin_write()
     watched.look()
     watched.table.fall_silent(time)
-    watched.look(after=INTERVAL)
+    watched.look(after=timedelta(seconds=5))
+    assert judged(watched.look(after=INTERVAL)) == (False, 0, 1)
     watched.table.beat(time)
 
     assert judged(watched.look(after=2 * INTERVAL + timedelta(seconds=30))) == (True, 0, 0)
@@ -99,8 +109,9 @@ def test_where_writers_are_declared_lazy_a_write_that_never_beat_is_dead_within_
     watched = Watched(made(tmp_path), lazy=True)
     watched.table.begin_write(heartbeat=False)
 
-    assert judged(watched.look(after=WINDOW - timedelta(seconds=10))) == (True, 0, 0)
-    assert judged(watched.look(after=timedelta(seconds=10))) == (False, 1, 1)
+    assert judged(watched.look(after=FIRST_BEAT_WITHIN)) == (True, 0, 0)
+    assert judged(watched.look(after=GONE_FOR)) == (False, 0, 1)
+    assert judged(watched.look(after=_DEAD_AFTER)) == (False, 1, 1)
 
 
 @pytest.mark.parametrize("version", [6, 9])

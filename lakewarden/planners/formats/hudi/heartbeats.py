@@ -23,6 +23,10 @@ WINDOW = INTERVAL * (TOLERABLE_MISSES + 1)
 FIRST_BEAT_WITHIN = timedelta(seconds=30)
 """A write's first file and its first heartbeat come one after the other; so long may lie between."""
 
+GONE_FOR = timedelta(seconds=15)
+"""A write whose heartbeat is missing for so long, where it should be there, is not waited for any more. Between two
+looks so far apart a commit that was only just completed has come to light."""
+
 
 def last_beats(entries: Sequence[FileEntry]) -> Mapping[str, datetime]:
     """Return when each instant with a heartbeat file last showed a sign of life."""
@@ -40,7 +44,8 @@ def guarded(timeline: Timeline, seen: Timeline, *, lazy: bool, now: datetime) ->
     `seen` is the timeline as it was seen before. A client takes its heartbeat away when its commit has failed or is
     completed (bytecode, 1.0 and 1.2). So a write that is in flight without the one that it had has failed, and
     one that is alive all the same beats again within an interval. `lazy` tells that the table's owner has declared all
-    its writers LAZY: then a write of which no heartbeat was seen has been silent since it began.
+    its writers LAZY: then a write of which no heartbeat was seen has failed, too. To undo such a write takes longer
+    than not to wait for it: see `dead_since`.
     """
     beaten = {write.time: write for write in seen.writes_in_flight() if write.last_beat is not None}
     found = (_guarded(one, beaten.get(one.time), lazy=lazy, now=now) for one in timeline.instants)
@@ -52,7 +57,8 @@ def _guarded(instant: Instant, before: Instant | None, *, lazy: bool, now: datet
         return instant
     if before is not None:
         return _stopped(instant, before.last_beat, before.stopped_at or now)
-    return replace(instant, guarded_until=guarded_until(instant.requested_at)) if lazy else instant
+    first_beat_by = instant.requested_at + FIRST_BEAT_WITHIN
+    return replace(instant, guarded_until=first_beat_by + GONE_FOR) if lazy else instant
 
 
 def _lacks_a_heartbeat(instant: Instant) -> bool:
@@ -60,7 +66,8 @@ def _lacks_a_heartbeat(instant: Instant) -> bool:
 
 
 def _stopped(write: Instant, last_beat: datetime | None, at: datetime | None) -> Instant:
-    return replace(write, last_beat=last_beat, stopped_at=at, guarded_until=guarded_until(last_beat))
+    until = guarded_until(last_beat) if at is None else at + GONE_FOR
+    return replace(write, last_beat=last_beat, stopped_at=at, guarded_until=until)
 
 
 def with_beats_seen(view: TableView, seen: Mapping[str, datetime]) -> TableView:
@@ -90,10 +97,10 @@ def may_show_a_first_beat(write: Instant, now: datetime) -> bool:
 
 
 def silent_for(write: Instant, now: datetime) -> timedelta | None:
-    """Return how long ago a writer last gave a sign of life for its write; None where it never has."""
+    """Return how long ago a write last showed a sign of life; None where nothing says that it shows any."""
     if write.guarded_until is None:
         return None
-    return now - (write.guarded_until - WINDOW)
+    return now - (write.requested_at if write.last_beat is None else write.last_beat)
 
 
 def dead_since(
