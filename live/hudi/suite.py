@@ -38,6 +38,7 @@ class HudiSuite:
         several.add_argument("--conflicts", action="store_true", help="they write into the same partitions and files")
         several.add_argument("--table-version", type=int, choices=VERSIONS, default=9, help="8 or 9 (the default)")
         several.add_argument("--every", type=float, default=2.5, metavar="SECONDS", help="between commits of one")
+        several.add_argument("--day", type=float, default=20, metavar="SECONDS", help="until the next partition begins")
 
     def fetch(self, say: Callable[[str], None]) -> None:
         """Bring Hudi's bundle."""
@@ -55,5 +56,6 @@ class HudiSuite:
                 conflicts=asked.conflicts,
                 table_version=asked.table_version,
                 every_seconds=asked.every,
+                day_seconds=asked.day,
             )
         return HudiActs(script, stage, show, kind=asked.table_type, writer=asked.writer)

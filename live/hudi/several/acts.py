@@ -53,6 +53,7 @@ class SeveralActs(Acts):
         conflicts: bool,
         table_version: int,
         every_seconds: float,
+        day_seconds: float,
     ) -> None:
         super().__init__(script, stage, show, policies_of_several(kind))
         self.table_type = kind
@@ -62,6 +63,7 @@ class SeveralActs(Acts):
         self._conflicts = conflicts
         self._version = table_version
         self._every = every_seconds
+        self._day = day_seconds
         self._chronicle = Chronicle(stage.table)
         self._runs: dict[str, RunBody] = {}
         self._told: dict[str, Told] = {}
@@ -148,6 +150,7 @@ class SeveralActs(Acts):
             stage=self.stage,
             table_version=self._version,
             every=self._every,
+            day=self._day,
             kind=self._kind,
             shared=self._conflicts,
         )

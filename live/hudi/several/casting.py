@@ -51,12 +51,13 @@ def written_by(
     stage: Stage,
     table_version: int,
     every: float,
+    day: float = 20,
     kind: TableType = TableType.MOR,
     shared: bool = False,
 ) -> list[str]:
     """Return the arguments of a writer, but for its record. The options that all set are on the stage already."""
     return [
-        *("--shop", part.shop, "--release", part.release, "--every", str(every)),
+        *("--shop", part.shop, "--release", part.release, "--every", str(every), "--day", str(day)),
         *("--table-type", kind, "--table-version", str(table_version)),
         *("--path", str(stage.table), "--options", str(stage.options)),
         *(["--shared"] if shared else []),
