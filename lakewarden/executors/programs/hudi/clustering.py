@@ -16,6 +16,7 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Step, Steps
 from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
+from lakewarden.executors.programs.hudi.following import indexes_followed
 from lakewarden.executors.programs.hudi.look import clustered_files, pending_plan, plan_of
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.planners.formats.hudi.cold import ColdPartitions, cold_partitions, disturbed, known_since
@@ -111,7 +112,7 @@ class ClusteringSteps:
         self._keep_off_writers(plan.on_timeline)
         self._table.before_a_commit()
         self._ours = plan.on_timeline
-        with translated(Step.COMMIT):
+        with indexes_followed(self._table), translated(Step.COMMIT):
             written = self._table.client.java.cluster(plan.on_timeline, _COMPLETE)
             return {"file_groups": plan.file_groups or 0, "files_written": int(written.getWriteStats().get().size())}
 

@@ -79,6 +79,10 @@ class OpenTable:
         since the table was opened. Raises TemporaryError as well where they cannot be kept up.
         """
         self.refuse_foreign_plans()
+        self.keep_up_indexes()
+
+    def keep_up_indexes(self) -> None:
+        """Let Hudi keep up the table's indexes as they are now. Raises TemporaryError where they cannot be kept up."""
         self.client.keep_up(_index_switches(self.assignment.location, self.options, self.storage))
 
     def stand_still_while_times_repeat(self) -> None:

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from lakewarden.planners.formats.hudi.names import Action, InstantFiles, Layout, collapse
+from lakewarden.planners.formats.hudi.names import COMMITS, Action, InstantFiles, Layout, collapse
 from lakewarden.planners.formats.hudi.table_properties import TableProperties
 from lakewarden.planners.formats.hudi.times import to_utc
 from lakewarden.planners.model.instant import Instant, State
 from lakewarden.planners.model.timeline import Timeline
-from lakewarden.planners.model.view import MetadataBacklog
+from lakewarden.planners.model.view import Hindrance, MetadataBacklog
 from lakewarden.planners.ports import Storage
+
+_MADE = "0000"
+"""Its first instants, of when it was made, are no times (`SOLO_COMMIT_TIMESTAMP` and the milliseconds after it)."""
 
 
 def metadata_instants(folder: str, properties: TableProperties, storage: Storage) -> Sequence[InstantFiles] | None:
@@ -26,6 +29,36 @@ def metadata_instants(folder: str, properties: TableProperties, storage: Storage
         return collapse(storage.listing(folder), properties.layout)
     except FileNotFoundError:
         return None
+
+
+def unknown_commits(metadata: Sequence[InstantFiles], instants: Sequence[InstantFiles], layout: Layout) -> list[str]:
+    """Return the completed commits of the table that its metadata table should know of, and does not.
+
+    Since table version 8 each is completed in the metadata table before it is in the table, under the same instant
+    (run). What is older than the metadata table, or than what of its timeline is not archived, is not judged. Nor is
+    anything below version 8, where Hudi makes no metadata table while something else is pending.
+    """
+    done = [one for one in metadata if one.state is State.COMPLETED]
+    if layout is Layout.V1 or not done:
+        return []
+    known, first = {one.time for one in done}, done[0]
+    made = first.ended if first.time.startswith(_MADE) else None
+    commits = (one for one in instants if one.state is State.COMPLETED and one.action.completed_as in COMMITS)
+    judged = (one for one in commits if (one.time >= first.time if made is None else one.ended > made))
+    return [one.time for one in judged if one.time not in known]
+
+
+def incomplete(metadata: Sequence[InstantFiles], instants: Sequence[InstantFiles], layout: Layout) -> Hindrance | None:
+    """Return what holds back a table whose metadata table lacks commits; None where it lacks none."""
+    unknown = unknown_commits(metadata, instants, layout)
+    if not unknown:
+        return None
+    return Hindrance(
+        reason=f"the metadata table does not know of {len(unknown)} commits of the table, the first of them "
+        f"{unknown[0]}: readers and services that list files by it miss what those wrote",
+        remedy="let no writer set hoodie.metadata.enable=false beside others, and make the metadata table anew: "
+        "CALL delete_metadata_table, then CALL create_metadata_table, or one commit of a writer",
+    )
 
 
 def metadata_backlog(

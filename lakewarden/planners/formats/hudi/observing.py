@@ -19,7 +19,7 @@ from lakewarden.planners.formats.hudi.identity import table_identity
 from lakewarden.planners.formats.hudi.indexes import hindrances as index_hindrances
 from lakewarden.planners.formats.hudi.indexes import read_indexes
 from lakewarden.planners.formats.hudi.memo import Memo, Reading
-from lakewarden.planners.formats.hudi.metadata_table import metadata_backlog, metadata_instants
+from lakewarden.planners.formats.hudi.metadata_table import incomplete, metadata_backlog, metadata_instants
 from lakewarden.planners.formats.hudi.names import InstantFiles, Layout, collapse
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.table_properties import HOME, TIMELINE, TableProperties, read_table_properties
@@ -97,7 +97,8 @@ def _view(
 def _foreign(
     location: str, properties: TableProperties, instants: Sequence[InstantFiles], reading: Reading
 ) -> tuple[Sequence[InstantFiles] | None, tuple[Hindrance, ...]]:
-    """Return the instants of the metadata table, if there is one, and what foreign plans in either timeline hold back.
+    """Return the instants of the metadata table, if there is one, and what is held back by foreign plans in either
+    timeline, and by what the one does not know of the other.
 
     Plans are rare in a metadata table, and gone in a moment: they are read each time.
     """
@@ -106,8 +107,9 @@ def _foreign(
     afresh = Reading(storage=reading.storage, folder=beside.timeline, remembered=Memo())
     found = (*foreign_plans(metadata or (), beside, afresh), *foreign_plans(instants, table, reading))
     stray = stray_folder(location, properties)
-    hindrances = foreign_hindrances(found)
-    return metadata, tuple(hindrances) if stray is None else (stray_hindrance(stray), *hindrances)
+    lacking = incomplete(metadata or (), instants, properties.layout)
+    hindrances = (*foreign_hindrances(found), *(() if lacking is None else (lacking,)))
+    return metadata, hindrances if stray is None else (stray_hindrance(stray), *hindrances)
 
 
 def _sources(known: Sequence[Known]) -> tuple[str, ...]:
