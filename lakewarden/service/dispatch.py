@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from lakewarden.executors.contract import Room
 from lakewarden.planners.model.instant import Service
@@ -22,6 +23,8 @@ def startable(
     barred: Collection[TableId] = (),
     alone: Collection[tuple[TableId, Service]] = (),
     suspects: Collection[tuple[TableId, Service]] = (),
+    troubled: Collection[tuple[TableId, Service]] = (),
+    rank: Callable[[Run], int] = lambda _: 0,
 ) -> Run | None:
     """Return the queued run that starts next, if one may. `queued` has the longest queued in front.
 
@@ -29,8 +32,10 @@ def startable(
     done; one that was left half-way does, for the commit waits for it. `barred` are the tables where a writer holds
     every clean back, `alone` the services that their policies let run beside no other, `suspects` those that may have
     killed a JVM: each has its pool to itself, and whatever was queued after it waits until it had.
+    `troubled` are those that failed of late: together they take half of a pool at most, however many they are.
     `pools` names the pool of each table, `rooms` the room in each. Tables with fewer runs under way come first,
-    then a rollback, because others may wait for the very write that it undoes, then the longest queued.
+    then a rollback, because others may wait for the very write that it undoes, then what has the highest `rank`, then
+    the longest queued.
     """
     busy = Counter(run.table for run in running)
     kept: set[str] = set()
@@ -44,10 +49,30 @@ def startable(
             kept.add(pool)
             if beside or rooms[pool].free < rooms[pool].slots:
                 continue
-        elif any(_is_suspect(other, suspects) for other in beside):
+        elif any(_is_suspect(other, suspects) for other in beside) or _crowds(run, beside, troubled, rooms[pool]):
             continue
         starters.append(run)
-    return min(starters, key=lambda run: (busy[run.table], run.service is not Service.ROLLBACK), default=None)
+    order = {run.id: (busy[run.table], run.service is not Service.ROLLBACK, -rank(run)) for run in starters}
+    return min(starters, key=lambda run: order[run.id], default=None)  # the first one of equals
+
+
+def rank_of(run: Run, *, priority: int, troubled: bool, now: datetime) -> int:
+    """Return how far in front a queued run stands: its priority, raised by one for every ten minutes that it waited, so
+    that nothing waits for ever; what failed of late stands half an hour further back.
+    """
+    return priority + max(0, (now - run.created_at) // A_STEP_FORWARD) - (_STEPS_BACK if troubled else 0)
+
+
+A_STEP_FORWARD = timedelta(minutes=10)
+_STEPS_BACK = 3
+
+
+def _crowds(run: Run, beside: Sequence[Run], troubled: Collection[tuple[TableId, Service]], room: Room) -> bool:
+    """Whether the run, which failed of late, would take a slot of those that did not."""
+    if (run.table, run.service) not in troubled:
+        return False
+    at_work = sum((other.table, other.service) in troubled for other in beside)
+    return at_work >= max(1, room.slots // 2)
 
 
 def _is_suspect(run: Run, suspects: Collection[tuple[TableId, Service]]) -> bool:

@@ -32,6 +32,9 @@ STRIKES = 5
 
 LONGEST_REST = timedelta(minutes=30)
 
+TROUBLED_AFTER = 3
+"""So many rests in a row make a service one of those that share half of a pool."""
+
 _Key = tuple[TableId, Service]
 
 
@@ -86,6 +89,10 @@ class Standings:
     def suspects(self) -> Collection[_Key]:
         """Return the services, each with its table, that may have killed the JVM in which they ran beside others."""
         return {key for key, row in self._rows.items() if row.suspect}
+
+    def troubled(self) -> Collection[_Key]:
+        """Return the services, each with its table, that failed of late, or came to nothing again and again."""
+        return {key for key, row in self._rows.items() if row.strikes or row.tries >= TROUBLED_AFTER}
 
     def paused(self, table: TableId) -> str | None:
         """Return why the table is paused, if it is: by itself or with everything."""

@@ -40,7 +40,8 @@ class Policy:
 
     `schedule` says whose plans we execute, `grace` how long a writer's own plan is left to its writer
     before we take it up. Outside its `window` nothing new is planned. `beside` says whether it may run beside the
-    services that its traits allow: a clean that may not runs after a compaction instead of beside it.
+    services that its traits allow: a clean that may not runs after a compaction instead of beside it. Where slots are
+    few the service with the higher `priority` starts first.
     """
 
     trigger: Trigger
@@ -49,6 +50,7 @@ class Policy:
     grace: timedelta = timedelta(minutes=10)
     window: Window | None = None
     beside: bool = True
+    priority: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -224,9 +224,8 @@ class Assembly:
                 able = ", ".join(table_format.services)
                 self._problem(here, f"{service} is not supported on {table_format.name}; supported are {able}")
                 continue
-            policies[service] = policy_of(
-                service, policy, self._typed(options_type, policy.options, (*here, "options"))
-            )
+            options = self._typed(options_type, policy.options, (*here, "options"))
+            policies[service] = policy_of(service, policy, options, priority=table.priority)
             if not policy.asynchronous:
                 self._check_follows_a_compaction(service, policy, table, here)
         return policies

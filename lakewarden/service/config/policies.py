@@ -23,8 +23,10 @@ _OTHERWISE: Trigger = NumCommits(at_least=1)
 _AFTER_A_REWRITE: Trigger = NumRewrites(at_least=1)
 
 
-def policy_of(service: Service, settings: ServiceSettings, options: Settings | None) -> Policy:
-    """Return the policy that is written down, with options of the type that the format has for the service."""
+def policy_of(service: Service, settings: ServiceSettings, options: Settings | None, *, priority: int = 0) -> Policy:
+    """Return the policy that is written down, with options of the type that the format has for the service; `priority`
+    is the table's.
+    """
     return Policy(
         trigger=_trigger(service, settings),
         options=options,
@@ -32,6 +34,7 @@ def policy_of(service: Service, settings: ServiceSettings, options: Settings | N
         grace=settings.grace,
         window=None if settings.window is None else settings.window.window(),
         beside=settings.asynchronous,
+        priority=priority if settings.priority is None else settings.priority,
     )
 
 

@@ -193,6 +193,9 @@ class ServiceSettings(Settings):
     """Clean only. `true`: it runs beside a compaction and is waited for before its commit. `false`: it runs after each
     compaction instead, and needs no trigger."""
 
+    priority: Annotated[int, Within(-100, 100)] | None = None
+    """How far in front it stands where slots are few; by default as its table."""
+
     options: dict[str, Any] = Field(default_factory=dict)
     """The service's options in the format's own terms."""
 
@@ -225,6 +228,10 @@ class CareSettings(Settings):
 
     budget: BudgetSettings | None = None
     """The deletion budget; see defaults."""
+
+    priority: Annotated[int, Within(-100, 100)] = 0
+    """Whose services start first where slots are few: those of the table with the higher one. Each ten minutes of
+    waiting are worth one, so that nothing waits for ever."""
 
     options: dict[str, Any] = Field(default_factory=dict)
     """What the table does not say of itself, in the format's own terms: for Hudi above all the writers' lock."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -14,9 +15,9 @@ from lakewarden.executors.contract import Room
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.services import SERVICES
-from lakewarden.service.dispatch import startable
+from lakewarden.service.dispatch import A_STEP_FORWARD, rank_of, startable
 from lakewarden.service.store.port import Run, RunState
-from tests.support.values import a_run
+from tests.support.values import NOW, a_run
 
 TRIPS, ORDERS, STOCK = TableId("trips"), TableId("orders"), TableId("stock")
 
@@ -39,6 +40,9 @@ def started(
     alone: Sequence[tuple[TableId, Service]] = (),
     slots: int = 3,
     free: int | None = None,
+    troubled: Sequence[TableId] = (),
+    priorities: Mapping[TableId, int] | None = None,
+    now: datetime = NOW,
 ) -> str | None:
     """Return the id of the run that starts next in a pool with so many slots, of which the running take one each."""
     chosen = startable(
@@ -47,7 +51,11 @@ def started(
         gates=gates,
         barred=barred,
         alone=alone,
-        pools=dict.fromkeys((TRIPS, ORDERS, STOCK), "default"),
+        troubled={(table, service) for table in troubled for service in Service},
+        rank=lambda one: rank_of(
+            one, priority=(priorities or {}).get(one.table, 0), troubled=one.table in troubled, now=now
+        ),
+        pools=dict.fromkeys([r.table for r in (*queued, *running)], "default"),
         rooms={"default": Room(slots=slots, free=slots - len(running) if free is None else free)},
     )
     return None if chosen is None else chosen.id
@@ -61,6 +69,38 @@ def test_an_empty_queue_starts_nothing() -> None:
 def test_the_longest_queued_starts_first() -> None:
     """Among tables that have nothing under way, the queue is a queue."""
     assert started(run("a"), run("b", ORDERS)) == "a"
+
+
+def test_where_slots_are_few_the_higher_priority_starts_first() -> None:
+    """Whoever was queued earlier; a table with less under way comes first all the same."""
+    queue = [run("a"), run("b", ORDERS), run("c", STOCK)]
+    assert started(*queue, priorities={ORDERS: 1, STOCK: 2}) == "c"
+    assert started(*queue, priorities={TRIPS: -1}) == "b"
+    assert started(*queue, priorities={STOCK: 2}, running=[clean("x", STOCK)]) == "a"
+
+
+def test_nothing_waits_for_ever_behind_a_higher_priority() -> None:
+    """Ten minutes in the queue are worth one."""
+    early, late = run("a"), replace(run("b", ORDERS), created_at=NOW + 3 * A_STEP_FORWARD)
+    for waited, expected in ((A_STEP_FORWARD, "b"), (5 * A_STEP_FORWARD, "a")):
+        assert started(early, late, priorities={ORDERS: 3}, now=NOW + waited) == expected
+
+
+def test_tables_that_fail_again_and_again_leave_half_of_the_pool_to_the_others() -> None:
+    """A hundred of them, due all the time, hold no good table up: it finds a slot at once, and goes first."""
+    bad = [TableId(f"bad{n}") for n in range(100)]
+    queue = [run(f"r{n}", table) for n, table in enumerate(bad)]
+    assert started(*queue, troubled=bad, slots=4) == "r0"
+    assert started(*queue[2:], troubled=bad, slots=4, running=queue[:2]) is None
+    assert started(*queue[2:], run("good"), troubled=bad, slots=4, running=queue[:1]) == "good"
+    assert started(*queue[1:], troubled=bad, slots=1, running=[]) == "r1", "a pool of one slot is theirs, too"
+
+
+def test_a_table_that_failed_goes_behind_the_others_for_half_an_hour() -> None:
+    """And not for ever, or a busy pool would never try it again."""
+    queue = [run("a"), replace(run("b", ORDERS), created_at=NOW + timedelta(minutes=31))]
+    assert started(*queue, troubled=[TRIPS], now=NOW + timedelta(minutes=9)) == "b"
+    assert started(*queue, troubled=[TRIPS], now=NOW + timedelta(minutes=40)) == "a"
 
 
 def test_a_rollback_goes_before_what_was_queued_earlier() -> None:
