@@ -64,7 +64,7 @@ def watched_at(places: Mapping[str, str], *, mode: str, poll: str) -> dict[str, 
                 "id": name,
                 "format": "hudi",
                 "path": place,
-                "options": {"lock": {**lock, "lock_key": name}},
+                "options": {"lock": {**lock, "lock_key": name}, "lock_proof": "trusted"},
                 "services": policies,
             }
             for name, place in places.items()

@@ -10,9 +10,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from lakewarden.executors.demo.hudi_options import TableType, Workload, table_options
 from lakewarden.service.demo.zookeeper import ZooKeeper
@@ -37,10 +38,10 @@ class SmallTables:
         """Copy the table, with the files' times."""
         return Path(shutil.copytree(self._original, self.folder / into / name))
 
-    def options(self, name: str) -> dict[str, Mapping[str, str]]:
-        """Return the options of the table `name`: its lock."""
+    def options(self, name: str) -> dict[str, Any]:
+        """Return the options of the table `name`: its lock, which no writer of a copy has ever taken."""
         lock = {"provider": "zookeeper", "url": self._zookeeper.address, "base_path": "/hudi", "lock_key": name}
-        return {"lock": lock}
+        return {"lock": lock, "lock_proof": "trusted"}
 
     def served_as(self, names: Sequence[str], *, num_commits: int) -> dict[str, object]:
         """Return the settings of a daemon that compacts the tables `names`, and looks only when it is told to."""

@@ -41,7 +41,8 @@ class Standing:
     `ours` are the instants that runs of ours planned, as the store remembers them: a plan whose format
     cannot carry its author is recognised by it. `approval` is the block of a deletion that waits for a person.
     `claimed` is the block by another daemon that has claimed the table. `freed` are pending instants whose executor is
-    proved dead: the heartbeat that it left guards nobody.
+    proved dead: the heartbeat that it left guards nobody. `unproved` is the block of a table whose writers were not
+    seen to hold its lock.
     """
 
     mode: Mode
@@ -53,6 +54,7 @@ class Standing:
     idle: Idle | None = None
     ours: frozenset[str] = field(default_factory=frozenset)
     claimed: Blocked | None = None
+    unproved: Blocked | None = None
     freed: frozenset[str] = field(default_factory=frozenset)
 
 
@@ -85,7 +87,7 @@ def _held_back(service: Service, view: TableView, standing: Standing, now: datet
         return Blocked(reason=f"paused: {standing.paused}", remedy="resume it")
     if standing.quarantined is not None:
         return Blocked(reason=f"in quarantine: {standing.quarantined}", remedy="mend the cause, then resume the table")
-    waits_for_others = standing.claimed or standing.approval
+    waits_for_others = standing.claimed or standing.approval or standing.unproved
     if waits_for_others is not None:
         return waits_for_others
     if view.faults:

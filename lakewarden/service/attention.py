@@ -18,6 +18,7 @@ from lakewarden.service.agenda import Agenda
 from lakewarden.service.blame import Blamed, blame
 from lakewarden.service.book import Book
 from lakewarden.service.events import Listener
+from lakewarden.service.lock_proofs import LockProofs
 from lakewarden.service.request import Requests
 from lakewarden.service.store.port import Store
 from lakewarden.service.tenure import Tenure
@@ -61,6 +62,7 @@ class Attention:
         tables: Mapping[TableId, Table],
         watch: Watch,
         requests: Requests,
+        proofs: LockProofs,
         book: Book,
         store: Store,
         tenure: Tenure,
@@ -71,6 +73,7 @@ class Attention:
         self._tables = tables
         self._watch = watch
         self._requests = requests
+        self._proofs = proofs
         self._book = book
         self._store = store
         self._tenure = tenure
@@ -179,7 +182,8 @@ class Attention:
             log.exception("table_trouble", table=table.id)
             self._rest(table, remembered, now, UnknownError(f"unexpected {type(bug).__name__}: {bug}"))
             return
-        at = now + table.poll.total_seconds() * self._dice.uniform(0.9, 1.1)
+        closely = self._proofs.looks_again_within(table.id)
+        at = now + (closely or table.poll).total_seconds() * self._dice.uniform(0.9, 1.1)
         self._agenda.put(table.id, at if remembered.decide_at is None else min(at, remembered.decide_at))
 
     def _decide(self, table: Table, view: TableView, remembered: _Remembered, now: float) -> None:

@@ -14,6 +14,7 @@ from lakewarden.service.barriers import BarrierAsked, Barriers
 from lakewarden.service.book import Book
 from lakewarden.service.events import Listener
 from lakewarden.service.inbox import Approved, BarrierLifted, PauseAsked, RunAsked, RunGiven, Wish
+from lakewarden.service.lock_proofs import LockProofs
 from lakewarden.service.request import Requests
 from lakewarden.service.shares import Shares
 from lakewarden.service.standing import Standings
@@ -38,6 +39,7 @@ class Desk:
         book: Book,
         standings: Standings,
         approvals: Approvals,
+        proofs: LockProofs,
         barriers: Barriers,
         listener: Listener,
     ) -> None:
@@ -48,6 +50,7 @@ class Desk:
         self._book = book
         self._standings = standings
         self._approvals = approvals
+        self._proofs = proofs
         self._barriers = barriers
         self._listener = listener
         self._waiting: list[tuple[RunAsked, int]] = []
@@ -122,6 +125,7 @@ class Desk:
         self._standings.resume(asked.table)
         if asked.table is not None:
             self._approvals.forget(asked.table)
+            self._proofs.resume(asked.table)
 
     def _approve(self, approved: Approved) -> bool:
         deletion = self._approvals.give(approved.table, approved.service, by=approved.by)

@@ -18,6 +18,7 @@ from lakewarden.service.attention import Attention
 from lakewarden.service.barriers import Barriers
 from lakewarden.service.book import Book
 from lakewarden.service.claims import Claims
+from lakewarden.service.lock_proofs import LockProofs
 from lakewarden.service.runs import Runs
 from lakewarden.service.shares import Shares
 from lakewarden.service.standing import Standings
@@ -42,6 +43,7 @@ class Membership:
         attention: Attention,
         standings: Standings,
         approvals: Approvals,
+        proofs: LockProofs,
         barriers: Barriers,
         book: Book,
         claims: Claims,
@@ -56,6 +58,7 @@ class Membership:
         self._attention = attention
         self._standings = standings
         self._approvals = approvals
+        self._proofs = proofs
         self._barriers = barriers
         self._book = book
         self._claims = claims
@@ -130,6 +133,7 @@ class Membership:
         """Take what is free, go on with what its owners left, and learn what people have said to other replicas."""
         self._standings.refresh()
         self._approvals.refresh()
+        self._proofs.refresh()
         if not self._draining and (self._registered_anew or not (self._alone and self._shares.attended)):
             moved = self._shares.take(busy=self._book.busy())
             self._registered_anew = False

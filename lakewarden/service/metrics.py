@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 import lakewarden
 from lakewarden.executors.contract import Granted, Permit, Step, Wait
+from lakewarden.planners.lock_proof import Verdict
 from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
@@ -27,6 +28,8 @@ HOOK_SENDERS = ("hudi", "iceberg", "polaris", "cloudevents")
 HOOK_RESULTS = ("accepted", "unknown_table", "ignored", "malformed", "too_large")
 _SECONDS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400)
 _WAITS = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 600)
+
+_PROOF = {Verdict.PROVED: 1, Verdict.UNKNOWN: 0, Verdict.DISPROVED: -1}
 
 
 class Metrics(Listener):
@@ -314,6 +317,11 @@ def _tables(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
     claims = GaugeMetricFamily(
         "lakewarden_foreign_claims", "1 while a daemon with another store has claimed the table.", labels=["table"]
     )
+    locks = GaugeMetricFamily(
+        "lakewarden_table_lock_proved",
+        "1 where writers were seen to hold the lock that is named, 0 where that is not known, -1 where one did not.",
+        labels=["table"],
+    )
     approvals = GaugeMetricFamily(
         "lakewarden_table_approvals_waiting", "Deletions that wait for a person's approval.", labels=["table"]
     )
@@ -332,10 +340,13 @@ def _tables(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
             writes.add_metric(labels, len(status.view.writers.in_flight))
         trouble.add_metric(labels, 0 if status.trouble is None else 1)
         claims.add_metric(labels, 0 if status.claimed is None else 1)
+        if status.lock is not None:
+            locks.add_metric(labels, _PROOF[status.lock.verdict])
         approvals.add_metric(labels, len(status.approvals))
     yield age
     yield writes
     yield trouble
     yield claims
+    yield locks
     yield approvals
     yield back

@@ -6,6 +6,8 @@ What each step needs, and which writer or reader it protects:
   owners execute one plan;
 - plan: no write is in flight that a plan would make fail (bounded: a writer that never pauses must not starve us), and
   no clean of ours was left half-way: it is finished first;
+- every step, too: the table's writers were seen to hold the lock that its options name, so that no commit of ours
+  meets one of theirs;
 - execute: no heartbeat shows that somebody else has begun to execute the plan, and no write in flight would keep it
   from being committed: nothing is rewritten in vain;
 - execute and commit: the timeline still shows the instant as ours to complete: what is completed is never run again;
@@ -70,7 +72,8 @@ class Circumstances:
     besides; `neighbours` the other runs of ours that a worker is carrying out on the same table; `held` a reason to
     stop (paused, draining), if there is one. `unfinished` are cleans of ours that were left half-way; `unapproved` is
     what the plan deletes beyond the budget; `barred` tells that a writer's barrier holds cleans back. `claimed` is why
-    the table is not ours to act on; `guarded` tells that a heartbeat guards the instant that nobody dead has left.
+    the table is not ours to act on, `unproved` why its lock may keep nobody apart; `guarded` tells that a heartbeat
+    guards the instant that nobody dead has left.
     """
 
     view: TableView
@@ -85,6 +88,7 @@ class Circumstances:
     unapproved: str | None = None
     barred: bool = False
     claimed: str | None = None
+    unproved: str | None = None
     guarded: bool = False
 
 
@@ -120,6 +124,8 @@ def _refusal(question: Question, around: Circumstances) -> str | None:
         return f"the lease of epoch {run.epoch} is no longer the newest"
     if around.claimed is not None:
         return around.claimed
+    if around.unproved is not None:
+        return around.unproved
     if around.held is not None:
         return around.held
     if str(around.view.identity) != run.identity:

@@ -16,6 +16,7 @@ from lakewarden.service.claims import Claims
 from lakewarden.service.events import Listener
 from lakewarden.service.foreign import LeftPlans
 from lakewarden.service.freed import Freed
+from lakewarden.service.lock_proofs import LockProofs
 from lakewarden.service.settle import completed_by_another
 from lakewarden.service.standing import Standings
 from lakewarden.service.store.port import DecisionRow, Run, RunState, Store
@@ -35,6 +36,7 @@ class Requests:
         standings: Standings,
         approvals: Approvals,
         claims: Claims,
+        proofs: LockProofs,
         freed: Freed,
         clock: Clock,
         listener: Listener,
@@ -44,6 +46,7 @@ class Requests:
         self._standings = standings
         self._approvals = approvals
         self._claims = claims
+        self._proofs = proofs
         self._freed = freed
         self._clock = clock
         self._listener = listener
@@ -54,6 +57,7 @@ class Requests:
 
     def consider(self, table: Table, view: TableView, active: Mapping[Service, Run]) -> list[Run]:
         """Decide on every service that the table has a policy for, and return the runs that were queued for it."""
+        self._proofs.seen(table, view)
         if self._claims.blocked(table.id) is not None:
             self._left.forget(table.id)  # a plan of ours is carried out by who has claimed the table
         for service, instant in self._left.completed_by_others(table.id, view).items():
@@ -80,6 +84,7 @@ class Requests:
         self, table: Table, service: Service, view: TableView, active: Run | None, *, by: str
     ) -> Run | Blocked | NotDue:
         """Queue a run that a person asked for: the trigger is skipped, a block is not."""
+        self._proofs.seen(table, view)
         decision = self._decide(table, service, view, active, self._ours(view, service), asked=True)
         if isinstance(decision, Due):
             return self._queue(table, service, view, decision, by=by)
@@ -93,6 +98,7 @@ class Requests:
         """Forget what was decided on a table, and what was left there: others may go on with it."""
         self._decisions.pop(table, None)
         self._left.forget(table)
+        self._proofs.forget(table)
         self._completed.forget(table)
 
     def decisions(self, table: TableId) -> Mapping[Service, Decision]:
@@ -128,6 +134,7 @@ class Requests:
                 ours=ours,
                 approval=self._approvals.waiting(table, service, view),
                 claimed=self._claims.blocked(table.id),
+                unproved=self._proofs.blocked(table.id),
                 freed=self._freed.of(table.id, view, service, ours=ours),
             ),
             now=self._clock.now(),

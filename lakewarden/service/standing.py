@@ -64,6 +64,7 @@ class Standings:
         ours: frozenset[str],
         approval: Blocked | None = None,
         claimed: Blocked | None = None,
+        unproved: Blocked | None = None,
         freed: frozenset[str] = frozenset(),
     ) -> Standing:
         """Return the standing of one service of one table."""
@@ -78,6 +79,7 @@ class Standings:
             idle=_idle(row),
             ours=ours,
             claimed=claimed,
+            unproved=unproved,
             freed=freed,
         )
 

@@ -21,6 +21,7 @@ from lakewarden.service.hook_rate import PacedHooks
 from lakewarden.service.hooks.hints import Hint
 from lakewarden.service.http.port import Attendant, Health, ReplicaStatus, TableStatus
 from lakewarden.service.inbox import Approved, BarrierLifted, Inbox, PauseAsked, RunAsked, RunGiven
+from lakewarden.service.lock_proofs import LockProofs
 from lakewarden.service.membership import Membership
 from lakewarden.service.questions import Questions
 from lakewarden.service.register import Register
@@ -53,6 +54,7 @@ class Status:
         standings: Standings,
         approvals: Approvals,
         claims: Claims,
+        proofs: LockProofs,
         store: Store,
         pools: Mapping[str, Pool],
         inbox: Inbox,
@@ -72,6 +74,7 @@ class Status:
         self._standings = standings
         self._approvals = approvals
         self._claims = claims
+        self._proofs = proofs
         self._store = store
         self._pools = pools
         self._inbox = inbox
@@ -210,4 +213,5 @@ class Status:
             claimed=self._claims.blocked(table.id),
             unclaimed=self._claims.warning(table.id),
             steps_back=self._standings.steps_back(table.id),
+            lock=self._proofs.evidence(table.id),
         )

@@ -18,6 +18,7 @@ from lakewarden.service.book import Book
 from lakewarden.service.claims import Claims
 from lakewarden.service.freed import Freed
 from lakewarden.service.leases import Leases
+from lakewarden.service.lock_proofs import LockProofs
 from lakewarden.service.permits import Circumstances, Limits
 from lakewarden.service.request import POLICY
 from lakewarden.service.standing import Standings
@@ -38,6 +39,7 @@ class Surroundings:
         book: Book,
         leases: Leases,
         claims: Claims,
+        proofs: LockProofs,
         freed: Freed,
         standings: Standings,
         approvals: Approvals,
@@ -54,6 +56,7 @@ class Surroundings:
         self._book = book
         self._leases = leases
         self._claims = claims
+        self._proofs = proofs
         self._freed = freed
         self._standings = standings
         self._approvals = approvals
@@ -85,6 +88,8 @@ class Surroundings:
         if not self._claims.known_since(run.table, since):  # of a table that is there: it is claimed if it was not
             return None
         view, claimed = observation.view, self._claims.missing(run.table)
+        self._proofs.seen(table, view)
+        unproved = self._proofs.blocked(run.table)
         return Circumstances(
             view=view,
             endangered=table_format.endangered(view, run.service, step=step, instant=run.instant),
@@ -98,6 +103,7 @@ class Surroundings:
             unapproved=self._unapproved(table, run, step, plan),
             barred=self._barriers.closed(run.table),
             claimed=claimed,
+            unproved=None if unproved is None else unproved.reason,
             guarded=self._guarded(run, view),
         )
 

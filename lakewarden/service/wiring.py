@@ -47,6 +47,7 @@ from lakewarden.service.inbox import Inbox
 from lakewarden.service.journal import Journal
 from lakewarden.service.last_resort import GRACE, stand_by
 from lakewarden.service.leases import DataFolder, Leases
+from lakewarden.service.lock_proofs import LockProofs
 from lakewarden.service.logs import set_up_logs
 from lakewarden.service.membership import Membership
 from lakewarden.service.metrics import Metrics
@@ -161,6 +162,7 @@ def compose(
         tell=inbox.wake,
         cadence=cadence,
     )
+    proofs = LockProofs(store=store, book=book)
     freed = Freed(store=store, claims=claims)
     barriers = Barriers(book=book, clock=clock)
     requests = Requests(
@@ -168,6 +170,7 @@ def compose(
         standings=standings,
         approvals=approvals,
         claims=claims,
+        proofs=proofs,
         freed=freed,
         clock=clock,
         listener=listener,
@@ -181,6 +184,7 @@ def compose(
         book=book,
         leases=Leases(store, tenure),
         claims=claims,
+        proofs=proofs,
         freed=freed,
         standings=standings,
         approvals=approvals,
@@ -222,6 +226,7 @@ def compose(
         tables=registered,
         watch=watch,
         requests=requests,
+        proofs=proofs,
         book=book,
         store=store,
         tenure=tenure,
@@ -235,6 +240,7 @@ def compose(
         attention=attention,
         standings=standings,
         approvals=approvals,
+        proofs=proofs,
         barriers=barriers,
         book=book,
         claims=claims,
@@ -251,6 +257,7 @@ def compose(
         book=book,
         standings=standings,
         approvals=approvals,
+        proofs=proofs,
         barriers=barriers,
         listener=listener,
     )
@@ -300,6 +307,7 @@ def compose(
         standings=standings,
         approvals=approvals,
         claims=claims,
+        proofs=proofs,
         store=store,
         pools=pools,
         inbox=inbox,

@@ -73,15 +73,19 @@ class HudiDaemon(Listener):
 
 
 @contextmanager
-def hudi_daemon(location: Path, *, lock: Mapping[str, Any], pool: Pool, compacts_after: int) -> Iterator[HudiDaemon]:
-    """Serve a table for as long as the bracket is open: compacted after so many commits, looked at once an hour."""
+def hudi_daemon(
+    location: Path, *, lock: Mapping[str, Any], pool: Pool, compacts_after: int, proof: str = "trusted"
+) -> Iterator[HudiDaemon]:
+    """Serve a table for as long as the bracket is open: compacted after so many commits, looked at once an hour, or
+    closely until its lock is proved.
+    """
     table = Table(
         id=TableId("sales.orders"),
         format="hudi",
         location=str(location),
         mode=Mode.ACT,
         poll=timedelta(hours=1),
-        options=HudiTableOptions.model_validate({"lock": dict(lock)}),
+        options=HudiTableOptions.model_validate({"lock": dict(lock), "lock_proof": proof}),
         policies={Service.COMPACTION: Policy(trigger=NumCommits(at_least=compacts_after), options=CompactionOptions())},
     )
     daemon = HudiDaemon(table)

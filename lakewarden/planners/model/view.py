@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.lock import LockLook
 from lakewarden.planners.model.timeline import Timeline
 
 
@@ -140,7 +141,8 @@ class TableView:
     `warnings` are what a person should know of the table's settings although nothing is held back by it. `at_rest` says
     why a service without a backlog has nothing to do now, and until when, where the format can tell; `waits` why its
     commit had better wait, although no write in flight would fail by it, and until when; `notes` are what a person
-    should know of what a service is going to do, or to keep.
+    should know of what a service is going to do, or to keep. `lock` is what was seen of the lock that
+    the writers are said to use; None where nothing is to be proved by it.
     """
 
     identity: TableIdentity
@@ -158,3 +160,4 @@ class TableView:
     at_rest: Mapping[Service, NotDue] = field(default_factory=dict)
     waits: Mapping[Service, NotDue] = field(default_factory=dict)
     notes: Mapping[Service, tuple[str, ...]] = field(default_factory=dict)
+    lock: LockLook | None = None

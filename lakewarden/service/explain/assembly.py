@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 
+from lakewarden.planners.lock_proof import Evidence, summary
 from lakewarden.planners.model.instant import Instant, RunId, Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.model.view import TableView
@@ -16,6 +17,7 @@ from lakewarden.service.explain.bodies import (
     DecisionExplanation,
     EndedRunExplanation,
     HindranceExplanation,
+    LockExplanation,
     MetadataExplanation,
     PlanExplanation,
     ServiceExplanation,
@@ -66,6 +68,7 @@ def explain(
         faults=list(view.faults) if view else [],
         hindrances=_hindrances(view) if view else [],
         writers=_writers(view, status.writer_failures) if view else None,
+        lock=None if status.lock is None else _lock(status.lock),
         metadata=_metadata(view) if view else None,
         services={
             service.value: ServiceExplanation(
@@ -89,6 +92,16 @@ def explain(
 def _in_order(policies: Mapping[Service, Policy]) -> list[tuple[Service, Policy]]:
     """Return policies in the order in which the services are known, whatever order they were written down in."""
     return [(service, policies[service]) for service in Service if service in policies]
+
+
+def _lock(evidence: Evidence) -> LockExplanation:
+    return LockExplanation(
+        verdict=evidence.verdict.value,
+        summary=summary(evidence),
+        witnessed=evidence.witnessed,
+        needed=evidence.needed,
+        commit_without=evidence.without,
+    )
 
 
 def _hindrances(view: TableView) -> list[HindranceExplanation]:

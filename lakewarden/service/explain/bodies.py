@@ -134,6 +134,19 @@ class ServiceExplanation(BaseModel):
     stepped_back_for: str | None = None
 
 
+class LockExplanation(BaseModel):
+    """What was seen of the lock that a table's writers are said to use: `proved`, `not yet known` or `disproved`.
+
+    `witnessed` commits of writers were seen under it, of `needed`; `commit_without` was made while nobody took it.
+    """
+
+    verdict: str
+    summary: str
+    witnessed: int
+    needed: int
+    commit_without: str | None
+
+
 class TableExplanation(BaseModel):
     """Everything that a person who is woken by a table asks first."""
 
@@ -155,5 +168,6 @@ class TableExplanation(BaseModel):
     faults: list[str]
     hindrances: list[HindranceExplanation]
     writers: WritersExplanation | None
+    lock: LockExplanation | None = None
     metadata: MetadataExplanation | None
     services: dict[str, ServiceExplanation]

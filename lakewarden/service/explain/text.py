@@ -61,6 +61,8 @@ def _table(explanation: TableExplanation) -> _Lines:
         yield from _remedy(hindrance.remedy)
     for warning in explanation.warnings:
         yield "warning", warning
+    if explanation.lock is not None:
+        yield "lock", explanation.lock.summary
     if explanation.writers is not None:
         yield from _writers(explanation.writers, now)
     if explanation.metadata is not None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from lakewarden.executors.contract import Room
+from lakewarden.planners.lock_proof import Evidence
 from lakewarden.planners.model.decision import Blocked, Decision, NotDue
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Table, TableId
@@ -36,6 +37,7 @@ class TableStatus:
     `looked_ago` is the time since the last look that was tried, `trouble` why that look brought nothing, `paused` the
     reason of the pause that holds the table. `attended_by` is the replica that looks after it; None while nobody does.
     `claimed` is the block by a daemon with another store, `unclaimed` why nothing keeps such a daemon away.
+    `lock` is what was seen of the lock that the writers are said to use; None where nothing is to be proved.
     """
 
     table: Table
@@ -51,6 +53,7 @@ class TableStatus:
     claimed: Blocked | None = None
     unclaimed: str | None = None
     steps_back: Mapping[Service, StepsBack] = field(default_factory=dict)
+    lock: Evidence | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from lakewarden.service.store.port import (
     UNSEEN_AT_LEAST,
     ApprovalRow,
     DecisionRow,
+    LockProofRow,
     Replica,
     ReplicaId,
     Run,
@@ -49,6 +50,7 @@ class MemoryStore:
         self._shares: dict[str, ReplicaId] = {}
         self._dirty: set[str] = set()
         self._standings: dict[tuple[TableId, Service], StandingRow] = {}
+        self._lock_proofs: dict[TableId, LockProofRow] = {}
         self._runs: dict[RunId, Run] = {}
         self._epochs: dict[tuple[str, Service], int] = {}
         self._claimed_at: dict[tuple[str, Service], datetime] = {}
@@ -248,6 +250,14 @@ class MemoryStore:
         """Return every standing."""
         return [*self._standings.values()]
 
+    def keep_lock_proof(self, row: LockProofRow) -> None:
+        """Keep what was seen of a table's lock in place of the one before."""
+        self._lock_proofs[row.table] = row
+
+    def lock_proofs(self) -> Sequence[LockProofRow]:
+        """Return what was seen of the locks of all tables."""
+        return [*self._lock_proofs.values()]
+
     def decided(self, rows: Sequence[DecisionRow]) -> None:
         """Keep decisions, each in place of the one before."""
         self._decisions.update({(row.table, row.service): row for row in rows})
@@ -310,6 +320,7 @@ class MemoryStore:
     def _forget_tables(self, gone: Collection[TableId]) -> None:
         for table in gone:
             del self._seen[table]
+            self._lock_proofs.pop(table, None)
         for notes in (self._decisions, self._standings, self._approvals):
             for key in [key for key in notes if key[0] in gone]:
                 del notes[key]

@@ -138,6 +138,22 @@ class StandingRow:
     idle_at: datetime | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LockProofRow:
+    """What was seen of the lock that the options of a table name: see `planners/lock_proof.py`, Evidence. It is about
+    the table with this `identity`.
+    """
+
+    table: TableId
+    identity: str
+    lock: str
+    verdict: str
+    witnessed: int
+    several: bool
+    without: str | None
+    seen_at: datetime | None
+
+
 class SupersededError(LakewardenError):
     """Another owner has taken the lease since: whatever this owner says of the run is too late."""
 
@@ -286,6 +302,14 @@ class Store(Protocol):
 
     def standings(self) -> Sequence[StandingRow]:
         """Return every standing."""
+        ...
+
+    def keep_lock_proof(self, row: LockProofRow) -> None:
+        """Keep what was seen of a table's lock in place of the one before."""
+        ...
+
+    def lock_proofs(self) -> Sequence[LockProofRow]:
+        """Return what was seen of the locks of all tables."""
         ...
 
     def decided(self, rows: Sequence[DecisionRow]) -> None:

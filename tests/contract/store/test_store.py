@@ -15,7 +15,16 @@ from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import location_of
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import ApprovalRow, DecisionRow, Run, RunState, StandingRow, Store, SupersededError
+from lakewarden.service.store.port import (
+    ApprovalRow,
+    DecisionRow,
+    LockProofRow,
+    Run,
+    RunState,
+    StandingRow,
+    Store,
+    SupersededError,
+)
 from tests.support.replicas import ME, attend
 from tests.support.values import IDENTITY, NOW, a_run
 
@@ -66,7 +75,22 @@ def note(store: Store, table: TableId) -> None:
         asked_at=NOW,
     )
     store.keep_approval(approval)
+    store.keep_lock_proof(a_lock_proof(table))
     store.pause(table, reason="migration", at=NOW)
+
+
+def a_lock_proof(table: TableId) -> LockProofRow:
+    """Return what was seen of a table's lock, with every field."""
+    return LockProofRow(
+        table=table,
+        identity="/lake/trips#once",
+        lock="/hudi/trips of ZooKeeper zk:2181",
+        verdict="disproved",
+        witnessed=3,
+        several=True,
+        without="20260501120000000",
+        seen_at=NOW,
+    )
 
 
 def noted(store: Store) -> set[str]:
@@ -77,6 +101,7 @@ def noted(store: Store) -> set[str]:
         if store.decisions(TableId(table))
     }
     assert decided == {row.table for row in store.standings()} == {row.table for row in store.approvals()}
+    assert decided == {row.table for row in store.lock_proofs()}
     return decided
 
 
@@ -582,6 +607,22 @@ def test_a_question_for_approval_is_kept_until_it_is_forgotten(store: Store) -> 
     store.forget_approval(TableId("trips"), Service.CLEAN)
     store.forget_approval(TableId("nowhere"), Service.CLEAN)
     assert set(store.approvals()) == {other}
+
+
+# -- lock proofs
+
+
+def test_what_was_seen_of_a_lock_is_kept_in_place_of_what_was_seen_before(store: Store) -> None:
+    """One for each table, with every field."""
+    known, other = a_lock_proof(TableId("trips")), a_lock_proof(TableId("orders"))
+    unknown = replace(known, verdict="not yet known", without=None, seen_at=None, several=False, witnessed=0)
+
+    store.keep_lock_proof(unknown)
+    store.keep_lock_proof(other)
+    assert {row.table: row for row in store.lock_proofs()} == {known.table: unknown, other.table: other}
+
+    store.keep_lock_proof(known)
+    assert {row.table: row for row in store.lock_proofs()} == {known.table: known, other.table: other}
 
 
 # -- standings

@@ -27,7 +27,7 @@ def _values(orders: Orders, *, drain_seconds: int) -> dict[str, Any]:
         "path": str(orders.path),
         "mode": "act",
         "poll": "500ms",
-        "options": {"lock": dict(orders.lock)},
+        "options": {"lock": dict(orders.lock), "lock_proof": "trusted"},
         "services": {"compaction": {"trigger": {"num_commits": 2}}},
     }
     profile = {"memory": "768m", "master": "local[2]", "conf": LIGHT_JVM}

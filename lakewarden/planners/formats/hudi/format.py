@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from lakewarden.planners.formats.hudi.acquisitions.around import around
 from lakewarden.planners.formats.hudi.archiving import archived_too_early
 from lakewarden.planners.formats.hudi.endangered import awaited, endangered_writes
 from lakewarden.planners.formats.hudi.locks import lockless, misplaced
@@ -122,7 +123,11 @@ class HudiFormat:
         comes a moment after the write's first file, into a folder that the token does not watch.
         """
         commits = self._thorough or needs_commits(table)
-        return observed(table, storage, previous, token=self.token(table, storage), commits=commits, now=now)
+
+        def look() -> Observation:
+            return observed(table, storage, previous, token=self.token(table, storage), commits=commits, now=now)
+
+        return around(table, storage, look)
 
     def endangered(self, view: TableView, service: Service, *, step: str, instant: str | None) -> tuple[Instant, ...]:
         """Return the writes in flight that would fail if `service` now took `step`."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
+from lakewarden.planners.formats.hudi.acquisitions.sights import leaves_traces
 from lakewarden.planners.formats.hudi.heartbeats import may_show_a_first_beat
 from lakewarden.planners.formats.hudi.names import Layout
-from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions
+from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions, Lock
 from lakewarden.planners.formats.hudi.table_properties import TableProperties
 from lakewarden.planners.model.instant import Deed, Instant, Service
 from lakewarden.planners.model.table import Table
@@ -52,6 +53,8 @@ def hindrances(
             )
     if options.lock is None and options.writers == "live":
         yield Hindrance(reason="no lock is named that keeps us and the table's writers apart", remedy=_NAME_THE_LOCK)
+    if options.lock is not None and options.lock_proof == "observed" and options.writers == "live":
+        yield from _unseen(options.lock)
     if properties.layout is Layout.V1:
         yield from _hidden_by_compactions(timeline, now)
     yield from _meaningless(table, properties)
@@ -97,6 +100,17 @@ def _without_heartbeat(timeline: Timeline, now: datetime) -> Iterator[Instant]:
             yield write
 
 
+def _unseen(lock: Lock) -> Iterator[Hindrance]:
+    """Yield what a lock holds back of which nobody could see that the writers take it."""
+    if not leaves_traces(lock):
+        yield Hindrance(
+            reason=f"a {lock.provider} lock leaves no trace of having been taken: nothing shows that the table's "
+            "writers use the one that is named",
+            remedy="compare the lock options of every writer with `lakewarden writer-options`, then say so:\n"
+            "  options:\n    lock_proof: trusted",
+        )
+
+
 def _meaningless(table: Table, properties: TableProperties) -> Iterator[Hindrance]:
     """Yield the policies that have nothing to do on a table of this kind."""
     if not properties.merge_on_read:
@@ -117,9 +131,15 @@ def _meaningless(table: Table, properties: TableProperties) -> Iterator[Hindranc
 
 def warnings(options: HudiTableOptions) -> tuple[str, ...]:
     """Return what a person should know of the table's settings although nothing is held back by it."""
+    found = []
     if isinstance(options.lock, FilesystemLock):
-        return (
+        found.append(
             "the filesystem lock does not exclude: a client that times out deletes its holder's lock. "
-            "It is for trials; use ZooKeeper beside real writers.",
+            "It is for trials; use ZooKeeper beside real writers."
         )
-    return ()
+    if options.lock is not None and options.lock_proof == "trusted" and options.writers == "live":
+        found.append(
+            "lock_proof: trusted: nobody looks whether the writers take the lock that is named. A writer with another "
+            "one loses acknowledged updates in silence."
+        )
+    return tuple(found)

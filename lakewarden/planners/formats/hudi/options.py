@@ -98,6 +98,11 @@ class HudiTableOptions(Settings):
     """The lock that the table's writers use: the same provider with the same keys. Without it, and unless
     `writers` is `none`, nothing runs on the table: services beside an unlocked writer lose acknowledged updates."""
 
+    lock_proof: Literal["observed", "trusted"] = "observed"
+    """`observed`: nothing runs beside live writers before it was seen that they take this very lock. `trusted` declares
+    that they do, and nothing is looked for: one wrong letter in a writer's options then loses acknowledged updates in
+    silence. It is for locks that leave no trace of having been taken, as those of DynamoDB and Hive."""
+
     writers: Literal["live", "none"] = "live"
     """`none` declares that nobody writes to the table while Lakewarden serves it."""
 

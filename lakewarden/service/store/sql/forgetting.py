@@ -22,7 +22,7 @@ STEP = 200
 """So many rows are looked at in one step: some ten milliseconds on a disk that synchronises."""
 
 _runs, _leases, _replicas, _seen = schema.runs.c, schema.leases.c, schema.replicas.c, schema.registered.c
-_ABOUT_TABLES = (schema.decisions, schema.standings, schema.approvals)
+_ABOUT_TABLES = (schema.decisions, schema.standings, schema.approvals, schema.lock_proofs)
 
 
 class SqlForgetting(Database):

@@ -1,4 +1,4 @@
-"""What a store on a database keeps about tables: decisions, standings, pauses and approvals."""
+"""What a store on a database keeps about tables: decisions, standings, lock proofs, pauses and approvals."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import sqlalchemy as sa
 
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.store.port import ApprovalRow, DecisionRow, StandingRow
+from lakewarden.service.store.port import ApprovalRow, DecisionRow, LockProofRow, StandingRow
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.database import Database
 from lakewarden.service.store.sql.dialects import put
+
+_Row = DecisionRow | StandingRow | ApprovalRow | LockProofRow
 
 
 class SqlNotes(Database):
@@ -43,6 +45,15 @@ class SqlNotes(Database):
         """Return every standing."""
         with self._read() as connection:
             return [StandingRow(**_fields(row)) for row in connection.execute(sa.select(schema.standings))]
+
+    def keep_lock_proof(self, row: LockProofRow) -> None:
+        """Keep what was seen of a table's lock in place of the one before."""
+        self._keep(schema.lock_proofs, [row])
+
+    def lock_proofs(self) -> Sequence[LockProofRow]:
+        """Return what was seen of the locks of all tables."""
+        with self._read() as connection:
+            return [LockProofRow(**_named(row)) for row in connection.execute(sa.select(schema.lock_proofs))]
 
     def keep_approval(self, row: ApprovalRow) -> None:
         """Keep a question for approval, or its answer."""
@@ -74,7 +85,7 @@ class SqlNotes(Database):
             rows = connection.execute(sa.select(schema.pauses)).all()
         return {(TableId(row.table_id) if row.table_id else None): row.reason for row in rows}
 
-    def _keep(self, kept: sa.Table, rows: Sequence[DecisionRow | StandingRow | ApprovalRow]) -> None:
+    def _keep(self, kept: sa.Table, rows: Sequence[_Row]) -> None:
         with self._write() as connection:
             put(connection, kept, [_columns(row) for row in rows])
 
@@ -83,11 +94,15 @@ class SqlNotes(Database):
             connection.execute(sa.delete(kept).where(kept.c.table_id == table, kept.c.service == service))
 
 
-def _columns(row: DecisionRow | StandingRow | ApprovalRow) -> dict[str, Any]:
+def _columns(row: _Row) -> dict[str, Any]:
     values = {field.name: getattr(row, field.name) for field in fields(row)}
     return {"table_id": values.pop("table"), **values}
 
 
-def _fields(row: sa.Row[Any]) -> dict[str, Any]:
+def _named(row: sa.Row[Any]) -> dict[str, Any]:
     values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it
-    return {"table": TableId(values.pop("table_id")), **values, "service": Service(row.service)}
+    return {"table": TableId(values.pop("table_id")), **values}
+
+
+def _fields(row: sa.Row[Any]) -> dict[str, Any]:
+    return {**_named(row), "service": Service(row.service)}

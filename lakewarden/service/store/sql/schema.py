@@ -178,6 +178,19 @@ approvals = Table(
     Column("approved_at", UtcDateTime),
 )
 
+lock_proofs = Table(
+    "lock_proofs",
+    metadata,
+    Column("table_id", String(255), primary_key=True),
+    Column("identity", String(1024), nullable=False),
+    Column("lock", Words, nullable=False),
+    Column("verdict", String(16), nullable=False),
+    Column("witnessed", Integer, nullable=False),
+    Column("several", Boolean, nullable=False),
+    Column("without", String(64)),
+    Column("seen_at", UtcDateTime),
+)
+
 standings = Table(
     "standings",
     metadata,

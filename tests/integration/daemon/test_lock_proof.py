@@ -1,0 +1,77 @@
+"""A started daemon beside a real writer whose lock has another key than the policy names."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.integration.daemon.conftest import TABLE, DaemonProcess
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Orders
+
+pytestmark = pytest.mark.spark
+
+SERVICES = {
+    "compaction": {"trigger": {"num_commits": 2}},
+    "clean": {"trigger": {"num_commits": 2}, "options": {"commits_retained": 1}},
+}
+
+
+@dataclasses.dataclass
+class Watched:
+    """Orders whose lock is to be proved."""
+
+    orders: Orders
+    lock: Mapping[str, Any]
+
+    @property
+    def configured(self) -> Mapping[str, Any]:
+        return {"format": "hudi", "path": self.orders.location, "options": {"lock": dict(self.lock)}}
+
+    @property
+    def catalogs(self) -> Mapping[str, Any]:
+        return {}
+
+
+def test_beside_a_writer_with_another_key_nothing_is_committed_until_both_name_one(
+    daemon_of: Callable[..., DaemonProcess], orders: Orders
+) -> None:
+    """The writer commits beside us and nothing of ours does; it is said by name. Once the writer has the right key and
+    a person has said so, its next commits prove it, across a restart, and the services run.
+    """
+    wrong = dataclasses.replace(orders, lock={**orders.lock, "lock_key": "a.typo"})
+    daemon = daemon_of(Watched(orders, orders.lock), SERVICES)
+    daemon.start()
+    daemon.until(lambda: _lock(daemon) is not None)
+    for _ in range(4):
+        wrong.write()
+    daemon.until(lambda: _lock(daemon)["verdict"] == "disproved")
+    assert "was made while nobody took it" in _explained(daemon)["services"]["compaction"]["decision"]["reason"]
+    assert daemon.runs("compaction") == daemon.runs("clean") == []
+    assert orders.timeline("*.clean*") == orders.timeline("*.compaction*") == []
+
+    assert daemon.stop() == 0
+    daemon.start()
+    daemon.until(lambda: _lock(daemon) is not None)
+    assert _lock(daemon)["verdict"] == "disproved"
+    daemon.post(f"/v1/tables/{TABLE}/resume").raise_for_status()
+    orders.versions = wrong.versions
+    for _ in range(4):
+        orders.write()
+    daemon.until(lambda: _lock(daemon)["verdict"] == "proved")
+    daemon.until_succeeded("compaction")
+    assert daemon.stop() == 0
+    assert orders.found() == orders.expected
+
+
+def _explained(daemon: DaemonProcess) -> Any:
+    return daemon.get(f"/v1/tables/{TABLE}/explain")
+
+
+def _lock(daemon: DaemonProcess) -> Any:
+    answer = _explained(daemon)
+    return None if answer is None else answer["lock"]

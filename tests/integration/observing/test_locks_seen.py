@@ -1,0 +1,70 @@
+"""Whether a real writer of each Hudi release is seen to take its lock, by a real ZooKeeper and a file system."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakewarden.planners.formats.hudi.acquisitions.sights import sight
+from lakewarden.planners.formats.hudi.acquisitions.zookeeper import Ensemble
+from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions
+from lakewarden.planners.model.lock import LockSight
+from lakewarden.planners.storage import LocalStorage
+
+if TYPE_CHECKING:
+    from lakewarden.service.demo.zookeeper import ZooKeeper
+    from tests.integration.conftest import Orders
+
+pytestmark = pytest.mark.spark
+
+FILESYSTEM = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
+
+
+def seen(orders: Orders) -> LockSight:
+    """Return what the table's lock shows now."""
+    lock = HudiTableOptions.model_validate({"lock": dict(orders.lock)}).lock
+    assert lock is not None
+    return sight(lock, orders.location, LocalStorage())
+
+
+def test_zookeeper_counts_each_commit_of_a_writer_and_none_of_one_with_another_key(orders: Orders) -> None:
+    """The node stays when nobody has the lock, and each commit lets it go at least once."""
+    before = seen(orders)
+    assert before.taken is not None
+    assert before.taken >= 3, "three commits made the table"
+    orders.write()
+    after = seen(orders)
+    assert after.taken is not None
+    assert (after.number, after.held) == (before.number, False)
+    assert after.taken > before.taken
+
+    dataclasses.replace(orders, lock={**orders.lock, "lock_key": "a.typo"}).write()
+    assert seen(orders) == after
+
+
+def test_an_ensemble_is_asked_of_its_next_server_where_one_is_down(zookeeper: ZooKeeper) -> None:
+    """And a node that is not there is told from one that nobody could be asked about."""
+    both = Ensemble(f"127.0.0.1:1,{zookeeper.address}")
+    assert both.node("/hudi/nobody.has.ever.taken.this") is None
+    root = both.node("/zookeeper")
+    assert root is not None
+    assert root.children > 0
+
+
+def test_the_filesystem_lock_is_seen_by_its_folder(orders: Orders, tmp_path: Any) -> None:
+    """A commit under it changes the folder's time, and one without it does not."""
+    lock = FilesystemLock(provider="filesystem", path=str(tmp_path / "locks"))
+    under_it = {
+        "hoodie.write.lock.provider": FILESYSTEM,
+        "hoodie.write.lock.filesystem.path": str(tmp_path / "locks"),
+    }
+    nothing = sight(lock, orders.location, LocalStorage())
+    dataclasses.replace(orders, conf={**orders.conf, **under_it}).write()
+    used = sight(lock, orders.location, LocalStorage())
+    assert (nothing.number, used.held) == ("", False)
+    assert used.number
+
+    orders.write()
+    assert sight(lock, orders.location, LocalStorage()) == used

@@ -1,0 +1,213 @@
+"""What is known of a table's writers and its lock, look by look."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lakewarden.planners.lock_proof import (
+    AFTER_A_COMMIT_WITHOUT,
+    FROM_ONE_WRITER,
+    FROM_SEVERAL_WRITERS,
+    LIVE_FOR,
+    Evidence,
+    Verdict,
+    judged,
+    resumed,
+    summary,
+    unproved,
+)
+from lakewarden.planners.model.instant import Deed, RunId, Service, State
+from lakewarden.planners.model.lock import LockLook, LockSight
+from lakewarden.planners.model.view import TableView
+from tests.support.values import NOW, a_view, an_instant
+
+LOCK = "/hudi/orders of ZooKeeper zk:2181"
+LONG_AGO = NOW - timedelta(days=9)
+
+
+def counted(taken: int, **news: Any) -> LockSight:
+    """Return a lock that was let go of so often."""
+    return LockSight(**{"number": "7", "since": LONG_AGO, "mark": str(taken), "taken": taken, **news})
+
+
+def seen(*commits: str, before: LockSight, after: LockSight | None = None, ago: timedelta = timedelta(0)) -> TableView:
+    """Return a table with these commits, and its lock around the look at it."""
+    look = LockLook(name=LOCK, before=before, after=after or before)
+    return a_view(*(an_instant(time=one, completed_at=NOW - ago) for one in commits), lock=look)
+
+
+def learned(
+    view: TableView, known: Evidence | None = None, *, ours_before: bool = False, busy: bool = False
+) -> Evidence:
+    """Return what is known after a look."""
+    assert view.lock is not None
+    return judged(known, view.lock, view, ours_before=ours_before, busy=busy)
+
+
+def witnessed(number: int, known: Evidence | None = None, *, first: int = 1) -> Evidence:
+    """Return what is known after so many commits under the lock, each alone between two looks."""
+    commits = [f"{n:08}" for n in range(first)]
+    known = learned(seen(*commits, before=counted(first)), known)
+    for n in range(first, first + number):
+        commits.append(f"{n:08}")
+        known = learned(seen(*commits, before=counted(n + 1)), known)
+    return known
+
+
+def test_commits_of_live_writers_under_the_lock_prove_it() -> None:
+    """So many as are asked for, and until then nothing runs, with the count for people."""
+    not_yet, proved = witnessed(FROM_ONE_WRITER - 1), witnessed(FROM_ONE_WRITER)
+
+    blocked = unproved(not_yet, seen("00000001", before=counted(1)))
+    assert blocked is not None
+    assert f"{FROM_ONE_WRITER - 1} of {FROM_ONE_WRITER} commits were seen under it" in blocked.reason
+    assert proved.verdict is Verdict.PROVED
+    assert unproved(proved, seen("00000001", before=counted(1))) is None
+    assert "3 commits of writers were seen under it" in summary(proved)
+
+
+def test_a_commit_while_nobody_took_the_lock_is_a_commit_without_it() -> None:
+    """It is named, and so are the lock, and what to do: before our first commit as after a thousand."""
+    proved = witnessed(FROM_ONE_WRITER)
+    commits = [f"{n:08}" for n in range(5)]
+
+    found = learned(seen(*commits, before=counted(FROM_ONE_WRITER + 1)), proved)
+
+    assert found.verdict is Verdict.DISPROVED
+    blocked = unproved(found, seen(*commits, before=counted(4)))
+    assert blocked is not None
+    assert LOCK in blocked.reason
+    assert "commit 00000004 was made while nobody took it" in blocked.reason
+    assert "writer-options" in (blocked.remedy or "")
+
+
+def test_of_two_writers_the_one_with_another_key_is_found() -> None:
+    """Two commits, and the lock was let go of once: one of them was made without it."""
+    first = learned(seen("00000001", before=counted(3)))
+
+    found = learned(seen("00000001", "00000002", "00000003", before=counted(4)), first)
+
+    assert found.verdict is Verdict.DISPROVED
+
+
+def test_a_commit_whose_lock_is_still_held_is_none_without_it() -> None:
+    """It is completed while the lock is held: the look may come between the two."""
+    first = learned(seen("00000001", before=counted(3)))
+    held = counted(3, held=True)
+
+    assert learned(seen("00000001", "00000002", before=held), first).verdict is Verdict.UNKNOWN
+
+
+def test_several_writers_are_watched_for_longer() -> None:
+    """One of them may have another lock than the others."""
+    write = an_instant(time="00000090", state=State.INFLIGHT)
+    other = an_instant(time="00000091", state=State.INFLIGHT)
+    look = LockLook(name=LOCK, before=counted(1), after=counted(1))
+    first = learned(a_view(an_instant(time="00000000", completed_at=NOW), write, other, lock=look))
+
+    assert witnessed(FROM_SEVERAL_WRITERS - 1, first).verdict is Verdict.UNKNOWN
+    assert witnessed(FROM_SEVERAL_WRITERS, first).verdict is Verdict.PROVED
+
+
+def test_after_a_commit_without_the_lock_much_more_is_asked_or_a_persons_word() -> None:
+    """The writers that hold it must not hide the one that does not."""
+    commits = [f"{n:08}" for n in range(2)]
+    against = learned(seen(*commits, before=counted(1)), learned(seen(commits[0], before=counted(1))))
+    assert against.verdict is Verdict.DISPROVED
+
+    assert witnessed(AFTER_A_COMMIT_WITHOUT - 1, against, first=2).verdict is Verdict.DISPROVED
+    assert witnessed(AFTER_A_COMMIT_WITHOUT, against, first=2).verdict is Verdict.PROVED
+    assert witnessed(FROM_ONE_WRITER, resumed(against), first=2).verdict is Verdict.PROVED
+    assert resumed(against).verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("busy_at", ["the look before", "the look after"])
+def test_what_our_own_runs_may_have_taken_proves_nothing(busy_at: str) -> None:
+    """Only of the time between two looks without a run of ours is it known who took the lock."""
+    first = learned(seen("00000001", before=counted(1)), busy=busy_at == "the look before")
+    second = learned(seen("00000001", "00000002", before=counted(2)), first, busy=busy_at == "the look after")
+
+    assert second.witnessed == 0
+
+
+def test_a_quiet_table_is_proved_by_what_its_lock_shows_of_the_past() -> None:
+    """A writer that commits once a day need not be waited for, where the lock was taken for every commit since it was
+    made.
+    """
+    view = seen("00000001", "00000002", before=counted(6), ago=LIVE_FOR)
+
+    assert learned(view).verdict is Verdict.PROVED
+    assert learned(view, ours_before=True).verdict is Verdict.UNKNOWN
+    assert learned(seen("00000001", before=counted(6), ago=timedelta(0))).verdict is Verdict.UNKNOWN
+    assert learned(seen("00000001", "00000002", before=counted(1), ago=LIVE_FOR)).verdict is Verdict.UNKNOWN
+    younger = counted(6, since=NOW)
+    assert learned(seen("00000001", before=younger, ago=LIVE_FOR)).verdict is Verdict.UNKNOWN
+
+
+def test_a_lock_that_nobody_has_ever_taken_holds_everything_back() -> None:
+    """That is what a wrong letter in a key looks like, on either side."""
+    view = seen("00000001", before=LockSight(), ago=LIVE_FOR)
+    blocked = unproved(learned(view), view)
+
+    assert blocked is not None
+    assert "nobody has ever taken it" in blocked.reason
+    assert "lock_proof: trusted" in (blocked.remedy or "")
+
+
+def test_a_table_without_a_writer_in_sight_is_not_held_back() -> None:
+    """Nobody could be harmed, and its first writer is judged by its first commits."""
+    ours = an_instant(time="00000001", stands_for=Service.TTL, author=RunId("r1"))
+    look = LockLook(name=LOCK, before=LockSight(), after=LockSight())
+
+    for view in (a_view(lock=look), a_view(ours, lock=look), a_view(an_instant(stands_for=Deed.SAVEPOINT), lock=look)):
+        assert unproved(learned(view), view) is None
+    write = a_view(an_instant(state=State.INFLIGHT), lock=look)
+    assert unproved(learned(write), write) is not None
+
+
+def test_a_lock_service_that_does_not_answer_takes_no_proof_away_and_gives_none() -> None:
+    """What is not known stays so, with the trouble; the next look is compared with the last one that saw the lock."""
+    away = LockLook(name=LOCK, trouble="ZooKeeper at zk:2181 does not answer")
+    view = a_view(an_instant(completed_at=NOW), lock=away)
+    nothing = judged(None, away, view, ours_before=False, busy=False)
+    blocked = unproved(nothing, view)
+    assert blocked is not None
+    assert "does not answer" in blocked.reason
+
+    proved = judged(witnessed(FROM_ONE_WRITER), away, view, ours_before=False, busy=False)
+    assert proved.verdict is Verdict.PROVED
+    commits = [f"{n:08}" for n in range(5)]
+    assert learned(seen(*commits, before=counted(4)), proved).verdict is Verdict.DISPROVED
+
+
+@pytest.mark.parametrize("after", [counted(0, number="8"), LockSight(), counted(2)])
+def test_a_lock_that_was_lost_or_made_anew_is_no_evidence(after: LockSight) -> None:
+    """A ZooKeeper that was set up again has counted nothing of what was before: neither for nor against anybody."""
+    first = learned(seen("00000001", before=counted(3)))
+
+    found = learned(seen("00000001", "00000002", before=after), first)
+
+    assert (found.verdict, found.witnessed) == (Verdict.UNKNOWN, 0)
+
+
+def test_another_lock_in_the_options_is_judged_anew() -> None:
+    """What was seen is about the lock that was named then."""
+    proved = witnessed(FROM_ONE_WRITER)
+    view = seen("00000001", before=counted(1))
+    assert view.lock is not None
+
+    assert learned(replace(view, lock=replace(view.lock, name="another")), proved).verdict is Verdict.UNKNOWN
+
+
+def test_a_mark_within_the_tick_of_a_clock_is_no_evidence_against_anybody() -> None:
+    """A folder's time may miss that a file came and went in the same tick."""
+    young = LockSight(number="f", mark="m", used_at=NOW)
+    old = LockSight(number="f", mark="m", used_at=NOW - timedelta(seconds=5))
+
+    for lock, verdict in ((young, Verdict.UNKNOWN), (old, Verdict.DISPROVED)):
+        first = learned(seen("00000001", before=lock), ours_before=True)
+        assert learned(seen("00000001", "00000002", before=lock), first).verdict is verdict
