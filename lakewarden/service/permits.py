@@ -3,11 +3,9 @@
 What each step needs, and which writer or reader it protects:
 
 - every step: the lease is ours and newest, and no daemon with another store has claimed the table, so that no two
-  owners execute one plan;
+  owners execute one plan; and the table's writers were seen to hold the lock that its options name;
 - plan: no write is in flight that a plan would make fail (bounded: a writer that never pauses must not starve us), and
   no clean of ours was left half-way: it is finished first;
-- every step, too: the table's writers were seen to hold the lock that its options name, so that no commit of ours
-  meets one of theirs;
 - execute: no heartbeat shows that somebody else has begun to execute the plan, and no write in flight would keep it
   from being committed: nothing is rewritten in vain;
 - execute and commit: the timeline still shows the instant as ours to complete: what is completed is never run again;
