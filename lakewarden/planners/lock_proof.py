@@ -31,7 +31,11 @@ AFTER_A_COMMIT_WITHOUT = 30
 """So many after a commit was seen without it. A person who has mended the writers resumes the table instead."""
 
 LIVE_FOR = timedelta(minutes=10)
-"""A writer that has committed within this time is one to watch; before it, what the lock shows of the past counts."""
+"""A writer that has committed within this time is one to watch, unless it was silent for several of its usual intervals:
+then what the lock shows of the past counts."""
+
+_SILENT_INTERVALS = 5
+_SILENT_AT_LEAST = timedelta(seconds=30)
 
 _TICK = timedelta(seconds=2)
 
@@ -100,9 +104,8 @@ def judged(known: Evidence | None, look: LockLook, view: TableView, *, ours_befo
         several=evidence.several or len(view.timeline.writes_in_flight()) > 1,
         remark="" if look.after.number else "nobody has ever taken it, or it was lost",
     )
-    if evidence.since is None:
-        evidence = _at_first(evidence, look.after, view, ours_before=ours_before)
-    else:
+    evidence = at_rest(evidence, view, ours_before=ours_before, now=view.observed_at)
+    if evidence.since is not None:
         since = replace(evidence.since, disturbed=evidence.since.disturbed or busy)
         new = frozenset(commits) - since.commits
         evidence = _between(evidence, since, look.after, new, view.observed_at) if new else evidence
@@ -122,10 +125,30 @@ def resumed(evidence: Evidence) -> Evidence:
     return replace(evidence, verdict=Verdict.UNKNOWN, witnessed=0, without=None, seen_at=None)
 
 
+def at_rest(evidence: Evidence, view: TableView, *, ours_before: bool, now: datetime) -> Evidence:
+    """Return what is known once nobody is there any more to be seen doing it: then what the lock shows of the past
+    proves it, where none of it was ours.
+    """
+    lock = None if view.lock is None else view.lock.after
+    if evidence.verdict is not Verdict.UNKNOWN or lock is None or ours_before or is_live(view, now):
+        return evidence
+    covered = _covers(lock, writers_commits(view.timeline))
+    return replace(evidence, verdict=Verdict.PROVED) if covered else evidence
+
+
 def is_live(view: TableView, now: datetime) -> bool:
     """Whether somebody is writing to the table, as far as its timeline tells."""
+    quiet_at = _quiet_at(view)
+    return bool(view.timeline.writes_in_flight()) or (quiet_at is not None and now < quiet_at)
+
+
+def _quiet_at(view: TableView) -> datetime | None:
     newest = _newest(writers_commits(view.timeline))
-    return bool(view.timeline.writes_in_flight()) or (newest is not None and now - newest < LIVE_FOR)
+    if newest is None:
+        return None
+    usual = view.writers.usual_interval
+    silence = LIVE_FOR if usual is None else max(_SILENT_AT_LEAST, min(LIVE_FOR, _SILENT_INTERVALS * usual))
+    return newest + silence
 
 
 def unproved(evidence: Evidence, view: TableView) -> Blocked | None:
@@ -152,6 +175,7 @@ def unproved(evidence: Evidence, view: TableView) -> Blocked | None:
                 f"{evidence.remark or seen}",
                 remedy="nothing runs until the writers' next commits are seen under it; if it must not wait, and you "
                 "know that every writer takes this very lock, set lock_proof: trusted (docs/writers.md)",
+                again_at=_quiet_at(view),
             )
         case _:
             assert_never(evidence.verdict)
@@ -210,21 +234,13 @@ def _let_go(before: LockSight, after: LockSight, now: datetime) -> tuple[float, 
     return 0, 0 if after.used_at is None or now - after.used_at > _TICK else math.inf
 
 
-def _at_first(evidence: Evidence, lock: LockSight, view: TableView, *, ours_before: bool) -> Evidence:
-    """Judge what the lock shows of the time before. It proves what nobody is there any more to be seen doing."""
-    commits = writers_commits(view.timeline)
-    if evidence.verdict is not Verdict.UNKNOWN or ours_before or is_live(view, view.observed_at):
-        return evidence
-    return replace(evidence, verdict=Verdict.PROVED) if _covers(lock, commits) else evidence
-
-
 def _covers(lock: LockSight, commits: dict[str, Instant]) -> bool:
     """Whether the lock was taken as often as the commits since it was made need it, or right at the last one."""
     if lock.taken is None:
         newest = _newest(commits)
         return lock.used_at is not None and newest is not None and lock.used_at >= newest - _CLOCKS_APART
     ends = [one.completed_at or one.requested_at for one in commits.values()]
-    since = [end for end in ends if lock.since is None or end > lock.since + _CLOCKS_APART]
+    since = [end for end in ends if lock.since is None or end > lock.since - _CLOCKS_APART]
     return 0 < len(since) <= lock.taken
 
 

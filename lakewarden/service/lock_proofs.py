@@ -11,7 +11,8 @@ from datetime import timedelta
 
 import structlog
 
-from lakewarden.planners.lock_proof import Evidence, Verdict, is_live, judged, resumed, summary, unproved
+from lakewarden.planners.lock_proof import Evidence, Verdict, at_rest, is_live, judged, resumed, summary, unproved
+from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.lock import LockLook
@@ -42,9 +43,10 @@ class _Known:
 class LockProofs:
     """Keeps the evidence. Only the control thread changes it; what it says may be read from anywhere."""
 
-    def __init__(self, *, store: Store, book: Book) -> None:
+    def __init__(self, *, store: Store, book: Book, clock: Clock) -> None:
         self._store = store
         self._book = book
+        self._clock = clock
         self._known: dict[TableId, _Known] = {}
         self._rows: dict[TableId, LockProofRow] = {}
         self.refresh()
@@ -64,6 +66,7 @@ class LockProofs:
             self._known.pop(table.id, None)
             return
         if known is not None and known.look is view.lock:
+            self._rethink(table.id, known, view)
             return
         identity = str(view.identity)
         if known is not None and known.identity != identity:
@@ -89,6 +92,14 @@ class LockProofs:
             busy=busy,
         )
         self._save(table.id)
+
+    def _rethink(self, table: TableId, known: _Known, view: TableView) -> None:
+        """Judge a look once more by the time that has passed since: its writers may have gone."""
+        now = self._clock.now()
+        ours = self._were_here(table, view, known.evidence)
+        known.evidence = at_rest(known.evidence, view, ours_before=ours, now=now)
+        known.blocked, known.live = unproved(known.evidence, view), is_live(view, now)
+        self._save(table)
 
     def resume(self, table: TableId) -> None:
         """Begin anew: a person says that the table's writers were mended."""
@@ -118,8 +129,8 @@ class LockProofs:
         return None if known is None else known.evidence
 
     def _were_here(self, table: TableId, view: TableView, evidence: Evidence | None) -> bool:
-        """Whether runs of ours may have taken the lock before; asked only where it matters."""
-        if evidence is not None and (evidence.since is not None or evidence.verdict is not Verdict.UNKNOWN):
+        """Whether runs of ours may have taken the lock; asked only where it matters."""
+        if evidence is not None and evidence.verdict is not Verdict.UNKNOWN:
             return False
         signed = any(instant.author is not None for instant in view.timeline.instants)
         return signed or bool(self._store.runs(table=table, limit=1))

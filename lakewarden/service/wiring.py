@@ -162,7 +162,7 @@ def compose(
         tell=inbox.wake,
         cadence=cadence,
     )
-    proofs = LockProofs(store=store, book=book)
+    proofs = LockProofs(store=store, book=book, clock=clock)
     freed = Freed(store=store, claims=claims)
     barriers = Barriers(book=book, clock=clock)
     requests = Requests(

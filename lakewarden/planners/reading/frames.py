@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import Any
 
-from lakewarden.planners.model import decision, instant, timeline, view
+from lakewarden.planners.model import decision, instant, lock, timeline, view
 from lakewarden.planners.model.errors import UnknownError
 from lakewarden.planners.ports import Observation
 from lakewarden.planners.reading import looks
@@ -29,7 +29,7 @@ _PLAIN = (frozenset, set, datetime, timedelta, timezone)
 
 def _value_types() -> Mapping[tuple[str, str], type]:
     """Return the types that an answer is made of, by where they are defined. All of them are values that do nothing."""
-    defined = (one for module in (decision, instant, timeline, view, looks) for one in vars(module).values())
+    defined = (one for module in (decision, instant, lock, timeline, view, looks) for one in vars(module).values())
     own = {one for one in defined if isinstance(one, type) and (is_dataclass(one) or issubclass(one, Enum | tuple))}
     return {(one.__module__, one.__qualname__): one for one in (*own, Observation, *_PLAIN)}
 

@@ -179,6 +179,17 @@ def test_a_table_at_rest_whose_lock_was_taken_for_each_commit_need_not_wait(tmp_
     assert (row.verdict, row.witnessed) == ("proved", 0)
 
 
+def test_a_writer_that_goes_before_it_was_seen_often_enough_leaves_no_table_blocked_for_ever(
+    tmp_path: Path, lock: Locked
+) -> None:
+    """Nothing changes on the table any more, and nobody asks: it is thought of again all the same."""
+    road = a_road(tmp_path, lock)
+    commit(road, lock, times=3)
+    assert road.runs() == []
+
+    road.until(lambda: RunState.SUCCEEDED in road.states(), within=LIVE_FOR + timedelta(minutes=1))
+
+
 def test_a_lock_service_that_is_away_blocks_an_unproved_table_with_its_own_words(tmp_path: Path, lock: Locked) -> None:
     """And takes a proof from no other."""
     lock.trouble = "ZooKeeper at zk:2181 does not answer: refused"

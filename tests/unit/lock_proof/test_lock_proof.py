@@ -15,6 +15,7 @@ from lakewarden.planners.lock_proof import (
     LIVE_FOR,
     Evidence,
     Verdict,
+    at_rest,
     judged,
     resumed,
     summary,
@@ -146,6 +147,21 @@ def test_a_quiet_table_is_proved_by_what_its_lock_shows_of_the_past() -> None:
     assert learned(seen("00000001", "00000002", before=counted(1), ago=LIVE_FOR)).verdict is Verdict.UNKNOWN
     younger = counted(6, since=NOW)
     assert learned(seen("00000001", before=younger, ago=LIVE_FOR)).verdict is Verdict.UNKNOWN
+
+
+def test_a_writer_that_is_silent_for_several_of_its_intervals_has_gone() -> None:
+    """A nightly job's table is not waited for until the next night, and a writer of every second not for minutes."""
+    view = seen("00000001", before=counted(6), ago=timedelta(seconds=40))
+    quick = replace(view, writers=replace(view.writers, usual_interval=timedelta(seconds=2)))
+    slow = replace(view, writers=replace(view.writers, usual_interval=timedelta(minutes=1)))
+
+    assert learned(quick).verdict is Verdict.PROVED
+    assert learned(slow).verdict is Verdict.UNKNOWN
+    blocked = unproved(learned(slow), slow)
+    assert blocked is not None
+    assert blocked.again_at is not None
+    gone = at_rest(learned(slow), slow, ours_before=False, now=blocked.again_at)
+    assert gone.verdict is Verdict.PROVED
 
 
 def test_a_lock_that_nobody_has_ever_taken_holds_everything_back() -> None:

@@ -7,6 +7,7 @@ import os
 import pickle
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from lakewarden.planners.formats.fake import FAKE, FakeTable
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.errors import TemporaryError, UnknownError
+from lakewarden.planners.model.lock import LockLook, LockSight
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.reading.frames import LARGEST_BYTES, Frames, checked, framed
 from lakewarden.planners.reading.looks import Answers, LookAnswer, Trouble
@@ -46,10 +48,12 @@ def test_answers_arrive_as_they_were_sent(tmp_path: Path) -> None:
     lake.begin_write()
     table = Table(id=TableId("trips"), format="fake", location=str(lake.folder))
     observation = FAKE.observe(table, LocalStorage(), None, now=SystemClock().now())
+    sight = LockSight(number="1", since=SystemClock().now(), mark="2-0", taken=2)
+    view = replace(observation.view, lock=LockLook(name="/hudi/trips", before=sight, after=sight))
     answers = Answers(
         unchanged=[1, 2],
         others=[
-            LookAnswer(3, observation=type(observation)(token=observation.token, view=observation.view)),
+            LookAnswer(3, observation=type(observation)(token=observation.token, view=view)),
             LookAnswer(4, trouble=Trouble.of(TemporaryError("not now"))),
         ],
     )
