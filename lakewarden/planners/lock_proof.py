@@ -31,8 +31,8 @@ AFTER_A_COMMIT_WITHOUT = 30
 """So many after a commit was seen without it. A person who has mended the writers resumes the table instead."""
 
 LIVE_FOR = timedelta(minutes=10)
-"""A writer that has committed within this time is one to watch, unless it was silent for several of its usual intervals:
-then what the lock shows of the past counts."""
+"""A writer that has committed within this time is one to watch, unless it was silent for several of its usual
+intervals: then what the lock shows of the past counts."""
 
 _SILENT_INTERVALS = 5
 _SILENT_AT_LEAST = timedelta(seconds=30)
