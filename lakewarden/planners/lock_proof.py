@@ -34,6 +34,9 @@ LIVE_FOR = timedelta(minutes=10)
 """A writer that has committed within this time is one to watch, unless it was silent for several of its usual
 intervals: then what the lock shows of the past counts."""
 
+_FORGOTTEN_AFTER = timedelta(days=1)
+"""A write without a heartbeat that is older is nobody's who could be seen doing anything."""
+
 _SILENT_INTERVALS = 5
 _SILENT_AT_LEAST = timedelta(seconds=30)
 
@@ -139,7 +142,15 @@ def at_rest(evidence: Evidence, view: TableView, *, ours_before: bool, now: date
 def is_live(view: TableView, now: datetime) -> bool:
     """Whether somebody is writing to the table, as far as its timeline tells."""
     quiet_at = _quiet_at(view)
-    return bool(view.timeline.writes_in_flight()) or (quiet_at is not None and now < quiet_at)
+    writes = view.timeline.writes_in_flight()
+    return any(_may_go_on(write, now) for write in writes) or (quiet_at is not None and now < quiet_at)
+
+
+def _may_go_on(write: Instant, now: datetime) -> bool:
+    """Whether a write's author may still be there. A dead one must not keep the service that rolls it back away."""
+    if write.guarded_until is None:
+        return now - write.requested_at < _FORGOTTEN_AFTER
+    return now < write.guarded_until
 
 
 def _quiet_at(view: TableView) -> datetime | None:

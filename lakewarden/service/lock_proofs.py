@@ -27,6 +27,9 @@ CLOSE_LOOKS = timedelta(seconds=0.25)
 """While writers are there and nothing is proved, a table is looked at so often: two commits between two looks tell less
 than one."""
 
+MOST_CLOSELY = 50
+"""So many tables are looked at so closely at a time: a thousand that are served for the first time take their turns."""
+
 
 @dataclass(slots=True)
 class _Known:
@@ -48,6 +51,7 @@ class LockProofs:
         self._book = book
         self._clock = clock
         self._known: dict[TableId, _Known] = {}
+        self._closely: set[TableId] = set()
         self._rows: dict[TableId, LockProofRow] = {}
         self.refresh()
 
@@ -111,6 +115,7 @@ class LockProofs:
     def forget(self, table: TableId) -> None:
         """Forget what this replica has seen of a table; what is in the store stays."""
         self._known.pop(table, None)
+        self._closely.discard(table)
 
     def blocked(self, table: TableId) -> Blocked | None:
         """Return why nothing may run on the table; None where it may, or where nothing is to be proved."""
@@ -120,8 +125,11 @@ class LockProofs:
     def looks_again_within(self, table: TableId) -> timedelta | None:
         """Return how soon the table is to be looked at again to learn more; None where its cadence will do."""
         known = self._known.get(table)
-        wanted = known is not None and known.live and known.evidence.verdict is Verdict.UNKNOWN
-        return CLOSE_LOOKS if wanted else None
+        if known is None or not known.live or known.evidence.verdict is not Verdict.UNKNOWN:
+            self._closely.discard(table)
+        elif len(self._closely) < MOST_CLOSELY:
+            self._closely.add(table)
+        return CLOSE_LOOKS if table in self._closely else None
 
     def evidence(self, table: TableId) -> Evidence | None:
         """Return what was seen of the table's lock; None where nothing is to be proved."""

@@ -16,8 +16,9 @@ from lakewarden.planners.lock_proof import LIVE_FOR, Verdict
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.lock import LockLook, LockSight
-from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation, Storage
+from lakewarden.service import lock_proofs
 from lakewarden.service.explain.assembly import explain
 from lakewarden.service.explain.text import written_out
 from lakewarden.service.store.port import RunState
@@ -217,3 +218,19 @@ def test_another_replica_goes_on_with_what_this_one_has_learned(tmp_path: Path, 
     other()
     road.for_a_while(timedelta(seconds=20))
     assert verdict(road) is Verdict.DISPROVED
+
+
+def test_only_so_many_tables_are_looked_at_closely_at_a_time(
+    tmp_path: Path, lock: Locked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands of tables that are served for the first time must not be looked at four times a second each."""
+    monkeypatch.setattr(lock_proofs, "MOST_CLOSELY", 2)
+    names = ("a", "b", "c", "d")
+    road = a_road(tmp_path, lock, names=names)
+    for name in names:
+        lock.taken += 1
+        road.write(1, TableId(name))
+    road.for_a_while(timedelta(seconds=20))
+
+    proofs = road.status._proofs
+    assert sum(proofs.looks_again_within(TableId(name)) is not None for name in names) == 2

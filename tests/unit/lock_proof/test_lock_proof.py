@@ -149,6 +149,22 @@ def test_a_quiet_table_is_proved_by_what_its_lock_shows_of_the_past() -> None:
     assert learned(seen("00000001", before=younger, ago=LIVE_FOR)).verdict is Verdict.UNKNOWN
 
 
+@pytest.mark.parametrize("heartbeat", [NOW - timedelta(minutes=1), None])
+def test_what_a_dead_writer_left_does_not_keep_a_quiet_table_unproved(heartbeat: Any) -> None:
+    """Else the very service that would roll it back could never run."""
+    dead = an_instant(
+        time="00000009", state=State.INFLIGHT, guarded_until=heartbeat, requested_at=NOW - timedelta(days=2)
+    )
+    look = LockLook(name=LOCK, before=counted(6), after=counted(6))
+    view = a_view(an_instant(completed_at=NOW - timedelta(days=2)), dead, lock=look)
+
+    assert learned(view).verdict is Verdict.PROVED
+    alive = replace(dead, guarded_until=NOW + timedelta(minutes=1))
+    assert (
+        learned(a_view(an_instant(completed_at=NOW - timedelta(days=2)), alive, lock=look)).verdict is Verdict.UNKNOWN
+    )
+
+
 def test_a_writer_that_is_silent_for_several_of_its_intervals_has_gone() -> None:
     """A nightly job's table is not waited for until the next night, and a writer of every second not for minutes."""
     view = seen("00000001", before=counted(6), ago=timedelta(seconds=40))

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 from lakewarden.planners.model.errors import TemporaryError
 
-PATIENCE_SECONDS = 1.0
+PATIENCE_SECONDS = 0.5
 """How long a server may take to accept a connection, or to answer."""
 
 RESTS = timedelta(seconds=10)
