@@ -8,7 +8,6 @@ same, it is ours that Hudi lets lose (docs/hudi.md).
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -19,6 +18,7 @@ from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.following import indexes_followed
 from lakewarden.executors.programs.hudi.look import clustered_files, pending_plan, plan_of
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
+from lakewarden.planners.formats.hudi.buckets import named_after_buckets, why_not_clustered
 from lakewarden.planners.formats.hudi.cold import ColdPartitions, cold_partitions, disturbed, known_since
 from lakewarden.planners.formats.hudi.plans import RUN_KEY, DataFile
 from lakewarden.planners.formats.hudi.service_options import ClusteringOptions
@@ -32,9 +32,6 @@ from lakewarden.planners.settings import format_duration
 _COMPLETE = True
 _PLAN_KEYS = "hoodie.clustering.plan.strategy"
 _WE_LOSE = "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
-_BUCKET = re.compile(r"\.?0000\d{4}-.*")
-"""The name of a data file under a simple bucket index: its file group's id begins with the number of the bucket."""
-
 _UNTIL_WRITES_SAY_WHERE = timedelta(seconds=10)
 """How long a write in flight may leave open which partitions it touches. Spark's writers say it when they have found
 where their rows belong; others never do, and are in the way until they end."""
@@ -98,7 +95,7 @@ class ClusteringSteps:
                 f"clustering {instant} was begun by somebody else, and nobody can tell whether it is still being "
                 "executed: let it end, or roll it back"
             )
-        _refuse_buckets(clustered_files(self._table.assignment, pending, self._table.storage))
+        _refuse_files_of_buckets(clustered_files(self._table.assignment, pending, self._table.storage))
         return plan_of(pending)
 
     def execute(self, plan: Plan) -> None:
@@ -129,6 +126,7 @@ class ClusteringSteps:
 
         Raises YieldError where there may be in one that is not cold yet: it will be without another commit.
         """
+        _refuse_buckets(self._table)
         view = self._when_writes_have_said_where()
         cold = self._cold(view)
         partitions = self._unordered(cold.partitions, view) if self._options.sort_columns else cold.partitions
@@ -193,9 +191,14 @@ class ClusteringSteps:
             time.sleep(0.05)
 
 
-def _refuse_buckets(files: frozenset[DataFile]) -> None:
-    """Raise PermanentError if the files look like those of a simple bucket index, which a clustering would destroy:
-    the table does not say what index its writers use, but each of its file groups is named after its bucket.
-    """
-    if files and all(_BUCKET.fullmatch(file.name) for file in files):
+def _refuse_buckets(table: OpenTable) -> None:
+    """Raise PermanentError if the table shows a bucket index that a clustering like this one would destroy."""
+    why = why_not_clustered(table.assignment.location, table.storage)
+    if why is not None:
+        raise PermanentError(f"{why.reason}: {why.remedy}")
+
+
+def _refuse_files_of_buckets(files: frozenset[DataFile]) -> None:
+    """Raise PermanentError if any of the files that a clustering by size would take bears the number of a bucket."""
+    if named_after_buckets([file.name for file in files]):
         raise PermanentError("the table's writers use a bucket index, whose files must not be clustered")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakewarden.planners.formats.hudi.backlog import backlogs
+from lakewarden.planners.formats.hudi.buckets import why_not_clustered
 from lakewarden.planners.formats.hudi.failures import write_failures
 from lakewarden.planners.formats.hudi.file_groups import file_groups
 from lakewarden.planners.formats.hudi.folders import hindrance as stray_hindrance
@@ -28,7 +29,7 @@ from lakewarden.planners.formats.hudi.touches import touches, touching
 from lakewarden.planners.formats.hudi.whole import left_out, missed, not_whole
 from lakewarden.planners.formats.hudi.writers import writer_activity
 from lakewarden.planners.formats.hudi.zone import ZoneFinding, find_zone, witnesses
-from lakewarden.planners.model.instant import Deed, State
+from lakewarden.planners.model.instant import Deed, Service, State
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Hindrance, TableView, WriterActivity
@@ -74,7 +75,8 @@ def _view(
     indexes = read_indexes(table.location, properties, storage)
     metadata, foreign = _foreign(table.location, properties, instants, reading)
     of_indexes = index_hindrances(indexes, properties, timeline, conf=options.conf)
-    found = (*foreign, *of_indexes, *hindrances(table, options, timeline, properties, now=now))
+    of_buckets = _not_clustered(table, storage)
+    found = (*foreign, *of_indexes, *of_buckets, *hindrances(table, options, timeline, properties, now=now))
     return TableView(
         identity=table_identity(table.location, storage),
         name=properties.name,
@@ -92,6 +94,14 @@ def _view(
         notes=notes(timeline, now=now),
         metadata=None if metadata is None else metadata_backlog(metadata, properties, timeline, zone=finding.zone),
     )
+
+
+def _not_clustered(table: Table, storage: Storage) -> tuple[Hindrance, ...]:
+    """Return what keeps a table from the clustering that is asked for."""
+    if Service.CLUSTERING not in table.policies:
+        return ()
+    why = why_not_clustered(table.location, storage)
+    return () if why is None else (why,)
 
 
 def _foreign(
