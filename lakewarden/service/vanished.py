@@ -17,7 +17,7 @@ from lakewarden.service.store.port import RunState, Store
 _ARCHIVED_BY_THEMSELVES = frozenset({Service.CLEAN, Service.ROLLBACK})
 """Some releases of Hudi archive these apart from the commits; whatever else a service completes is a commit."""
 
-_NOT_ARCHIVED = frozenset({Deed.SAVEPOINT, Deed.RESTORE, Deed.OTHER})
+_NOT_ARCHIVED = frozenset({Deed.SAVEPOINT, Deed.RESTORE, Deed.OTHER, Service.INDEXING})
 """Of these no order can be told."""
 
 

@@ -10,6 +10,7 @@ from lakewarden.executors.programs.hudi.archive import Archive
 from lakewarden.executors.programs.hudi.clean import Clean
 from lakewarden.executors.programs.hudi.clustering import Clustering
 from lakewarden.executors.programs.hudi.compaction import Compaction
+from lakewarden.executors.programs.hudi.indexing import Indexing
 from lakewarden.executors.programs.hudi.log_compaction import LogCompaction
 from lakewarden.executors.programs.hudi.rollback import Rollback
 from lakewarden.executors.programs.hudi.ttl import Ttl
@@ -32,6 +33,7 @@ PROGRAMS: Mapping[tuple[str, Service], Callable[[], Program]] = {
     ("hudi", Service.LOG_COMPACTION): LogCompaction,
     ("hudi", Service.ROLLBACK): Rollback,
     ("hudi", Service.TTL): Ttl,
+    ("hudi", Service.INDEXING): Indexing,
     ("iceberg", Service.ARCHIVE): IcebergArchive,
     ("iceberg", Service.CLEAN): IcebergClean,
     ("iceberg", Service.CLUSTERING): IcebergClustering,

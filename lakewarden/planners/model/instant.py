@@ -20,6 +20,7 @@ class Service(StrEnum):
     ARCHIVE = "archive"
     ROLLBACK = "rollback"
     TTL = "ttl"
+    INDEXING = "indexing"
     ORPHANS = "orphans"
     PARTITION_COMMIT = "partition_commit"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, Step, Succeeded
+from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, Step, Succeeded, Yielded
 from lakewarden.executors.programs.hudi.client import HudiClient
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.properties import parse_properties
@@ -193,6 +193,57 @@ def test_nothing_is_committed_beside_an_index_that_is_being_built(
     indexer.close()
     assert plan is not None
     outcome = driver.carry_out(table, Service.COMPACTION, instant=plan.instant)
+    assert isinstance(outcome, Succeeded), outcome
+    assert len(table.entries(4, "key")) == len(list(table.path.glob("p*/*.parquet")))
+    assert table.found() == table.expected
+
+
+def test_an_index_is_built_and_dropped_beside_a_writer(
+    driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
+) -> None:
+    """What is written while it is only planned is in it; a writer finds its rows by it; and it goes as it came."""
+    table = table_of({"hoodie.metadata.index.column.stats.enable": "false"})
+    table.put(*range(12))
+    run = driver.submit(table, Service.INDEXING, build=["record_index"])
+    driver.climb(run, to=Step.COMMIT)
+    assert len(table.timeline("*.indexing.requested")) == 1
+    table.put(*range(6, 18))
+
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    outcome = driver.finish(run)
+
+    assert isinstance(outcome, Succeeded), outcome
+    assert Counter(row.key for row in table.entries(5, "key")) == Counter({f"o{n}": 1 for n in range(18)})
+    keeps_it_up = {"hoodie.metadata.global.record.level.index.enable": "true"}
+    finds_by_it = {"hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"}
+    dataclasses.replace(table, conf={**table.conf, **keeps_it_up, **finds_by_it}).put(*range(21))
+    assert table.found() == table.expected
+
+    outcome = driver.carry_out(table, Service.INDEXING, drop=["record_index"])
+
+    assert isinstance(outcome, Succeeded), outcome
+    assert table.properties()["hoodie.table.metadata.partitions"] == "files"
+    assert not (table.path / ".hoodie" / "metadata" / "record_index").exists()
+    assert table.found() == table.expected
+
+
+def test_a_plan_that_an_indexer_left_is_finished(
+    driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
+) -> None:
+    """As Hudi's own indexer would; one that was begun is not touched, for nobody can tell whether that lives."""
+    table = table_of({"hoodie.metadata.index.column.stats.enable": "false"})
+    table.put(*range(12))
+    indexer = table.client(**{"hoodie.metadata.index.bloom.filter.enable": "true"})
+    kinds = table.spark._jvm.org.apache.hudi.metadata.MetadataPartitionType
+    indexing = str(indexer.java.scheduleIndexing(table.names(kinds.BLOOM_FILTERS), table.names()).get())
+    indexer.close()
+    begun = table.path / ".hoodie" / "timeline" / f"{indexing}.indexing.inflight"
+    begun.touch()
+
+    assert isinstance(driver.carry_out(table, Service.INDEXING, instant=indexing), Yielded)
+
+    begun.unlink()
+    outcome = driver.carry_out(table, Service.INDEXING, instant=indexing)
     assert isinstance(outcome, Succeeded), outcome
     assert len(table.entries(4, "key")) == len(list(table.path.glob("p*/*.parquet")))
     assert table.found() == table.expected

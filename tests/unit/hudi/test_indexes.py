@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.indexes import COLUMNS, Definition, Indexes, held_back, switches
 from lakewarden.planners.formats.hudi.names import Layout
+from lakewarden.planners.formats.hudi.service_options import IndexingOptions
 from lakewarden.planners.formats.hudi.table_properties import TableProperties
+from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import TableView
 from tests.support.hudi_look import look, made
 from tests.support.hudi_table import HudiTable
@@ -54,8 +57,8 @@ def with_indexes(
 
 
 def reasons(view: TableView) -> list[str]:
-    """Return why every service of the table is held back."""
-    services = HUDI.services
+    """Return why every service of the table is held back that commits to it."""
+    services = set(HUDI.services) - {Service.INDEXING}
     return [one.reason for one in view.hindrances if all(one.concerns(service) for service in services)]
 
 
@@ -156,3 +159,36 @@ def test_a_metadata_table_that_is_being_made_is_waited_for(tmp_path: Path) -> No
     table = made(tmp_path, properties={"hoodie.table.metadata.partitions.inflight": "files"})
     table.commit_write(table.begin_write())
     assert any("is being made" in reason for reason in reasons(look(table).view))
+
+
+def test_indexes_that_are_missing_or_not_wanted_are_the_backlog_of_indexing(tmp_path: Path) -> None:
+    """And are gone from it once the table has what it should have."""
+    wanted = IndexingOptions.model_validate({"build": ["record_index"], "drop": ["bloom_filters"]})
+
+    def backlog(name: str, *complete: str) -> int:
+        table = with_indexes(tmp_path / name, *complete)
+        return look(table, Service.INDEXING, options=wanted).view.backlogs[Service.INDEXING].commits
+
+    assert backlog("neither") == 1
+    assert backlog("both", "record_index", "bloom_filters") == 1
+    assert backlog("the other", "bloom_filters") == 2
+    assert backlog("as wanted", "record_index") == 0
+
+
+def test_an_index_that_is_being_built_does_not_hold_back_who_finishes_it(tmp_path: Path) -> None:
+    """It is the plan of indexing, as any other of a service."""
+    table = with_indexes(tmp_path)
+    time = table.next_time()
+    table.put(f"{time}.indexing.requested")
+    view = look(table).view
+    assert [plan.time for plan in view.timeline.pending(Service.INDEXING)] == [time]
+    assert not any(one.concerns(Service.INDEXING) for one in view.hindrances)
+
+
+@pytest.mark.parametrize(
+    "options", [{"build": ["column_stats"]}, {"build": ["record_index"], "drop": ["record_index"]}, {"drop": ["files"]}]
+)
+def test_what_makes_no_sense_to_build_or_drop_is_refused(options: dict[str, Any]) -> None:
+    """In the configuration already."""
+    with pytest.raises(ValidationError):
+        IndexingOptions.model_validate(options)

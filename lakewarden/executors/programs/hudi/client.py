@@ -93,6 +93,20 @@ class HudiClient:
             for key, value in indexes.items():
                 part.setValue(key, value)
 
+    def schedule_index(self, name: str) -> str | None:
+        """Put a plan to build this index on the timeline, by its partition of the metadata table; None where Hudi finds
+        nothing to build.
+        """
+        kind = self._jvm.org.apache.hudi.metadata.MetadataPartitionType.fromPartitionPath(name)
+        wanted = self._java_list([])
+        wanted.add(kind)
+        instant = self.java.scheduleIndexing(wanted, self._java_list([]))
+        return str(instant.get()) if instant.isPresent() else None
+
+    def drop_indexes(self, names: Iterable[str]) -> None:
+        """Take indexes out of the metadata table, by their partitions in it. Takes the table's lock."""
+        self.java.dropIndex(self._java_list(names))
+
     def set_failed_writes_policy(self, policy: str) -> None:
         """Set what a clean does with writes that failed: `HoodieFailedWritesCleaningPolicy`, LAZY or NEVER."""
         key = self._jvm.org.apache.hudi.config.HoodieCleanConfig.FAILED_WRITES_CLEANER_POLICY

@@ -98,6 +98,19 @@ def clean_plan(assignment: Assignment, instant: str, storage: Storage) -> Plan:
     )
 
 
+def planned_indexes(assignment: Assignment, instant: str, storage: Storage) -> tuple[str, ...]:
+    """Return the partitions of the metadata table that a pending indexing builds (`HoodieIndexPlan`). Raises
+    TemporaryError if its plan is unreadable.
+    """
+    return _requested(
+        assignment,
+        instant,
+        Action.INDEXING,
+        storage,
+        lambda found: tuple(name for piece in found for name in plans.planned_indexes(piece)),
+    )
+
+
 def rollback_target(assignment: Assignment, instant: str, storage: Storage) -> plans.RollbackTarget:
     """Return what a pending rollback undoes. Raises TemporaryError if its plan is unreadable."""
     return _requested(

@@ -23,7 +23,7 @@ from lakewarden.planners.formats.hudi.table_properties import read_table_propert
 from lakewarden.planners.formats.hudi.times import shown_twice_until
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
-from lakewarden.planners.model.instant import Instant
+from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
 
@@ -83,7 +83,7 @@ class OpenTable:
 
     def keep_up_indexes(self) -> None:
         """Let Hudi keep up the table's indexes as they are now. Raises TemporaryError where they cannot be kept up."""
-        self.client.keep_up(_index_switches(self.assignment.location, self.options, self.storage))
+        self.client.keep_up(_index_switches(self.assignment, self.options, self.storage))
 
     def stand_still_while_times_repeat(self) -> None:
         """Raise YieldError where an instant that were stamped now would bear a time that the wall clock shows twice.
@@ -160,7 +160,7 @@ def open_table(
     A lock that its holder does not release is named: Hudi's own message says only that there is one.
     """
     options = HudiTableOptions.model_validate(dict(assignment.table_options))
-    indexes = _index_switches(assignment.location, options, storage)
+    indexes = _index_switches(assignment, options, storage)
     with translated(Step.PLAN):
         client = HudiClient(session, assignment.location, options, service, indexes=indexes)
     try:
@@ -175,16 +175,16 @@ def open_table(
             client.close()
 
 
-def _index_switches(location: str, options: HudiTableOptions, storage: Storage) -> Mapping[str, str]:
+def _index_switches(assignment: Assignment, options: HudiTableOptions, storage: Storage) -> Mapping[str, str]:
     """Return the switches of the table's indexes as it has them now. Raises TemporaryError where no commit of ours
     would leave them as they should be: the next look at the table says so, too.
     """
-    properties = read_table_properties(location, storage)
-    indexes = read_indexes(location, properties, storage)
+    properties = read_table_properties(assignment.location, storage)
+    indexes = read_indexes(assignment.location, properties, storage)
     wrong = held_back(indexes, properties, conf=options.conf)
     if wrong is not None:
         raise TemporaryError(f"{wrong.reason}: {wrong.remedy}")
-    instant = indexing_under_way(properties, storage)
+    instant = None if assignment.service is Service.INDEXING else indexing_under_way(properties, storage)
     if instant is not None:
         raise TemporaryError(f"an index is being built (indexing {instant}): nothing is committed beside it")
     return switches(indexes)

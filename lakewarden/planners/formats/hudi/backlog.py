@@ -8,8 +8,9 @@ from datetime import datetime
 
 from lakewarden.planners.formats.hudi.file_groups import FileGroups
 from lakewarden.planners.formats.hudi.heartbeats import dead_since
+from lakewarden.planners.formats.hudi.indexes import to_build, to_drop
 from lakewarden.planners.formats.hudi.names import COMMITS, Action, Layout
-from lakewarden.planners.formats.hudi.service_options import ClusteringOptions, RollbackOptions
+from lakewarden.planners.formats.hudi.service_options import ClusteringOptions, IndexingOptions, RollbackOptions
 from lakewarden.planners.formats.hudi.table_properties import TableProperties
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Table
@@ -49,6 +50,7 @@ def backlogs(
             since=_ended(commits[0]) if commits else None,
         ),
         Service.ROLLBACK: _dead_writes(table, timeline, now),
+        Service.INDEXING: _indexing(table, properties),
     }
     if properties.partitioned:
         found[Service.TTL] = _since(timeline, (Service.TTL,), commits, _requested)
@@ -100,6 +102,16 @@ def _dead_writes(table: Table, timeline: Timeline, now: datetime) -> Backlog:
     ]
     dead = [since for since in found if since is not None]
     return Backlog(commits=len(dead), commits_since_request=len(dead), since=min(dead, default=None))
+
+
+def _indexing(table: Table, properties: TableProperties) -> Backlog:
+    """Count the indexes that are to be built or dropped. A table without metadata table has none."""
+    policy = table.policies.get(Service.INDEXING)
+    options = None if policy is None else policy.options
+    if not isinstance(options, IndexingOptions) or not properties.has_metadata_table:
+        return Backlog()
+    wanted = to_build(options, properties.metadata_partitions) + to_drop(options, properties.metadata_partitions)
+    return Backlog(commits=len(wanted), commits_since_request=len(wanted))
 
 
 def _requested(instant: Instant) -> str:

@@ -19,6 +19,7 @@ from lakewarden.planners.formats.hudi.service_options import (
     CleanOptions,
     ClusteringOptions,
     CompactionOptions,
+    IndexingOptions,
     LogCompactionOptions,
     RollbackOptions,
     TtlOptions,
@@ -78,6 +79,7 @@ class HudiFormat:
             Service.ARCHIVE: ArchiveOptions,
             Service.ROLLBACK: RollbackOptions,
             Service.TTL: TtlOptions,
+            Service.INDEXING: IndexingOptions,
         }
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:

@@ -15,9 +15,10 @@ from typing import Any
 
 from lakewarden.planners.formats.hudi.names import Action, Layout, collapse
 from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
+from lakewarden.planners.formats.hudi.service_options import IndexingOptions
 from lakewarden.planners.formats.hudi.table_properties import TableProperties
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import State
+from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Hindrance
 from lakewarden.planners.ports import Storage
@@ -85,7 +86,9 @@ def hindrances(
         if instant.pending and instant.action == Action.INDEXING:
             yield Hindrance(
                 reason=f"an index is being built (indexing {instant.time}): a commit beside it may be missing from it",
-                remedy="let the indexer end; if it has died, run it again or drop the index (HoodieIndexer)",
+                remedy="let the indexer end; a policy of indexing finishes what nobody has begun, and one that has "
+                "died is undone by HoodieIndexer",
+                services=frozenset(Service) - {Service.INDEXING},
             )
 
 
@@ -140,6 +143,16 @@ def switches(indexes: Indexes) -> Mapping[str, str]:
     columns = indexes.definitions.get(_COLUMN_STATS, Definition()).columns
     named = {COLUMNS: ",".join(columns)} if _COLUMN_STATS in complete and columns else {}
     return {key: str(on).lower() for key, on in found.items()} | named
+
+
+def to_build(options: IndexingOptions, complete: frozenset[str]) -> tuple[str, ...]:
+    """Return the indexes that are wanted and missing."""
+    return tuple(str(name) for name in options.build if name not in complete)
+
+
+def to_drop(options: IndexingOptions, complete: frozenset[str]) -> tuple[str, ...]:
+    """Return the indexes that are not wanted and there."""
+    return tuple(name for name in options.drop if name in complete)
 
 
 def indexing_under_way(properties: TableProperties, storage: Storage) -> str | None:

@@ -174,6 +174,11 @@ class RollbackTarget(NamedTuple):
     action: str
 
 
+def planned_indexes(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the partitions of the metadata table that an indexing builds (`HoodieIndexPlan`)."""
+    return tuple(str(one["metadataPartitionPath"]) for one in _list(record, "indexPartitionInfos"))
+
+
 def rollback_target(record: Mapping[str, Any]) -> RollbackTarget:
     """Return what a plan of rollback (`HoodieRollbackPlan`) undoes."""
     return instant_info(record["instantToRollback"])

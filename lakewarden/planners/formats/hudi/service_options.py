@@ -166,6 +166,35 @@ class RollbackOptions(Settings):
     keeps one write in flight for a weekend. Where all writers are LAZY, say so of the table (`failed_writes: lazy`)."""
 
 
+class BuiltIndex(StrEnum):
+    """An index that we can build, by the name of its partition of the metadata table."""
+
+    RECORD_INDEX = "record_index"
+    BLOOM_FILTERS = "bloom_filters"
+
+
+class IndexingOptions(Settings):
+    """Indexes of the metadata table that are built or dropped. What an indexer has planned and nobody has begun is
+    finished as well. While an index is being built nothing else runs on the table.
+    """
+
+    build: tuple[BuiltIndex, ...] = ()
+    """Indexes that the table should have, one plan for each that is missing. Give the writers what `writer-options`
+    prints first: Hudi 1.2 drops an index that a writer's own options do not name."""
+
+    drop: tuple[str, ...] = ()
+    """Indexes that the table should not have, by their partition in the metadata table, as in `column_stats`."""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> IndexingOptions:
+        both = sorted(set(self.build) & set(self.drop))
+        if both:
+            raise ValueError(f"drop: {both[0]} stands under build, too")
+        if "files" in self.drop:
+            raise ValueError("drop: files is no index but the metadata table itself")
+        return self
+
+
 class TtlOptions(Settings):
     """Partitions that are deleted when nothing was written to them for a time (Hudi's `KEEP_BY_TIME`)."""
 

@@ -58,7 +58,7 @@ _STANDS_FOR: Mapping[Action, Service | Deed] = {
     Action.ROLLBACK: Service.ROLLBACK,
     Action.SAVEPOINT: Deed.SAVEPOINT,
     Action.RESTORE: Deed.RESTORE,
-    Action.INDEXING: Deed.OTHER,
+    Action.INDEXING: Service.INDEXING,
     Action.SCHEMACOMMIT: Deed.OTHER,
 }
 

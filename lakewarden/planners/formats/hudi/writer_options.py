@@ -13,6 +13,7 @@ from typing import assert_never
 
 from lakewarden.planners.formats.hudi.locks import jar_beside_the_bundle, lock_keys, patience, wait_keys
 from lakewarden.planners.formats.hudi.options import HudiTableOptions, Lock
+from lakewarden.planners.formats.hudi.service_options import IndexingOptions
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Scheduling, Table
@@ -64,6 +65,27 @@ def _groups(
         keys = _service_keys(service, engine, scheduled=scheduled)
         if keys:
             yield _why(service, scheduled=scheduled), keys
+    yield from _indexes(table)
+
+
+def _indexes(table: Table) -> Iterator[_Group]:
+    """Yield the switches of the indexes that are built or dropped, under the names of old and new releases."""
+    policy = table.policies.get(Service.INDEXING)
+    options = None if policy is None else policy.options
+    if not isinstance(options, IndexingOptions):
+        return
+    for what, names, value in (("has", options.build, _ON), ("has not", options.drop, _OFF)):
+        keys = {key: value for name in names for key in _SWITCHES.get(name, ())}
+        if keys:
+            yield f"a writer builds and drops indexes by its own switches: the table {what} these", keys
+
+
+_SWITCHES = {
+    "record_index": ("hoodie.metadata.record.index.enable", "hoodie.metadata.global.record.level.index.enable"),
+    "bloom_filters": ("hoodie.metadata.index.bloom.filter.enable",),
+    "column_stats": ("hoodie.metadata.index.column.stats.enable",),
+    "partition_stats": ("hoodie.metadata.index.partition.stats.enable",),
+}
 
 
 def _locked(table: Table, lock: Lock, worst_hold: timedelta | None) -> Iterator[_Group]:
@@ -113,7 +135,7 @@ def _service_keys(service: Service, engine: WriterEngine, *, scheduled: bool) ->
             return {"hoodie.archive.automatic": _OFF, "hoodie.archive.async": _OFF}
         case Service.TTL:
             return {"hoodie.partition.ttl.inline": _OFF}
-        case Service.ROLLBACK | Service.ORPHANS | Service.PARTITION_COMMIT:
+        case Service.ROLLBACK | Service.INDEXING | Service.ORPHANS | Service.PARTITION_COMMIT:
             return {}  # no writer does these by itself, once it is LAZY
         case _:
             assert_never(service)
