@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fastavro
@@ -134,6 +136,29 @@ def test_a_clean_that_was_killed_deletes_nothing_that_was_written_since(driver: 
 
     assert not dropped & orders.data_files()
     assert orders.found() == orders.expected
+
+
+def test_below_table_version_8_no_folder_goes_either(driver: Driver, orders: Orders, tmp_path: Path) -> None:
+    """Version 6, copy-on-write, without a metadata table: another timeline, the same rule."""
+    conf = {
+        "hoodie.write.table.version": "6",
+        "hoodie.write.auto.upgrade": "false",
+        "hoodie.metadata.enable": "false",
+        "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+    }
+    old = dataclasses.replace(orders, path=tmp_path / "old", expected={}, conf=conf)
+    old.write()
+    dropped = _drop_p0(driver, old)
+    with _hudis_own_client(old) as client:
+        instant = client.schedule("CLEAN", extra_metadata={})
+    (old.path / ".hoodie" / f"{instant}.clean.inflight").touch()
+    old.write()
+
+    assert isinstance(driver.carry_out(old, Service.CLEAN, instant=instant, **NEWEST_ONLY), Succeeded)
+
+    assert (old.path / ".hoodie" / f"{instant}.clean").exists()
+    assert not dropped & old.data_files()
+    assert old.found() == old.expected
 
 
 def test_a_folder_without_files_is_no_reason_to_clean(driver: Driver, orders: Orders) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
 
@@ -10,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi.archive_reading import ArchiveReading
 from lakewarden.planners.formats.hudi.archiving import (
     Commit,
     Pin,
     archivable,
     checkpoints,
     overtaken_pins,
-    read_archiving,
 )
 from lakewarden.planners.formats.hudi.names import Action, InstantFiles
 from lakewarden.planners.formats.hudi.service_options import ArchiveOptions, CleanOptions, CleanPolicy
@@ -24,6 +25,7 @@ from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.model.table import Policy, Table, TableId
+from lakewarden.planners.ports import FileEntry
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.triggers import NumCommits
 from tests.support.hudi_table import HudiTable
@@ -108,7 +110,7 @@ def _commits(table: HudiTable, number: int) -> list[str]:
 
 
 def _read(table: HudiTable) -> tuple[int, str]:
-    archiving = read_archiving(str(table.folder), LocalStorage(), keep_min=2, keep_max=3)
+    archiving = ArchiveReading(str(table.folder), LocalStorage()).archiving(keep_min=2, keep_max=3)
     return archiving.going, archiving.reason
 
 
@@ -117,7 +119,7 @@ def test_without_pins_all_but_the_newest_go(table: HudiTable) -> None:
     _commits(table, 3)
     table.complete_clean(table.plan_clean(files={"p0": ("a.parquet",)}), seen="")
     _commits(table, 3)
-    archiving = read_archiving(str(table.folder), LocalStorage(), keep_min=2, keep_max=3)
+    archiving = ArchiveReading(str(table.folder), LocalStorage()).archiving(keep_min=2, keep_max=3)
     assert (archiving.commits, archiving.going, archiving.instants) == (6, 4, 5)
 
 
@@ -149,21 +151,138 @@ def test_what_the_last_clean_retained_stays(table: HudiTable) -> None:
     assert f"retained everything since {times[2]}" in reason
 
 
-def test_a_replacement_stays_until_a_clean_has_removed_what_it_replaced(table: HudiTable) -> None:
-    """Without it readers would see the replaced files again."""
+def _replace(table: HudiTable, group: str) -> Path:
+    """Commit that a file group is part of the table no more, and return its file, which is there still."""
+    file = table.folder / "p0" / f"{group}_0-1-2_20260101000000000.parquet"
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+    table.write({}, action="replacecommit", replaced={"p0": [group]}, operation="INSERT_OVERWRITE")
+    return file
+
+
+def test_a_replacement_stays_until_what_it_replaced_is_gone(table: HudiTable) -> None:
+    """Without it readers would see the replaced files again. A clean that has gone past it proves nothing: it passes
+    over what a savepoint holds, and one by file versions may have been planned before.
+    """
     _commits(table, 1)
-    replacing = table.begin_write("replacecommit")
-    table.commit_write(replacing, "replacecommit")
+    replaced = _replace(table, "a-0")
     times = _commits(table, 4)
+    table.savepoint(times[0], {"p0": (replaced.name,)})
     assert _read(table)[0] == 1
-    table.complete_clean(table.plan_clean(files={"p0": ("a.parquet",)}), seen=times[-1], retained=times[-1])
+    table.complete_clean(table.plan_clean(files={"p1": ("b.parquet",)}), seen=times[-1], retained=times[-1])
+    [saved] = table.timeline.glob("*.savepoint")
+    for file in (saved, *table.timeline.glob("*.savepoint.inflight")):
+        file.unlink()
+
+    going, reason = _read(table)
+    assert going == 1
+    assert "no clean has removed yet what" in reason
+
+    replaced.unlink()
     assert _read(table)[0] == 4
 
 
+def test_a_log_file_of_what_was_replaced_is_enough(table: HudiTable) -> None:
+    """It is read as well as a base file; a file of another group is not meant."""
+    _commits(table, 1)
+    base = _replace(table, "a-0")
+    log = base.with_name(".a-0_20260101000000000.log.1_0-1-2")
+    base.rename(log)
+    base.with_name("a-01_0-1-2_20260101000000000.parquet").touch()
+    _commits(table, 4)
+    assert _read(table)[0] == 1
+    log.unlink()
+    assert _read(table)[0] == 4
+
+
+class _LeavingOut(LocalStorage):
+    """Leaves every other listing of a partition empty."""
+
+    def __init__(self) -> None:
+        self._listings = 0
+
+    def listing(self, location: str, **more: int) -> Sequence[FileEntry]:
+        if not location.endswith("/p0"):
+            return super().listing(location, **more)
+        self._listings += 1
+        return () if self._listings % 2 else super().listing(location, **more)
+
+
+def test_one_listing_that_is_not_whole_does_not_make_files_gone(table: HudiTable) -> None:
+    """What a store leaves out is there still, and would be read again."""
+    _replace(table, "a-0")
+    _commits(table, 4)
+    reading = ArchiveReading(str(table.folder), _LeavingOut())
+    assert reading.archiving(keep_min=2, keep_max=3).going == 0
+
+
+def test_while_a_clean_deletes_no_replacement_goes(table: HudiTable) -> None:
+    """The files are gone by then, and the metadata table tells of them until the clean is completed."""
+    _commits(table, 1)
+    _replace(table, "a-0").unlink()
+    _commits(table, 4)
+    clean = table.plan_clean(files={"p0": ("a.parquet",)})
+    table.put(f"{clean}.clean.inflight")
+    assert _read(table)[0] == 1
+    table.complete_clean(clean, seen="")
+    assert _read(table)[0] == 4
+
+
+class _Counting(LocalStorage):
+    """Counts what is read, and lists no folder of data once it is `closed`."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.closed = False
+
+    def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
+        self.reads += location.endswith("commit")
+        return super().read(location, limit=limit)
+
+    def listing(self, location: str, **more: int) -> Sequence[FileEntry]:
+        assert not self.closed or ".hoodie" in location
+        return super().listing(location, **more)
+
+
+def test_under_the_lock_only_what_is_new_is_read(table: HudiTable) -> None:
+    """A run has read each commit once before it takes the lock, and has looked for what was replaced. What is replaced
+    by then, and was not looked for, stays.
+    """
+    _commits(table, 1)
+    _replace(table, "a-0").unlink()
+    _commits(table, 6)
+    storage = _Counting()
+    reading = ArchiveReading(str(table.folder), storage)
+    assert reading.archiving(keep_min=2, keep_max=3).going == 6
+    assert storage.reads == 8
+
+    storage.reads, storage.closed = 0, True
+    _commits(table, 1)
+    assert reading.archiving(keep_min=2, keep_max=3, locked=True).going == 7
+    assert storage.reads == 1
+
+    _replace(table, "b-0").unlink()
+    _commits(table, 2)
+    assert reading.archiving(keep_min=2, keep_max=3, locked=True).going == 9
+    storage.closed = False
+    assert reading.archiving(keep_min=2, keep_max=3).going == 10
+
+
+def test_a_short_timeline_is_not_even_read(table: HudiTable) -> None:
+    """There is nothing to choose from."""
+    _commits(table, 3)
+    storage = _Counting()
+    assert ArchiveReading(str(table.folder), storage).archiving(keep_min=2, keep_max=3).going == 0
+    assert storage.reads == 0
+
+
 def test_a_metadata_table_that_was_never_compacted_holds_everything(table: HudiTable) -> None:
-    """So Hudi says as well; a person reads it."""
+    """So Hudi says as well; a person reads it. What was left of one that the table has no more holds nothing."""
     _commits(table, 6)
     HudiTable(table.home / "metadata", version=table.version, clock=table.clock, zone=UTC)
+    assert _read(table)[0] == 4
+    table.properties = {"hoodie.table.metadata.partitions": "files"}
+    table.set_properties(kind="MERGE_ON_READ")
     assert _read(table) == (0, "4 of 4 commits that could go are held: the metadata table has not been compacted yet")
 
 

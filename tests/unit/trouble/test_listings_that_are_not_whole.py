@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.archiving import read_archiving
+from lakewarden.planners.formats.hudi.archive_reading import ArchiveReading
 from lakewarden.planners.formats.hudi.expiry import confirm_expired, read_partition
 from lakewarden.planners.formats.hudi.guard import clean_overlaps, partitions_in_need
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
@@ -161,7 +161,7 @@ def test_no_partition_goes_and_no_instant_is_archived_on_a_listing_that_is_not_w
             partitions_in_need(scene.table.location, scene.storage, ["p0"])
         scene.storage.drops = [(), {name}, ()]
         with pytest.raises(TemporaryError, match="is not whole"):
-            read_archiving(scene.table.location, scene.storage, keep_min=1, keep_max=2, known=known)
+            ArchiveReading(scene.table.location, scene.storage).archiving(keep_min=1, keep_max=2, known=known)
 
 
 # -- what the daemon sees

@@ -13,7 +13,8 @@ from typing import Any
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
 from lakewarden.executors.programs.hudi.errors import translated
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.planners.formats.hudi.archiving import Archiving, read_archiving
+from lakewarden.planners.formats.hudi.archive_reading import ArchiveReading
+from lakewarden.planners.formats.hudi.archiving import Archiving
 from lakewarden.planners.formats.hudi.service_options import ArchiveOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.ports import Storage
@@ -25,7 +26,7 @@ SETTINGS = {
     "hoodie.clean.commits.retained": "1",
     "hoodie.compact.inline.trigger.strategy": "NUM_COMMITS",
     "hoodie.compact.inline.max.delta.commits": "1",
-    "hoodie.archive.beyond.savepoint": "false",
+    "hoodie.archive.beyond.savepoint": "false",  # what it archives behind a savepoint readers take for never committed
 }
 
 
@@ -49,6 +50,7 @@ class ArchiveSteps:
     def __init__(self, table: OpenTable, options: ArchiveOptions) -> None:
         self._table = table
         self._options = options
+        self._reading = ArchiveReading(table.assignment.location, table.storage)
 
     def plan(self) -> Plan | NothingToDo:
         """Count the instants that may go, or say what holds them."""
@@ -67,19 +69,19 @@ class ArchiveSteps:
         mean the same.
         """
         self._table.refuse_foreign_plans()
+        self._read()  # so that the lock is held for what is new since, and no longer
         with translated(Step.COMMIT), self._table.client.locked():
-            archiving = self._read()
+            archiving = self._read(locked=True)
             archived = 0
             if archiving.going:
                 archived = self._table.client.archive(keep=archiving.commits - archiving.going)
         return {"instants_archived": archived}
 
-    def _read(self) -> Archiving:
+    def _read(self, *, locked: bool = False) -> Archiving:
         self._table.view()  # it also knows what the run's earlier looks have shown
-        return read_archiving(
-            self._table.assignment.location,
-            self._table.storage,
+        return self._reading.archiving(
             keep_min=self._options.keep_min_commits,
             keep_max=self._options.keep_max_commits,
             known=self._table.looks.seen,
+            locked=locked,
         )
