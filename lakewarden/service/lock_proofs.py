@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import assert_never
 
 import structlog
 
@@ -125,9 +126,10 @@ class LockProofs:
     def looks_again_within(self, table: TableId) -> timedelta | None:
         """Return how soon the table is to be looked at again to learn more; None where its cadence will do."""
         known = self._known.get(table)
-        if known is None or not known.live or known.evidence.verdict is not Verdict.UNKNOWN:
+        most = 0 if known is None or not known.live else _most_closely(known.evidence)
+        if most == 0:
             self._closely.discard(table)
-        elif len(self._closely) < MOST_CLOSELY:
+        elif len(self._closely) < most:
             self._closely.add(table)
         return CLOSE_LOOKS if table in self._closely else None
 
@@ -167,6 +169,22 @@ class LockProofs:
             log.warning("store_trouble", error=str(trouble))
         else:
             self._rows[table] = row
+
+
+def _most_closely(evidence: Evidence) -> int:
+    """Return beside how many other tables it is worth while to look closely at one with living writers.
+
+    Where several write, one that seldom commits may have another lock than those that do so all the time.
+    """
+    match evidence.verdict:
+        case Verdict.UNKNOWN:
+            return MOST_CLOSELY
+        case Verdict.PROVED:
+            return MOST_CLOSELY // 2 if evidence.several else 0
+        case Verdict.DISPROVED:
+            return 0
+        case _:
+            assert_never(evidence.verdict)
 
 
 def _row(table: TableId, known: _Known) -> LockProofRow:

@@ -234,3 +234,18 @@ def test_only_so_many_tables_are_looked_at_closely_at_a_time(
 
     proofs = road.status._proofs
     assert sum(proofs.looks_again_within(TableId(name)) is not None for name in names) == 2
+
+
+def test_where_several_write_a_proved_table_goes_on_being_looked_at_closely(tmp_path: Path, lock: Locked) -> None:
+    """One that seldom commits may have another lock than those that do so all the time."""
+    road = a_road(tmp_path, lock)
+    commit(road, lock, times=4)
+    proofs = road.status._proofs
+    assert verdict(road) is Verdict.PROVED
+    assert proofs.looks_again_within(TRIPS) is None
+
+    road.lake.begin_write()
+    road.lake.begin_write()
+    road.inbox.mark_dirty(TRIPS)
+    road.for_a_while(timedelta(seconds=2))
+    assert proofs.looks_again_within(TRIPS) is not None
