@@ -27,6 +27,7 @@ NAMES = (
     "hook_to_run",
     "iceberg_pool",
     "iceberg_observe",
+    "neglected",
 )
 LONG = ("many_runs", "long_history")
 """Take minutes: measured only by name."""

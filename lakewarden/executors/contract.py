@@ -28,6 +28,10 @@ class Step(StrEnum):
     COMMIT = "commit"
 
 
+GOES_ON = "goes_on"
+"""The figure of a run that did a part of what there is to do, and is due again at once: 1 there, and not there else."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Assignment:
     """One run, as a worker gets it. `catalog` (None for a table that is found by its path), `table_options` and

@@ -12,7 +12,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import assert_never
 
-from lakewarden.executors.contract import Failed, FailureKind, NothingToDo, Outcome, Step, Succeeded, Yielded
+from lakewarden.executors.contract import GOES_ON, Failed, FailureKind, NothingToDo, Outcome, Step, Succeeded, Yielded
 from lakewarden.planners.model.timeline import Fate
 from lakewarden.planners.services import SERVICES
 from lakewarden.service.store.port import Run, RunState
@@ -150,6 +150,8 @@ def _archived(ending: Outcome | Gone) -> Settlement:
 def _off_the_timeline(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
     """Settle a run of whose plan there is no instant, and of which no commit is seen that bears its name."""
     match ending:
+        case Succeeded() if ending.figures.get(GOES_ON):
+            return Settlement(state=RunState.SUCCEEDED, outcome="completed, and goes on", figures=ending.figures)
         case Succeeded():
             # The format cannot count from an instant of it, so it waits for something to be written.
             return Settlement(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi import HUDI, archive_reading
 from lakewarden.planners.formats.hudi.archive_reading import ArchiveReading
 from lakewarden.planners.formats.hudi.archiving import (
     Commit,
@@ -28,6 +28,7 @@ from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.ports import FileEntry
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.triggers import NumCommits
+from tests.support.hudi_look import made
 from tests.support.hudi_table import HudiTable
 
 TIMES = [f"2026010100{minute:02}00000" for minute in range(40)]
@@ -332,3 +333,17 @@ def test_a_write_that_a_compaction_overtook_stays_while_its_log_files_are_read(
     )
 
     assert [pin.at for pin in pins] == ([TIMES[10]] if pinned else [])
+
+
+def test_a_timeline_leaves_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table's lock is held for as long as a batch takes, and not for ten thousand commits."""
+    monkeypatch.setattr(archive_reading, "BATCH", 7)
+    table = made(tmp_path)
+    times = [table.write({"p0": []}) for _ in range(40)]
+    found = ArchiveReading(str(table.folder), LocalStorage()).archiving(keep_min=2, keep_max=3)
+    assert (found.commits, found.going, found.instants) == (40, 7, 7)
+    for time in times[:35]:
+        for file in table.timeline.glob(f"{time}*"):
+            file.unlink()
+    found = ArchiveReading(str(table.folder), LocalStorage()).archiving(keep_min=2, keep_max=3)
+    assert (found.commits, found.going) == (5, 3)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from lakewarden.executors.contract import Failed, FailureKind, NothingToDo, Outcome, Step, Succeeded, Yielded
+from lakewarden.executors.contract import GOES_ON, Failed, FailureKind, NothingToDo, Outcome, Step, Succeeded, Yielded
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.timeline import Fate
 from lakewarden.service.settle import Aftermath, Gone, Settlement, Shown, settle
@@ -28,9 +28,11 @@ SIGHTS: list[Shown | None] = [None, ABSENT, PENDING, BEATING, COMPLETED, ARCHIVE
 DEAD = Gone(reason="killed", proved=True)
 MISSING = Gone(reason="killed", proved=False)
 UNCLEAR = Failed(kind=FailureKind.UNKNOWN, reason="no answer", step=Step.COMMIT)
+BATCH = Succeeded(figures={GOES_ON: 1})
 
 MATRIX: list[tuple[str, Run, Outcome | Gone, Shown | None, RunState, Aftermath]] = [
     ("claimed, then killed", NOT_BEGUN, MISSING, None, RunState.CANCELLED, Aftermath.AGAIN),
+    ("archived a batch", OFF_TIMELINE, BATCH, ABSENT, RunState.SUCCEEDED, Aftermath.NONE),
     ("killed while it planned", PLANNING, DEAD, ABSENT, RunState.FAILED, Aftermath.STRIKE),
     ("killed between its plan and telling us", PLANNING, DEAD, PENDING, RunState.FAILED, Aftermath.STRIKE),
     ("may still be planning", PLANNING, MISSING, ABSENT, RunState.UNKNOWN, Aftermath.NONE),

@@ -10,11 +10,11 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Step, Steps
 from lakewarden.executors.programs.hudi.errors import translated
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.planners.formats.hudi.archive_reading import ArchiveReading
-from lakewarden.planners.formats.hudi.archiving import Archiving
+from lakewarden.planners.formats.hudi.archiving import BATCH, Archiving
 from lakewarden.planners.formats.hudi.service_options import ArchiveOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.ports import Storage
@@ -75,7 +75,8 @@ class ArchiveSteps:
             archived = 0
             if archiving.going:
                 archived = self._table.client.archive(keep=archiving.commits - archiving.going)
-        return {"instants_archived": archived}
+        more = {GOES_ON: 1} if archived and archiving.going == BATCH else {}
+        return {"instants_archived": archived, **more}
 
     def _read(self, *, locked: bool = False) -> Archiving:
         self._table.view()  # it also knows what the run's earlier looks have shown

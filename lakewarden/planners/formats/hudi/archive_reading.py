@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from lakewarden.planners.formats.hudi.archiving import (
+    BATCH,
     Archiving,
     Commit,
     FileGroup,
@@ -74,6 +75,7 @@ class ArchiveReading:
             kept = [*self._replacement_pins(going, timeline, locked=locked)]
             if kept:
                 going, reason = archivable(commits, [*pins, *kept], keep_min=keep_min, keep_max=keep_max)
+        going = going[:BATCH]
         return Archiving(
             commits=len(done),
             going=len(going),

@@ -20,6 +20,9 @@ from lakewarden.planners.formats.hudi.service_options import CleanPolicy
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 
+BATCH = 1000
+"""So many commits are archived at a time: the table's lock is held meanwhile."""
+
 _RETAINED_BY_HUDI = 10
 """`hoodie.clean.commits.retained` as Hudi sets it."""
 
