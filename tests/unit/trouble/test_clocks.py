@@ -10,8 +10,9 @@ import pytest
 
 from lakewarden.executors.contract import Step
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.expiry import partition_of
+from lakewarden.planners.formats.hudi.expiry import Term, partition_of
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.service_options import TtlStrategy
 from lakewarden.planners.model.clock import CautiousClock, ManualClock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId
@@ -136,7 +137,7 @@ def test_an_hour_ahead_a_partition_goes_an_hour_early_at_most() -> None:
     partition = partition_of("p0", [written])
     clock.advance(timedelta(hours=22, minutes=59))
     clock.jump(HOUR)
-    assert not partition.expired(days=1, now=clock.now())
+    assert not Term(strategy=TtlStrategy.KEEP_BY_TIME, days=1).has_expired(partition, now=clock.now())
 
 
 # -- the clock that is not believed at once

@@ -15,7 +15,7 @@ from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, S
 from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.planners.formats.hudi import guard
-from lakewarden.planners.formats.hudi.expiry import Partition, confirm_expired, read_partition
+from lakewarden.planners.formats.hudi.expiry import Partition, Term, confirm_expired, read_partitions
 from lakewarden.planners.formats.hudi.plans import RUN_KEY
 from lakewarden.planners.formats.hudi.service_options import TtlOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
@@ -43,15 +43,14 @@ class TtlSteps:
     def __init__(self, table: OpenTable, options: TtlOptions) -> None:
         self._table = table
         self._options = options
+        self._term = Term.of(options, zone=table.client.zone)
         self._planned: Sequence[str] = ()
 
     def plan(self) -> Plan | NothingToDo:
         """Find the expired partitions, and delete nothing."""
         expired = self._expired(self._candidates())[: self._options.max_delete_partitions]
         if not expired:
-            return NothingToDo(
-                reason=f"every partition was written to within {self._options.days_retain} days, or stays"
-            )
+            return NothingToDo(reason=f"no partition is older than {self._options.days_retain} days, or it stays")
         self._planned = [partition.path for partition in expired]
         files = sum(partition.files for partition in expired)
         return Plan(
@@ -97,16 +96,16 @@ class TtlSteps:
     def _expired(self, paths: Iterable[str]) -> list[Partition]:
         """Return those of the partitions that are expired, show files still, and are needed by nobody.
 
-        A listing that leaves out the newest files makes a partition look old. So whatever looks expired is listed once
-        more.
+        Many are listed at a time, of those that may have expired by their paths. A listing that leaves out the newest
+        files makes a partition look old. So whatever looks expired is listed once more.
         """
         location, storage, now = self._table.assignment.location, self._table.storage, self._table.clock.now()
-        days = self._options.days_retain
+        old = [path for path in paths if self._term.may_have_expired(path, now=now)]
         self._table.view()  # it also knows what the run's earlier looks have shown
-        partitions = {path: read_partition(location, path, storage) for path in paths}
-        expired = [path for path, one in sorted(partitions.items()) if one.expired(days=days, now=now)]
-        for path in expired:
-            confirm_expired(partitions[path], read_partition(location, path, storage))
+        partitions = read_partitions(location, old, storage)
+        expired = [path for path, one in sorted(partitions.items()) if self._term.has_expired(one, now=now)]
+        for path, again in read_partitions(location, expired, storage).items():
+            confirm_expired(partitions[path], again)
         held = guard.partitions_in_need(location, storage, expired, known=self._table.looks.seen)
         with translated(Step.PLAN):
             shown = self._table.client.shows_files_of([path for path in expired if path not in held])
