@@ -100,8 +100,9 @@ def test_a_table_with_indexes_that_are_known_is_served(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("indexes", "definitions", "reason"),
     [
-        (["vector_index_v1"], STATS, "an index that Lakewarden does not know, 'vector_index_v1'"),
-        (["secondary_index_note"], STATS, "has the index 'secondary_index_note', and no definition of it"),
+        (["vector_index_v1"], STATS, "does not know how to keep up, 'vector_index_v1'"),
+        (["secondary_index_note"], STATS, "does not know how to keep up, 'secondary_index_note'"),
+        (["expr_index_note"], STATS, "does not know how to keep up, 'expr_index_note'"),
         (["column_stats", "partition_stats"], None, "column stats, and does not say of which columns"),
         (["column_stats", "partition_stats"], {"column_stats": {"sourceFields": 5}}, "is not known"),
         (["column_stats", "partition_stats"], b'{"indexDefinitions": ', "is not known"),

@@ -269,3 +269,13 @@ def test_a_table_without_a_completed_instant_is_new_and_not_suspect(tmp_path: Pa
 
     table.commit_write(first)
     assert held_back(view_of(table)) == set(HUDI.services)
+
+
+def test_base_files_that_cannot_be_read_here_hold_back_every_service(tmp_path: Path) -> None:
+    """A clean of them was left half-way, again and again, for want of a class."""
+    lance = view_of(served(made(tmp_path / "a", properties={"hoodie.table.base.file.format": "LANCE"})))
+    assert held_back(lance) == set(HUDI.services)
+    assert "LANCE" in lance.hindrances[0].reason
+    assert (
+        held_back(view_of(served(made(tmp_path / "b", properties={"hoodie.table.base.file.format": "ORC"})))) == set()
+    )

@@ -15,6 +15,9 @@ from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Hindrance
 
+_READABLE = frozenset({"PARQUET", "ORC", "HFILE"})
+"""Formats of base files for which the bundle brings all that it needs. For LANCE it does not (run)."""
+
 KNOWN_VERSIONS = frozenset({"6", "8", "9"})
 """Table versions whose timeline we read and whose services were tried: Hudi 0.14 to 1.2."""
 
@@ -44,6 +47,11 @@ def hindrances(
         yield Hindrance(
             reason=f"table version {properties.version} is unknown to Lakewarden",
             remedy=f"it knows versions {', '.join(sorted(KNOWN_VERSIONS))}: upgrade Lakewarden or the table",
+        )
+    if properties.base_file_format not in _READABLE:
+        yield Hindrance(
+            reason=f"the table's base files are {properties.base_file_format}, which Hudi's bundle does not read here",
+            remedy="remove the table's policies",
         )
     for instant in timeline.instants:
         if instant.pending and instant.stands_for in (Deed.RESTORE, Deed.SAVEPOINT):

@@ -41,6 +41,7 @@ class TableProperties:
     `zone` is `hoodie.table.timeline.timezone`: UTC or LOCAL, and not what every client obeys. `has_metadata_table`:
     Hudi keeps a metadata table for it (`hoodie.table.metadata.partitions`), of which these partitions are complete and
     those are being built. `index_definitions` is where its indexes are defined, below the table.
+    `base_file_format` is PARQUET, ORC, HFILE or LANCE.
     """
 
     name: str
@@ -53,6 +54,7 @@ class TableProperties:
     metadata_partitions: frozenset[str] = frozenset()
     metadata_building: frozenset[str] = frozenset()
     index_definitions: str = INDEX_DEFINITIONS
+    base_file_format: str = "PARQUET"
 
     @property
     def has_metadata_table(self) -> bool:
@@ -107,6 +109,7 @@ def _table_properties(values: dict[str, str], location: str) -> TableProperties:
         metadata_partitions=_names(values, "hoodie.table.metadata.partitions"),
         metadata_building=_names(values, "hoodie.table.metadata.partitions.inflight"),
         index_definitions=values.get("hoodie.table.index.defs.path") or INDEX_DEFINITIONS,
+        base_file_format=(values.get("hoodie.table.base.file.format") or "PARQUET").upper()[:20],
     )
 
 
