@@ -43,6 +43,7 @@ class Assignment:
     the share of the table's data files, in percent, that the run may delete: it asks a deleting service to count them,
     as far as judging it takes. `last_beats` is when the writes in flight were last seen to give a sign of life: whoever
     looks at them once cannot tell one that has taken its heartbeat away from one that never had any.
+    `largest_plan` is how many bytes a new plan may rewrite, where a service can choose.
     """
 
     run: RunId
@@ -58,6 +59,7 @@ class Assignment:
     largest_share: float | None = None
     predecessor_dead: bool = False
     last_beats: Mapping[str, datetime] = field(default_factory=dict)
+    largest_plan: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,10 +91,13 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Granted:
-    """Take the step now. A joined step that has not ended within `expires` is ended by killing its JVM."""
+    """Take the step now. A joined step is ended by killing its JVM when none of its Spark tasks has ended for as long
+    as `expires`, or when it has not ended within `at_most` although they do (None: as long as they do).
+    """
 
     reason: str = ""
     expires: timedelta | None = None
+    at_most: timedelta | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -280,6 +285,12 @@ class Pool(Protocol):
 
     def cancel(self, run: RunId, reason: str) -> None:
         """Ask a run to stop: it ends as Yielded, or, where it does not within the profile's grace, as Lost."""
+        ...
+
+    def advanced_at(self, run: RunId) -> float | None:
+        """Return when a Spark task of the run was last seen to end, on the machine's monotonic clock; None where none
+        was, or the run is gone.
+        """
         ...
 
     def extend(self, until: float) -> None:

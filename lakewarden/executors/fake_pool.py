@@ -49,6 +49,7 @@ class FakePool:
         self._clock = clock
         self._executor = executor
         self._until: float | None = None
+        self._advanced: dict[RunId, float] = {}
         self._programs: dict[Service, Program] = {
             Service.COMPACTION: FakeCompaction(clock=clock),
             Service.CLUSTERING: FakeClustering(clock=clock),
@@ -100,6 +101,14 @@ class FakePool:
         """Refuse the question the run stands at."""
         if standing := self._runs.get(run):
             self.answer(run, standing.question.step, Refused(reason=reason))
+
+    def advanced_at(self, run: RunId) -> float | None:
+        """Return when `advance` was last called for the run."""
+        return self._advanced.get(run)
+
+    def advance(self, run: RunId) -> None:
+        """Let a Spark task of the run end now."""
+        self._advanced[run] = self._clock.monotonic() if self._clock is not None else 0.0
 
     def kill(self, run: RunId, *, after: Step | None = None) -> None:
         """Let the run's worker die: now, or once it has taken the step `after` and before it can say so."""

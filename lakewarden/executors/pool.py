@@ -40,7 +40,7 @@ from lakewarden.executors.protocol import (
     Ready,
     Stop,
 )
-from lakewarden.executors.supervision import Backoff, Fault, Watch, Wear
+from lakewarden.executors.supervision import Backoff, Fault, Watch, Wear, allowance
 from lakewarden.executors.worker_log import keep_within
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
@@ -160,8 +160,14 @@ class WorkerPool:
             if worker is None:
                 return
             if isinstance(permit, Granted) and permit.expires is not None:
-                worker.watch.permit_expires(run, self._clock.monotonic() + permit.expires.total_seconds())
+                worker.watch.permitted(run, allowance(permit.expires, permit.at_most, now=self._clock.monotonic()))
         self._send(worker, Answer(run=run, step=step, permit=permit))
+
+    def advanced_at(self, run: RunId) -> float | None:
+        """Return when a Spark task of the run was last seen to end."""
+        with self._lock:
+            worker = self._owner.get(run)
+            return None if worker is None else worker.watch.advanced_at(run)
 
     def cancel(self, run: RunId, reason: str) -> None:
         """Ask a run to stop; its worker is killed if the run has not ended within the profile's grace."""
@@ -269,6 +275,8 @@ class WorkerPool:
                         with self._lock:
                             worker.watch.proof_of_life(self._clock.monotonic())
                             worker.wear.weighed(frame.rss_bytes)
+                            for run in worker.runs.intersection(frame.advanced):
+                                worker.watch.advanced(run, self._clock.monotonic())
                     case Started():
                         self._tell(frame)
                     case Asked():

@@ -90,9 +90,12 @@ class Ready:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Beat:
-    """The JVM has just answered a question; `rss_bytes` is its resident memory."""
+    """The JVM has just answered a question; `rss_bytes` is its resident memory. Of the runs that `advanced` Spark tasks
+    have ended since the last beat.
+    """
 
     rss_bytes: int
+    advanced: tuple[RunId, ...] = ()
 
 
 FromDaemon = Begin | Assignment | Answer | Cancel | LiveUntil | Stop

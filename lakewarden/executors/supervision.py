@@ -22,6 +22,28 @@ class Fault:
     culprits: frozenset[RunId] = frozenset()
 
 
+@dataclass(kw_only=True, slots=True)
+class Allowance:
+    """How long a step may go on: without an end of one of its Spark tasks, and at most (None: as long as they end)."""
+
+    granted_at: float
+    expires: float
+    at_most: float | None = None
+    advanced_at: float | None = None
+
+    @property
+    def ends_at(self) -> float:
+        """Return when it is over, unless a further task ends before."""
+        quiet = (self.granted_at if self.advanced_at is None else self.advanced_at) + self.expires
+        return quiet if self.at_most is None else min(quiet, self.granted_at + max(self.at_most, self.expires))
+
+
+def allowance(expires: timedelta, at_most: timedelta | None, *, now: float) -> Allowance:
+    """Return how long a step may go on that is granted now."""
+    most = None if at_most is None else at_most.total_seconds()
+    return Allowance(granted_at=now, expires=expires.total_seconds(), at_most=most)
+
+
 class Watch:
     """What is known of one worker's health, from its start on."""
 
@@ -29,7 +51,8 @@ class Watch:
         self._profile = profile
         self._started = started
         self._last_proof: float | None = None
-        self._permits: dict[RunId, float] = {}
+        self._permits: dict[RunId, Allowance] = {}
+        self._advanced: dict[RunId, float] = {}
         self._graces: dict[RunId, float] = {}
         self._stops_until: float | None = None
 
@@ -37,9 +60,19 @@ class Watch:
         """Note that the worker's JVM has answered."""
         self._last_proof = now
 
-    def permit_expires(self, run: RunId, at: float) -> None:
-        """Note until when the step that `run` was permitted has to end."""
-        self._permits[run] = at
+    def permitted(self, run: RunId, allowance: Allowance) -> None:
+        """Note how long the step may go on that `run` was permitted."""
+        self._permits[run] = allowance
+
+    def advanced(self, run: RunId, now: float) -> None:
+        """Note that Spark tasks of `run` have ended."""
+        self._advanced[run] = now
+        if run in self._permits:
+            self._permits[run].advanced_at = now
+
+    def advanced_at(self, run: RunId) -> float | None:
+        """Return when a Spark task of `run` was last seen to end."""
+        return self._advanced.get(run)
 
     def step_ended(self, run: RunId) -> None:
         """Note that the permitted step is over."""
@@ -53,6 +86,7 @@ class Watch:
         """Expect nothing of `run` any more."""
         self._permits.pop(run, None)
         self._graces.pop(run, None)
+        self._advanced.pop(run, None)
 
     def asked_to_stop(self, now: float) -> None:
         """Note that the worker, without runs, was asked to end."""
@@ -77,7 +111,7 @@ class Watch:
 
         The worker ends itself when a permit is over, a moment after it is over here: whoever finds it gone asks this.
         """
-        if expired := frozenset(run for run, at in self._permits.items() if now > at):
+        if expired := frozenset(run for run, allowed in self._permits.items() if now > allowed.ends_at):
             return Fault(reason=f"the permit of {_named(expired)} has expired", culprits=expired)
         if slow := frozenset(run for run, at in self._graces.items() if now > at):
             return Fault(reason=f"{_named(slow)} was cancelled and has not ended within its grace", culprits=slow)

@@ -12,7 +12,7 @@ What each step needs, and which writer or reader it protects:
 - commit: no clean of the table is executing (it is waited for), and no write in flight would fail by this commit;
 - a deleting commit: nobody is committing on the table, no writer's barrier holds it back, and what it deletes is within
   the table's budget or approved;
-- a joined commit must end before its permit expires.
+- a joined commit must not stand still until its permit expires.
 
 Judging is pure. A question that must wait stays open and is judged again; but a service whose pending plan makes
 writers fail never waits with one: it is refused, and withdraws its plan.
@@ -21,12 +21,12 @@ writers fail never waits with one: it is refused, and withdraws its plan.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
 from lakewarden.executors.contract import Granted, Permit, Plan, Refused, Step, Wait
-from lakewarden.planners.model.instant import Instant
+from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.timeline import Fate
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.services import SERVICES
@@ -46,10 +46,44 @@ class Limits:
     """A commit waits this long for a clean, or for a write it would fail; then the run yields."""
 
     joined_step: timedelta = timedelta(minutes=30)
-    """A joined step that has not ended after this long is ended by killing its JVM."""
+    """A joined step that stands still for this long, none of its Spark tasks ending, is ended by killing its JVM."""
 
     step: timedelta = timedelta(hours=2)
-    """Any other step that has not ended after this long is cancelled."""
+    """Any other step that stands still for this long is cancelled."""
+
+    longest_step: timedelta = timedelta(days=1)
+    """A step that goes on for this long is ended although its tasks end: it may begin the same again and again."""
+
+    slowest: int = 2**20
+    """Bytes a second that the rewriting of a plan is taken to need at least: so much longer is each of the three."""
+
+    def patience(self, service: Service, plan: Plan | None) -> Patience:
+        """Return how long a step of a plan may go on: it is longer for larger file groups, and for larger plans.
+
+        One task rewrites one file group, and tells nothing until it has. Which is the largest the plan does not say: it
+        is taken for several times the average.
+        """
+        base = self.joined_step if SERVICES[service].joined else self.step
+        size = 0 if plan is None else plan.bytes or 0
+        group = size if plan is None or not plan.file_groups else min(size, size * _SKEW // plan.file_groups)
+        still = base + self._time_for(group)
+        return Patience(still=still, whole=max(still, self.longest_step + self._time_for(size)))
+
+    def _time_for(self, size: int) -> timedelta:
+        """Return how long it takes at most to rewrite so many bytes, in whole minutes, which people read."""
+        return timedelta(minutes=size // (60 * self.slowest))
+
+
+_SKEW = 4
+"""How many times the average the largest file group of a plan is expected to be at most."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Patience:
+    """How long a step may stand `still`, none of its Spark tasks ending, and how long it may take as a `whole`."""
+
+    still: timedelta
+    whole: timedelta
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -181,10 +215,11 @@ def _commit(question: Question, around: Circumstances) -> Permit:
         return Refused(reason=around.unapproved)
     waits_for = _in_the_way(question.run, around)
     if waits_for is None:
-        return Granted(
-            reason="the instant is ours to complete, no clean is executing, no write would fail",
-            expires=around.limits.joined_step if SERVICES[question.run.service].joined else None,
-        )
+        granted = Granted(reason="the instant is ours to complete, no clean is executing, no write would fail")
+        if not SERVICES[question.run.service].joined:
+            return granted
+        patience = around.limits.patience(question.run.service, question.plan)
+        return replace(granted, expires=patience.still, at_most=patience.whole)
     return _patiently(question, around, waits_for)
 
 

@@ -22,7 +22,7 @@ from lakewarden.service.approvals import Approvals
 from lakewarden.service.book import UNDER_WAY, Book
 from lakewarden.service.events import Listener
 from lakewarden.service.moments import Moments
-from lakewarden.service.permits import Circumstances, Limits, Question, judge
+from lakewarden.service.permits import Circumstances, Limits, Patience, Question, judge
 from lakewarden.service.store.port import Run, RunState, SupersededError
 from lakewarden.service.surroundings import Surroundings
 
@@ -60,7 +60,20 @@ class _Underway:
 
     step: Step
     since: float
+    patience: Patience
     overdue: str | None = None
+
+    def why_overdue(self, now: float, advanced_at: float | None) -> str | None:
+        """Return why it is to be cancelled now; `advanced_at` is when a Spark task of the run was last seen to end."""
+        moved = advanced_at is not None and advanced_at > self.since
+        if now - self.since >= self.patience.whole.total_seconds():
+            return f"its step {self.step} did not end within {format_duration(self.patience.whole)}"
+        if now - (advanced_at if moved and advanced_at else self.since) < self.patience.still.total_seconds():
+            return None
+        still = format_duration(self.patience.still)
+        if moved:
+            return f"its step {self.step} stood still for {still}, none of its Spark tasks ending"
+        return f"its step {self.step} did not end within {still}"
 
 
 class Questions:
@@ -91,6 +104,7 @@ class Questions:
         self._open: dict[RunId, _Open] = {}
         self._underway: dict[RunId, _Underway] = {}
         self._planned_on: dict[RunId, TableView] = {}
+        self._sizes: dict[RunId, int] = {}
 
     def waiting(self) -> Mapping[RunId, str]:
         """Return the runs that stand at a question, each with what it waits for."""
@@ -107,6 +121,8 @@ class Questions:
             self._book.progress(run, instant=asked.plan.instant)
             FAULTS.reach(Point.STORED, run=run.id, service=run.service)
         self._underway.pop(run.id, None)
+        if asked.plan is not None and asked.plan.bytes is not None:
+            self._sizes[run.id] = asked.plan.bytes
         now = self._clock.monotonic()
         self._open[run.id] = _Open(
             step=asked.step, plan=asked.plan, asked_at=now, mark=self._moments.mark(), marked_at=now
@@ -118,10 +134,15 @@ class Questions:
         step = self._underway.get(run.id)
         return None if step is None else step.overdue
 
+    def size(self, run: RunId) -> int | None:
+        """Return how many bytes a run that has not been settled had to rewrite, as far as it told us."""
+        return self._sizes.get(run)
+
     def ended(self, run: Run) -> TableView | None:
         """Forget a run that was settled; return the view on which it had leave to plan: it may not have seen more."""
         self._open.pop(run.id, None)
         self._underway.pop(run.id, None)
+        self._sizes.pop(run.id, None)
         return self._planned_on.pop(run.id, None)
 
     def disown(self, run: Run, late: SupersededError, *, asked: Step | None = None) -> None:
@@ -140,6 +161,7 @@ class Questions:
         self._open.clear()
         self._underway.clear()
         self._planned_on.clear()
+        self._sizes.clear()
 
     def review(self) -> None:
         """Judge every open question whose table was looked at since it was asked, or judged last; end the steps that
@@ -155,12 +177,13 @@ class Questions:
                 self.disown(run, late, asked=question.step)
         for run_id, step in list(self._underway.items()):
             run = self._book.get(run_id)
-            hangs = self._clock.monotonic() - step.since >= self._limits.step.total_seconds()
-            if run is not None and run.state in UNDER_WAY and hangs and step.overdue is None:
-                self._cancel(run, step)
+            if run is None or run.state not in UNDER_WAY or step.overdue is not None:
+                continue
+            overdue = step.why_overdue(self._clock.monotonic(), self._pool_of(run).advanced_at(run_id))
+            if overdue is not None:
+                self._cancel(run, step, overdue)
 
-    def _cancel(self, run: Run, step: _Underway) -> None:
-        reason = f"its step {step.step} did not end within {format_duration(self._limits.step)}"
+    def _cancel(self, run: Run, step: _Underway, reason: str) -> None:
         log.warning("step_overdue", run=run.id, table=run.table, service=run.service, step=step.step)
         self._underway[run.id] = replace(step, overdue=reason)
         self._pool_of(run).cancel(run.id, reason)
@@ -227,7 +250,8 @@ class Questions:
                 self._approvals.spend(self._tables[run.table], run, question.plan)
         del self._open[run.id]  # not before: a question that the store could not note stays open
         if isinstance(permit, Granted) and permit.expires is None:
-            self._underway[run.id] = _Underway(step=question.step, since=self._clock.monotonic())
+            patience = self._limits.patience(run.service, question.plan)
+            self._underway[run.id] = _Underway(step=question.step, since=self._clock.monotonic(), patience=patience)
         self._listener.permit(run, question.step, permit, waited)
         self._pool_of(run).answer(run.id, question.step, permit)
 

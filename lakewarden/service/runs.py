@@ -180,6 +180,7 @@ class Runs:
                 claimed,
                 predecessor_dead=self._freed.takes_up(claimed),
                 last_beats={} if seen is None else _last_beats(seen.view),
+                largest_plan=self._standings.largest_plan(run.table, run.service),
             )
             with self._tenure.held():
                 self._pools[table.spark].submit(assignment)
@@ -295,13 +296,16 @@ class Runs:
     def _end(self, run: Run, settlement: Settlement, view: TableView | None, *, cleared: bool) -> None:
         run = self._book.end(run, settlement, at=self._clock.now())
         FAULTS.reach(Point.NOTIFIED, run=run.id, service=run.service)
-        self._endings.pop(run.id, None)
+        died = isinstance(self._endings.pop(run.id, None), Gone)
         self._recovery.settled(run)
+        size = self._questions.size(run.id)
         planned_on = self._questions.ended(run)
         # Off the timeline a service counts from what it left, not from what it found.
         seen = view if run.off_timeline or planned_on is None else planned_on
         if view is None or str(view.identity) == run.identity:  # a table made anew is not to blame for the old one
             self._standings.ended(run.table, run.service, settlement, seen, cleared=cleared)
+            if died and settlement.aftermath is Aftermath.STRIKE and size is not None:
+                self._standings.too_large(run.table, run.service, run.id, size, settlement.outcome)
         self._listener.ended(run)
         self._settled(run.table)
 
@@ -331,7 +335,14 @@ def _last_beats(view: TableView) -> Mapping[str, datetime]:
     return {write.time: write.last_beat for write in view.writers.in_flight if write.last_beat is not None}
 
 
-def _assignment(table: Table, run: Run, *, predecessor_dead: bool, last_beats: Mapping[str, datetime]) -> Assignment:
+def _assignment(
+    table: Table,
+    run: Run,
+    *,
+    predecessor_dead: bool,
+    last_beats: Mapping[str, datetime],
+    largest_plan: int | None,
+) -> Assignment:
     policy = table.policies[run.service]
     return Assignment(
         run=run.id,
@@ -347,4 +358,5 @@ def _assignment(table: Table, run: Run, *, predecessor_dead: bool, last_beats: M
         largest_share=table.budget.percent if SERVICES[run.service].deletes else None,
         predecessor_dead=predecessor_dead,
         last_beats=last_beats,
+        largest_plan=largest_plan,
     )

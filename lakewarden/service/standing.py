@@ -21,6 +21,7 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import Backlog, TableView
+from lakewarden.planners.settings import format_size
 from lakewarden.service.http.port import StepsBack
 from lakewarden.service.settle import Aftermath, Settlement
 from lakewarden.service.store.port import StandingRow, Store
@@ -34,6 +35,12 @@ LONGEST_REST = timedelta(minutes=30)
 
 TROUBLED_AFTER = 3
 """So many rests in a row make a service one of those that share half of a pool."""
+
+SMALLER_FOR = timedelta(days=7)
+"""So long after a plan that was too large plans are made smaller: then the next one is of its natural size again."""
+
+SMALLEST_PLAN = 64 * 2**20
+"""No plan is made smaller than this: what fails with so little fails for another reason."""
 
 _Key = tuple[TableId, Service]
 
@@ -88,6 +95,35 @@ class Standings:
         rows = (row for (of, _), row in self._rows.items() if of == table and row.tries > 0)
         return {row.service: StepsBack(times=row.tries, reason=row.rest_reason or "") for row in rows}
 
+    def largest_plan(self, table: TableId, service: Service) -> int | None:
+        """Return how many bytes a new plan of a service may rewrite; None where no plan was too large of late."""
+        row = self._row(table, service)
+        return row.largest_plan if row.smaller_until is not None and self._clock.now() < row.smaller_until else None
+
+    def plans_smaller(self, table: TableId) -> Mapping[Service, str]:
+        """Return of the services whose plans are made smaller now how large they may be, until when, and why."""
+        smaller = {
+            service: (most, self._row(table, service))
+            for service in Service
+            if (most := self.largest_plan(table, service)) is not None
+        }
+        return {
+            service: f"plans rewrite {format_size(most)} at most until {row.smaller_until:%Y-%m-%d}, for "
+            f"{row.smaller_reason}"
+            for service, (most, row) in smaller.items()
+        }
+
+    def too_large(self, table: TableId, service: Service, run: RunId, size: int, reason: str) -> None:
+        """Plan half as much for some days, after a run of so many bytes that took its JVM along, or did not end."""
+        self._keep(
+            replace(
+                self._row(table, service),
+                largest_plan=max(size // 2, SMALLEST_PLAN),
+                smaller_until=self._clock.now() + SMALLER_FOR,
+                smaller_reason=f"run {run} had {format_size(size)} to rewrite: {reason}",
+            )
+        )
+
     def suspects(self) -> Collection[_Key]:
         """Return the services, each with its table, that may have killed the JVM in which they ran beside others."""
         return {key for key, row in self._rows.items() if row.suspect}
@@ -135,11 +171,11 @@ class Standings:
             self._keep(row)
         match settlement.aftermath:
             case Aftermath.NONE:
-                self._keep(StandingRow(table=table, service=service))
+                self._keep(self._clean_slate(row))
             case Aftermath.AGAIN:
                 return
             case Aftermath.IDLE:
-                fresh = StandingRow(table=table, service=service)
+                fresh = self._clean_slate(row)
                 self._keep(fresh if view is None else self._idles(fresh, view))
             case Aftermath.REST:
                 self._keep(self._rests(row, settlement))
@@ -151,6 +187,18 @@ class Standings:
                 self.quarantine(table, service, settlement.outcome)
             case _:
                 assert_never(settlement.aftermath)
+
+    def _clean_slate(self, row: StandingRow) -> StandingRow:
+        """Return a row with nothing held against the service; how large its plans may be is no blame."""
+        fresh = StandingRow(table=row.table, service=row.service)
+        if row.smaller_until is None or row.smaller_until <= self._clock.now():
+            return fresh
+        return replace(
+            fresh,
+            largest_plan=row.largest_plan,
+            smaller_until=row.smaller_until,
+            smaller_reason=row.smaller_reason,
+        )
 
     def _struck(self, row: StandingRow, settlement: Settlement) -> StandingRow:
         strikes = row.strikes + 1

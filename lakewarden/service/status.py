@@ -214,4 +214,5 @@ class Status:
             unclaimed=self._claims.warning(table.id),
             steps_back=self._standings.steps_back(table.id),
             lock=self._proofs.evidence(table.id),
+            smaller=self._standings.plans_smaller(table.id),
         )

@@ -408,4 +408,6 @@ def _limits(permits: PermitSettings) -> Limits:
         commit_patience=permits.commit_patience,
         joined_step=permits.joined_step,
         step=permits.step,
+        longest_step=permits.longest_step,
+        slowest=permits.slowest,
     )

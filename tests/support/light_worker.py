@@ -39,6 +39,9 @@ class LightSession:
     def for_run(self, run: RunId) -> Iterator[None]:
         yield None
 
+    def progress(self, run: RunId) -> None:
+        """Return nothing that changes: there are no jobs."""
+
     def cancel_jobs(self, run: RunId) -> None:
         """There are none."""
 

@@ -1,4 +1,4 @@
-"""A session worker with two more programs, which do to its JVM what a bad table does."""
+"""A session worker with some more programs, which do to its JVM what a bad table does."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ SLEEPS = Service.ROLLBACK
 EXHAUSTS_THE_HEAP = Service.TTL
 """Planning fills the heap."""
 
+WORKS = Service.LOG_COMPACTION
+"""Executing ends one short Spark task after another, for six seconds; committing does nothing, and does not end."""
+
 
 class _InJava:
-    """A program whose planning never ends."""
+    """A program that never ends."""
 
     @contextlib.contextmanager
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
@@ -45,6 +48,31 @@ class _Sleeps(_InJava):
         raise AssertionError("somebody woke it")
 
 
+class _Works(_InJava):
+    """Planning warms the session up, executing are twelve tasks of a second each, and committing never ends."""
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        self._spark = session
+        with super().open(session, assignment, storage) as steps:
+            yield steps
+
+    def plan(self) -> Plan:
+        self._sleep(tasks=1)
+        return Plan(instant=None)
+
+    def execute(self, plan: Plan) -> None:
+        self._sleep(tasks=12)
+
+    def commit(self, plan: Plan) -> NoReturn:
+        self._java.jvm.java.lang.Thread.sleep(3_600_000)
+        raise AssertionError("somebody woke it")
+
+    def _sleep(self, *, tasks: int) -> None:
+        slept = self._spark.range(0, tasks, 1, tasks).selectExpr("java_method('java.lang.Thread', 'sleep', 1000L)")
+        slept.write.format("noop").mode("overwrite").save()
+
+
 class _ExhaustsTheHeap(_InJava):
     def plan(self) -> NoReturn:
         held = []
@@ -56,5 +84,6 @@ if __name__ == "__main__":
     from lakewarden.executors.programs import PROGRAMS
     from lakewarden.executors.worker.main import main
 
-    PROGRAMS.update({("fake", SLEEPS): _Sleeps, ("fake", EXHAUSTS_THE_HEAP): _ExhaustsTheHeap})  # type: ignore[attr-defined] # it is a dict
+    troubled = {SLEEPS: _Sleeps, EXHAUSTS_THE_HEAP: _ExhaustsTheHeap, WORKS: _Works}
+    PROGRAMS.update({("fake", service): program for service, program in troubled.items()})  # type: ignore[attr-defined] # it is a dict
     main(int(sys.argv[1]))

@@ -110,7 +110,8 @@ class Worker:
                 session.ping()
                 if (until := self._lifetime.until) is not None:
                     session.live_until(until)
-                self._tell(Beat(rss_bytes=jvm.memory_info().rss))
+                advanced = tuple(run for run, at_work in list(self._runs.items()) if at_work.advances(session))
+                self._tell(Beat(rss_bytes=jvm.memory_info().rss, advanced=advanced))
         except Exception as error:  # the edge of the thread the whole process lives by
             log.exception("the session is gone")
             end(f"the session is gone: {error}")

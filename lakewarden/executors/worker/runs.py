@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from datetime import timedelta
 from typing import assert_never
 
 from lakewarden.executors.contract import (
@@ -22,12 +23,18 @@ from lakewarden.executors.contract import (
     Yielded,
 )
 from lakewarden.executors.protocol import Answer, Cancel, FromWorker
+from lakewarden.executors.supervision import Allowance, allowance
 from lakewarden.executors.worker.lifetime import Lifetime
 from lakewarden.executors.worker.session import Session
 from lakewarden.executors.worker.steps import carry_out
+from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.ports import Storage
 
 _CANCEL_AGAIN_SECONDS = 0.25
+
+_LATER = timedelta(seconds=2)
+"""The daemon hears of progress a moment later than it is seen here, and is to know an expired permit when it finds the
+worker gone."""
 
 
 class Run:
@@ -49,9 +56,12 @@ class Run:
         self._tell = tell
         self._expire = expire
         self._lifetime = lifetime
+        self._clock = SystemClock()
         self._heard: queue.SimpleQueue[Answer | Cancel] = queue.SimpleQueue()
         self._cancelled: str | None = None
+        self._allowed: Allowance | None = None
         self._expiry: threading.Timer | None = None
+        self._progress: Hashable = None
         self._ended = threading.Event()
 
     def carry_out(self, program: Program, session: Session, storage: Storage) -> None:
@@ -74,6 +84,18 @@ class Run:
             self._cancelled = cancel.reason
             self._heard.put(cancel)
             threading.Thread(target=self._cancel_jobs, args=(session,), name="cancel", daemon=True).start()
+
+    def advances(self, session: Session) -> bool:
+        """Whether Spark tasks of the run have ended since the last call: then a step that is bound by them may go on.
+
+        To be called again and again, by one thread.
+        """
+        before, now = self._progress, session.progress(self.assignment.run)
+        self._progress = before if now is None else now
+        advanced = before is not None and self._progress != before
+        if advanced and (allowed := self._allowed) is not None:
+            allowed.advanced_at = self._clock.monotonic()
+        return advanced
 
     def _cancel_jobs(self, session: Session) -> None:
         """Cancel again and again: Spark cancels the jobs that are active at that moment and no later ones."""
@@ -100,12 +122,24 @@ class Run:
         if self._lifetime.is_over:
             return Refused(reason="the permit came after the moment until which the worker may live")
         if isinstance(permit, Granted) and permit.expires is not None:
-            self._expiry = threading.Timer(permit.expires.total_seconds(), self._expire)
-            self._expiry.daemon = True
-            self._expiry.start()
+            self._allowed = allowance(permit.expires + _LATER, permit.at_most, now=self._clock.monotonic())
+            self._look_after(self._allowed)
         return permit
 
+    def _look_after(self, allowed: Allowance) -> None:
+        """Expire when the allowance is over, if its step is still being taken; look again where it was lengthened."""
+        left = allowed.ends_at - self._clock.monotonic()
+        if allowed is not self._allowed:
+            return
+        if left <= 0:
+            self._expire()
+            return
+        self._expiry = threading.Timer(left, self._look_after, (allowed,))
+        self._expiry.daemon = True
+        self._expiry.start()
+
     def _step_ended(self) -> None:
+        self._allowed = None
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None

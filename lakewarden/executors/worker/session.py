@@ -6,11 +6,12 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import structlog
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -86,6 +87,26 @@ class Session:
             context.removeJobTag(run)
             for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
                 context.setLocalProperty(key, None)  # type: ignore[arg-type] # None clears it
+
+    def progress(self, run: RunId) -> Hashable:
+        """Return what changes when a Spark job of `run` begins or ends, or a task of one; None where nobody tells.
+
+        Hudi and Spark put jobs into groups of their own; the tag stays with all of them.
+        """
+        try:
+            return self._progress(run)
+        except Py4JError as untold:  # whether the JVM lives is asked by `ping`
+            log.warning("the progress of a run cannot be read", run=run, error=str(untold))
+            return None
+
+    def _progress(self, run: RunId) -> Hashable:
+        tracker = self._root.sparkContext._jsc.sc().statusTracker()  # noqa: SLF001 - pyspark's own door to py4j
+        jobs = set(tracker.getJobIdsForTag(run))
+        at_work = sorted(jobs.intersection(tracker.getActiveJobIds()))
+        infos = [info.get() for job in at_work if (info := tracker.getJobInfo(job)).isDefined()]
+        stages = {stage for info in infos for stage in info.stageIds()}
+        known = [info.get() for stage in stages if (info := tracker.getStageInfo(stage)).isDefined()]
+        return len(jobs), tuple(at_work), sum(stage.numCompletedTasks() for stage in known)
 
     def cancel_jobs(self, run: RunId) -> None:
         """Cancel the Spark jobs that are active for `run` now."""

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, field_validator
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Scheduling
-from lakewarden.planners.settings import Duration, Settings, Within
+from lakewarden.planners.settings import Duration, Settings, Size, Within
 from lakewarden.planners.storage.settings import StoreSetting, StoreSettings
 from lakewarden.service.config.trigger import TriggerSetting
 from lakewarden.service.config.window import WindowSettings
@@ -134,12 +134,19 @@ class PermitSettings(Settings):
     """A commit waits this long for a clean or a write in flight, then the run yields; its plan stays pending."""
 
     joined_step: Annotated[Duration, Within("1m", "7d")] = Field(default="30m", validate_default=True)
-    """A step that nobody can stop half-way (a clean, a clustering) and that has not ended after this long is ended by
-    killing its JVM."""
+    """A step that nobody can stop half-way (a clean, a clustering) and that stands still for this long, none of its
+    Spark tasks ending, is ended by killing its JVM."""
 
     step: Annotated[Duration, Within("1m", "7d")] = Field(default="2h", validate_default=True)
-    """Any other step that has not ended after this long is cancelled, and counts as a failure: it hangs, at a lock
-    that is never released or at a storage that does not answer."""
+    """Any other step that stands still for this long is cancelled, and counts as a failure: it hangs, at a lock that is
+    never released or at a storage that does not answer."""
+
+    longest_step: Annotated[Duration, Within("1m", "30d")] = Field(default="1d", validate_default=True)
+    """A step that takes this long is ended although it goes on: it may be beginning the same again and again."""
+
+    slowest: Annotated[Size, Within("1KiB", "1TiB")] = Field(default="1MiB", validate_default=True)
+    """So much of a plan is rewritten in a second at least. Its largest file groups lengthen how long a step may stand
+    still, and all of them how long it may take."""
 
 
 class BudgetSettings(Settings):

@@ -77,7 +77,7 @@ def explain(
                 waits_for_approval=service in status.approvals,
                 decision=_decision(decisions.get(service)),
                 backlog=_backlog(view, service) if view else None,
-                notes=[*view.notes.get(service, ())] if view else [],
+                notes=_notes(status, service),
                 pending=[_plan(plan) for plan in view.timeline.pending(service)] if view else [],
                 active_run=_active(active.get(service), waiting),
                 last_run=_ended(last_runs.get(service)),
@@ -87,6 +87,11 @@ def explain(
             for service, policy in _in_order(table.policies)
         },
     )
+
+
+def _notes(status: TableStatus, service: Service) -> list[str]:
+    of_the_format = () if status.view is None else status.view.notes.get(service, ())
+    return [*of_the_format, *([status.smaller[service]] if service in status.smaller else [])]
 
 
 def _in_order(policies: Mapping[Service, Policy]) -> list[tuple[Service, Policy]]:

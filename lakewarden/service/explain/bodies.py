@@ -117,8 +117,8 @@ class EndedRunExplanation(BaseModel):
 class ServiceExplanation(BaseModel):
     """One service of a table. `due_when` says its trigger in words, `window` the hours in which it may be planned.
     `waits_for_approval`: it would delete more than the table's budget lets it, and waits for a person. `notes` are
-    what the format says of what it is going to do, or to keep. `steps_back` is how often in a row its runs gave way, or
-    failed for a time, and `stepped_back_for` why the last one did.
+    what a person should know of what it is going to do, or to keep: how large its plans may be, for one. `steps_back`
+    is how often in a row its runs gave way, or failed for a time, and `stepped_back_for` why the last one did.
     """
 
     due_when: str

@@ -38,6 +38,7 @@ class TableStatus:
     reason of the pause that holds the table. `attended_by` is the replica that looks after it; None while nobody does.
     `claimed` is the block by a daemon with another store, `unclaimed` why nothing keeps such a daemon away.
     `lock` is what was seen of the lock that the writers are said to use; None where nothing is to be proved.
+    `smaller` says of the services whose plans are made smaller for a time why they are.
     """
 
     table: Table
@@ -54,6 +55,7 @@ class TableStatus:
     unclaimed: str | None = None
     steps_back: Mapping[Service, StepsBack] = field(default_factory=dict)
     lock: Evidence | None = None
+    smaller: Mapping[Service, str] = field(default_factory=dict)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -121,7 +121,8 @@ class StandingRow:
 
     `strikes` are failures in a row, `tries` rests in a row; until `rest_until` it is left alone for `rest_reason`.
     `suspect`: a JVM died while it ran beside others, so it runs alone the next time. `quarantined` is why it waits for
-    a person. `idle_*` is what it had seen of the table when it found nothing more to do.
+    a person. `idle_*` is what it had seen of the table when it found nothing more to do. Until `smaller_until` a new
+    plan is to rewrite no more than `largest_plan` bytes, for `smaller_reason`.
     """
 
     table: TableId
@@ -136,6 +137,9 @@ class StandingRow:
     idle_commits: int = 0
     idle_rewrites: int = 0
     idle_at: datetime | None = None
+    largest_plan: int | None = None
+    smaller_until: datetime | None = None
+    smaller_reason: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

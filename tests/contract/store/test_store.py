@@ -643,6 +643,9 @@ def test_a_standing_is_kept_until_it_is_forgotten(store: Store) -> None:
         idle_commits=4,
         idle_rewrites=5,
         idle_at=NOW,
+        largest_plan=2**40,
+        smaller_until=NOW + HOUR,
+        smaller_reason="run 7 had 2 TiB to rewrite",
     )
     other = StandingRow(table=TableId("trips"), service=Service.CLEAN)
     store.keep_standing(replace(struck, strikes=2, suspect=False))

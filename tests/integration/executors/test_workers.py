@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors import process
-from lakewarden.executors.contract import Blame, Granted, RoomChanged, Step
+from lakewarden.executors.contract import Asked, Blame, Granted, RoomChanged, Step
 from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.executors.pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
@@ -62,6 +62,29 @@ def test_a_step_that_outlives_its_permit_ends_with_its_jvm(live: Callable[..., L
     life.pool.answer(RUN, Step.PLAN, Granted(expires=timedelta(seconds=1)))
 
     life.lost()
+
+
+@MORE
+def test_a_step_whose_spark_tasks_end_outlives_its_permit_until_they_do_not(
+    live: Callable[..., Life], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step that gets on is not hung, however long it takes; the same permit ends one that does nothing."""
+    monkeypatch.setattr(process, "_COMMAND", troubled_worker.COMMAND)
+    life = live(master="local[2]")
+    life.begin(service=troubled_worker.WORKS)
+    life.pool.answer(RUN, Step.PLAN, Granted())
+    life.until(lambda e: isinstance(e, Asked) and e.step is Step.EXECUTE)
+    permit, began = Granted(expires=timedelta(seconds=3)), time.monotonic()
+    life.pool.answer(RUN, Step.EXECUTE, permit)
+    life.until(lambda e: isinstance(e, Asked) and e.step is Step.COMMIT)
+    assert time.monotonic() - began > 5
+    assert life.pool.advanced_at(RUN) is not None
+
+    life.pool.answer(RUN, Step.COMMIT, permit)
+
+    lost = life.lost()
+    assert lost.blame is Blame.ITS_OWN
+    assert "the permit of run run-1 has expired" in lost.reason
 
 
 @MORE

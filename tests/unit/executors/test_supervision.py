@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.executors.supervision import Backoff, Fault, Watch, Wear
+from lakewarden.executors.supervision import Allowance, Backoff, Fault, Watch, Wear, allowance
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import RunId
 
@@ -31,6 +31,12 @@ def _after(clock: ManualClock, seconds: float) -> float:
     return clock.monotonic()
 
 
+def granted(seconds: float, clock: ManualClock, *, at_most: float | None = None) -> Allowance:
+    """Return the allowance of a step that may stand still for so many seconds."""
+    most = None if at_most is None else timedelta(seconds=at_most)
+    return allowance(timedelta(seconds=seconds), most, now=clock.monotonic())
+
+
 def test_a_worker_may_take_its_time_to_start_but_not_for_ever(watch: Watch, clock: ManualClock) -> None:
     """Until its session is up, only `start_within` counts."""
     assert watch.fault(_after(clock, 119)) is None
@@ -47,7 +53,7 @@ def test_a_worker_whose_jvm_does_not_answer_is_hung(watch: Watch, clock: ManualC
 
 def test_a_step_that_outlives_its_permit_ends_its_worker(watch: Watch, clock: ManualClock) -> None:
     """However well the JVM answers, the permit's end is the step's end."""
-    watch.permit_expires(RUN, clock.monotonic() + 100)
+    watch.permitted(RUN, granted(100, clock))
     watch.proof_of_life(_after(clock, 99))
     assert watch.fault(clock.monotonic()) is None
     watch.proof_of_life(_after(clock, 2))
@@ -56,11 +62,50 @@ def test_a_step_that_outlives_its_permit_ends_its_worker(watch: Watch, clock: Ma
     )
 
 
+def test_a_step_whose_tasks_end_goes_on_and_one_that_stands_still_does_not(watch: Watch, clock: ManualClock) -> None:
+    """A plan of 500 GB takes hours; a lock that is never released is told from it by its silence."""
+    watch.permitted(RUN, granted(100, clock))
+    for _ in range(20):
+        watch.proof_of_life(_after(clock, 99))
+        assert watch.fault(clock.monotonic()) is None
+        watch.advanced(RUN, clock.monotonic())
+    watch.advanced(RunId("neighbour"), _after(clock, 60))
+    watch.proof_of_life(_after(clock, 41))
+
+    found = watch.fault(clock.monotonic())
+
+    assert found is not None
+    assert found.culprits == {RUN}
+
+
+def test_a_step_that_begins_the_same_again_and_again_ends_all_the_same(watch: Watch, clock: ManualClock) -> None:
+    """Tasks that end are no proof that the whole will."""
+    watch.permitted(RUN, granted(100, clock, at_most=250))
+    for _ in range(5):
+        watch.proof_of_life(_after(clock, 50))
+        watch.advanced(RUN, clock.monotonic())
+        assert watch.fault(clock.monotonic()) is None
+
+    watch.proof_of_life(_after(clock, 1))
+    assert watch.fault(clock.monotonic()) is not None
+
+
+def test_progress_in_an_earlier_step_lengthens_no_later_one(watch: Watch, clock: ManualClock) -> None:
+    """Each permit counts from when it was given."""
+    watch.permitted(RUN, granted(100, clock))
+    watch.advanced(RUN, _after(clock, 90))
+    watch.step_ended(RUN)
+    watch.permitted(RUN, granted(10, clock))
+    watch.proof_of_life(_after(clock, 11))
+
+    assert watch.fault(clock.monotonic()) is not None
+
+
 def test_of_several_runs_those_that_outlived_their_permits_are_named(watch: Watch, clock: ManualClock) -> None:
     """And nobody who was in the JVM beside them: its permit runs, and its grace."""
     watch.proof_of_life(clock.monotonic())
     for run, seconds in (("late", 10), ("also-late", 11), ("in-time", 60)):
-        watch.permit_expires(RunId(run), clock.monotonic() + seconds)
+        watch.permitted(RunId(run), granted(seconds, clock))
     watch.cancelled(RunId("in-its-grace"), clock.monotonic())
     now = _after(clock, 20)
 
@@ -74,7 +119,7 @@ def test_of_several_runs_those_that_outlived_their_permits_are_named(watch: Watc
 def test_an_expired_permit_is_told_although_its_jvm_does_not_answer_either(watch: Watch, clock: ManualClock) -> None:
     """What the run had to do in time is known; who keeps the JVM from answering is not."""
     watch.proof_of_life(clock.monotonic())
-    watch.permit_expires(RUN, clock.monotonic() + 60)
+    watch.permitted(RUN, granted(60, clock))
 
     found = watch.fault(_after(clock, 61))
 
@@ -87,7 +132,7 @@ def test_a_step_that_ended_in_time_is_not_held_against_its_worker(
     watch: Watch, clock: ManualClock, release: Callable[[Watch, RunId], None]
 ) -> None:
     """A permit's end means nothing once its step is over."""
-    watch.permit_expires(RUN, clock.monotonic() + 10)
+    watch.permitted(RUN, granted(10, clock))
     release(watch, RUN)
     watch.proof_of_life(_after(clock, 50))
 

@@ -130,6 +130,13 @@ DECIDED = (
 )
 
 
+def test_plans_that_are_made_smaller_are_told_with_the_reason() -> None:
+    """Whoever wonders why a backlog goes slowly reads since which run, and until when."""
+    smaller = {Service.CLEAN: "plans rewrite 60GiB at most until 2026-03-08, for run r1 had 120GiB to rewrite: it hung"}
+
+    assert smaller[Service.CLEAN] in written_out(_explained(replace(STATUS, smaller=smaller)))
+
+
 def _explained(status: TableStatus = STATUS) -> TableExplanation:
     return explain(
         status,

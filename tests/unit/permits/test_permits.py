@@ -9,6 +9,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakewarden.executors.contract import Granted, Permit, Plan, Refused, Step, Wait
 from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
@@ -230,11 +232,33 @@ def test_only_a_joined_step_has_to_end_before_its_permit_expires() -> None:
     assert ask(CLEANING, Step.COMMIT) == Granted(
         reason="the instant is ours to complete, no clean is executing, no write would fail",
         expires=LIMITS.joined_step,
+        at_most=LIMITS.longest_step,
     )
     for run, step in itertools.product([COMPACTING, CLEANING, CLUSTERING, ARCHIVING], Step):
         permit = ask(run, step)
         assert isinstance(permit, Granted)
         assert (permit.expires is not None) is (run is not COMPACTING and step is Step.COMMIT)
+
+
+@given(
+    size=st.integers(0, 2**50),
+    groups=st.none() | st.integers(0, 10**6),
+    service=st.sampled_from([Service.COMPACTION, Service.CLUSTERING]),
+)
+def test_a_larger_plan_may_take_longer_and_stand_still_for_its_largest_file_groups_alone(
+    size: int, groups: int | None, service: Service
+) -> None:
+    """However large it is: the whole has time for all its bytes, each silence for a file group's, and both an end."""
+    still, whole = (
+        getattr(LIMITS.patience(service, Plan(instant="1", bytes=size, file_groups=groups)), part)
+        for part in ("still", "whole")
+    )
+    least = LIMITS.joined_step if service is Service.CLUSTERING else LIMITS.step
+    assert least <= still <= least + timedelta(seconds=size // LIMITS.slowest)
+    assert still <= whole
+    assert whole > LIMITS.longest_step + timedelta(seconds=size // LIMITS.slowest) - timedelta(minutes=1)
+    if groups is not None and groups > 4:
+        assert still <= least + timedelta(seconds=4 * size // groups // LIMITS.slowest)
 
 
 # -- a service whose pending plan makes writers fail

@@ -72,6 +72,10 @@ class FakeArchive:
         yield _ArchiveSteps(FakeTable(Path(assignment.location), clock=self._clock), assignment)
 
 
+LOG_FILE_BYTES = 64 * 2**20
+"""How large a plan takes each log file to be."""
+
+
 class _CompactionSteps:
     def __init__(self, table: FakeTable, assignment: Assignment) -> None:
         self._table = table
@@ -80,7 +84,7 @@ class _CompactionSteps:
 
     def plan(self) -> Plan | None:
         instant = self._assignment.instant or self._table.plan_compaction(run=self._assignment.run)
-        return None if instant is None else Plan(instant=instant)
+        return None if instant is None else Plan(instant=instant, bytes=self._table.log_files * LOG_FILE_BYTES)
 
     def execute(self, plan: Plan) -> None:
         self._table.start(plan.on_timeline)

@@ -24,10 +24,10 @@ from lakewarden.planners.formats.hudi.plans import RUN_KEY, DataFile
 from lakewarden.planners.formats.hudi.service_options import ClusteringOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
-from lakewarden.planners.model.instant import Deed, Service, State
+from lakewarden.planners.model.instant import Deed, Instant, Service, State
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
-from lakewarden.planners.settings import format_duration
+from lakewarden.planners.settings import format_duration, format_size
 
 _COMPLETE = True
 _PLAN_KEYS = "hoodie.clustering.plan.strategy"
@@ -37,10 +37,12 @@ _UNTIL_WRITES_SAY_WHERE = timedelta(seconds=10)
 where their rows belong; others never do, and are in the way until they end."""
 
 
-def settings(options: ClusteringOptions) -> dict[str, str]:
+def settings(options: ClusteringOptions, *, largest_plan: int | None = None) -> dict[str, str]:
     """Return what a clustering sets. Which partitions are taken is chosen for each plan. A single file is left as it
     is, or it would be rewritten again and again; where rows are ordered Hudi takes it all the same.
     """
+    group = options.max_bytes_per_group if largest_plan is None else min(options.max_bytes_per_group, largest_plan)
+    groups = options.max_num_groups if largest_plan is None else min(options.max_num_groups, largest_plan // group)
     return {
         "hoodie.write.lock.conflict.resolution.strategy": _WE_LOSE,
         "hoodie.clustering.plan.partition.filter.mode": "NONE",
@@ -48,8 +50,8 @@ def settings(options: ClusteringOptions) -> dict[str, str]:
         f"{_PLAN_KEYS}.single.group.clustering.enabled": "false",
         f"{_PLAN_KEYS}.small.file.limit": str(options.small_file_limit),
         f"{_PLAN_KEYS}.target.file.max.bytes": str(options.target_file_max_bytes),
-        f"{_PLAN_KEYS}.max.bytes.per.group": str(options.max_bytes_per_group),
-        f"{_PLAN_KEYS}.max.num.groups": str(options.max_num_groups),
+        f"{_PLAN_KEYS}.max.bytes.per.group": str(group),
+        f"{_PLAN_KEYS}.max.num.groups": str(groups),
         **({f"{_PLAN_KEYS}.sort.columns": ",".join(options.sort_columns)} if options.sort_columns else {}),
     }
 
@@ -64,7 +66,8 @@ class Clustering:
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
         """Open the write client for one run. An abort takes the plan back, with what Hudi wrote for it."""
         options = ClusteringOptions.model_validate(dict(assignment.service_options))
-        with open_table(session, assignment, storage, service=settings(options), clock=self._clock) as table:
+        service = settings(options, largest_plan=assignment.largest_plan)
+        with open_table(session, assignment, storage, service=service, clock=self._clock) as table:
             table.client.lose_to_writes_alone()
             steps = ClusteringSteps(table, options)
             try:
@@ -90,6 +93,7 @@ class ClusteringSteps:
         pending = pending_plan(self._table.view(), Service.CLUSTERING, instant)
         if pending.author is not None:
             self._ours = instant
+            self._give_up_if_too_large(pending)
         elif pending.state is State.INFLIGHT:
             raise PermanentError(
                 f"clustering {instant} was begun by somebody else, and nobody can tell whether it is still being "
@@ -112,6 +116,12 @@ class ClusteringSteps:
         with indexes_followed(self._table), translated(Step.COMMIT):
             written = self._table.client.java.cluster(plan.on_timeline, _COMPLETE)
             return {"file_groups": plan.file_groups or 0, "files_written": int(written.getWriteStats().get().size())}
+
+    def _give_up_if_too_large(self, plan: Instant) -> None:
+        """Raise YieldError for a plan that was too large before: it is taken back, and a smaller one made later."""
+        most, size = self._table.assignment.largest_plan, None if plan.plan is None else plan.plan.bytes
+        if self._table.assignment.instant is not None and most is not None and size is not None and size > most:
+            raise YieldError(f"plan {plan.time} of {format_size(size)} is taken back, for one of {format_size(most)}")
 
     def abort(self) -> None:
         """Take the plan back if it is ours, or was begun by us, and has not been completed."""

@@ -21,12 +21,16 @@ _PENDING_PLAN_IS_HARMLESS_FROM = 8
 """Below this table version a compaction that merely waits fails writes that began before it."""
 
 
-def settings(options: CompactionOptions) -> dict[str, str]:
-    """Return what a compaction sets: when to plan was decided before, so one delta commit is enough."""
+def settings(options: CompactionOptions, *, largest_plan: int | None = None) -> dict[str, str]:
+    """Return what a compaction sets: when to plan was decided before, so one delta commit is enough.
+
+    Hudi's `BoundedIOCompactionStrategy` counts what is read and written, and takes one file group at least.
+    """
+    target = options.target_io_mb if largest_plan is None else min(options.target_io_mb, largest_plan // 2**20)
     return {
         "hoodie.compact.inline.trigger.strategy": "NUM_COMMITS",
         "hoodie.compact.inline.max.delta.commits": "1",
-        "hoodie.compaction.target.io": str(options.target_io_mb),
+        "hoodie.compaction.target.io": str(max(1, target)),
     }
 
 
@@ -39,7 +43,8 @@ class Compaction:
     @contextlib.contextmanager
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
         """Open the write client for one run. An abort deletes no data file and leaves the plan pending."""
-        service = settings(CompactionOptions.model_validate(dict(assignment.service_options)))
+        options = CompactionOptions.model_validate(dict(assignment.service_options))
+        service = settings(options, largest_plan=assignment.largest_plan)
         with (
             open_table(session, assignment, storage, service=service, clock=self._clock) as table,
             undertaken(CompactionSteps(table)) as steps,

@@ -38,6 +38,8 @@ class RewriteSteps(ABC):
 
     def __init__(self, table: OpenTable, options: RewriteOptions, make_runner: MakeRunner) -> None:
         self._table = table
+        most = table.assignment.largest_plan
+        options = options if most is None else options.model_copy(update={"max_bytes": min(options.max_bytes, most)})
         self._options = options
         self._make_runner = make_runner
         self._looks = Looks(table, options)

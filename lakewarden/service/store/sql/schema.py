@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Boolean,
     Column,
     DateTime,
@@ -206,4 +207,7 @@ standings = Table(
     Column("idle_commits", Integer, nullable=False),
     Column("idle_rewrites", Integer, nullable=False),
     Column("idle_at", UtcDateTime),
+    Column("largest_plan", BigInteger),
+    Column("smaller_until", UtcDateTime),
+    Column("smaller_reason", Words),
 )
