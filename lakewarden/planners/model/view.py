@@ -66,17 +66,17 @@ class WriterActivity:
 
     `touches` is by partition (`""` where the table has none) and knows the commits on the active timeline only: a
     partition that is missing was not touched by any of them. None where the format does not know, or no policy of
-    the table asks. `touching` are the partitions that the writes in flight say they will write to; None where one of
-    them does not say. `updated` is by partition the newest commit that changed rows in a way that a rewrite of ours
-    could collide with (of a new partition, which none has touched yet: its first append), and `update_interval` the
-    usual time between two of those: None where the format tells no such commits apart.
+    the table asks. `touching` are the partitions that a write in flight says it will write to, by the write's time;
+    a write that does not say it is missing. `updated` is by partition the newest commit that changed rows in a way that
+    a rewrite of ours could collide with (of a new partition, which none has touched yet: its first append), and
+    `update_interval` the usual time between two of those: None where the format tells no such commits apart.
     """
 
     in_flight: tuple[Instant, ...] = ()
     last_commit_at: datetime | None = None
     usual_interval: timedelta | None = None
     touches: Mapping[str, Touch] | None = None
-    touching: frozenset[str] | None = None
+    touching: Mapping[str, frozenset[str]] = field(default_factory=dict)
     updated: Mapping[str, Touch] | None = None
     update_interval: timedelta | None = None
     failures: tuple[WriteFailure, ...] = ()

@@ -150,7 +150,6 @@ def test_a_deletion_that_was_killed_half_way_is_rolled_back_and_done_again(drive
     [heartbeat] = beats.glob("2*")
     os.utime(heartbeat, (time.time() - 1200, time.time() - 1200))
 
-    assert isinstance(driver.carry_out(orders, Service.TTL, **WEEK), Yielded)
     assert isinstance(driver.carry_out(orders, Service.ROLLBACK), Succeeded)
     assert isinstance(driver.carry_out(orders, Service.TTL, **WEEK), Succeeded)
 

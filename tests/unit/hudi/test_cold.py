@@ -101,15 +101,23 @@ PLAN = an_instant(
 )
 
 
+IN_FLIGHT = an_instant(time="00000040", state=State.INFLIGHT)
+
+
+def _writing(touches: dict[str, Touch], *touching: str) -> WriterActivity:
+    """Return writers of which one in flight says that it touches these partitions."""
+    return WriterActivity(in_flight=(IN_FLIGHT,), touches=touches, touching={IN_FLIGHT.time: frozenset(touching)})
+
+
 @pytest.mark.parametrize(
     ("writers", "reason"),
     [
-        (WriterActivity(touches={}, touching=frozenset()), None),
-        (WriterActivity(touches={"b": _touched(-HOUR, instant="00000060")}, touching=frozenset("c")), None),
-        (WriterActivity(touches={"a": _touched(HOUR, instant="00000040")}, touching=frozenset()), None),
-        (WriterActivity(touches={"a": _touched(HOUR, instant="00000060")}, touching=frozenset()), "00000060"),
-        (WriterActivity(touches={"a": _touched(-HOUR, instant="00000040")}, touching=frozenset()), "00000040"),
-        (WriterActivity(touches={}, touching=frozenset("a")), "in flight"),
+        (_writing({}), None),
+        (_writing({"b": _touched(-HOUR, instant="00000060")}, "c"), None),
+        (_writing({"a": _touched(HOUR, instant="00000040")}), None),
+        (_writing({"a": _touched(HOUR, instant="00000060")}), "00000060"),
+        (_writing({"a": _touched(-HOUR, instant="00000040")}), "00000040"),
+        (_writing({}, "b", "a"), "in flight"),
     ],
 )
 def test_a_plan_is_disturbed_by_what_touches_its_partitions_after_it(

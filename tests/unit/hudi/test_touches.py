@@ -83,14 +83,14 @@ def test_an_empty_commit_wrote_nothing(tmp_path: Path) -> None:
 
 
 def test_a_write_in_flight_says_what_it_will_touch(tmp_path: Path) -> None:
-    """Its inflight file holds the workload profile; until every write has one, nobody knows."""
+    """Its inflight file holds the workload profile; until it has one, nobody knows."""
     table = made(tmp_path)
-    assert seen(table).writers.touching == frozenset()
+    assert seen(table).writers.touching == {}
     first, second = table.begin_write(), table.begin_write()
     table.put(f"{first}.deltacommit.inflight", commit_content({"p0": [], "p1": []}))
-    assert seen(table).writers.touching is None
+    assert seen(table).writers.touching == {first: frozenset({"p0", "p1"})}
     table.put(f"{second}.deltacommit.inflight", commit_content({"p2": []}))
-    assert seen(table).writers.touching == frozenset({"p0", "p1", "p2"})
+    assert seen(table).writers.touching == {first: frozenset({"p0", "p1"}), second: frozenset({"p2"})}
 
 
 @pytest.mark.parametrize("operation", ["INSERT_OVERWRITE_TABLE", "DELETE_PARTITION", "BULK_INSERT", "UNHEARD_OF"])
@@ -98,7 +98,7 @@ def test_a_write_that_changes_more_than_it_names_does_not_say_where(tmp_path: Pa
     """An insert overwrite of a whole table names only the partitions that it fills."""
     table = made(tmp_path)
     table.put(f"{table.begin_write()}.deltacommit.inflight", commit_content({"p0": []}, operation=operation))
-    assert seen(table).writers.touching is None
+    assert seen(table).writers.touching == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"{", b"Obj\x01", b'{"operationType": "UPSERT", "x": 7}'])
@@ -107,7 +107,7 @@ def test_an_inflight_file_that_cannot_be_read_says_nothing_and_is_no_fault(tmp_p
     table = made(tmp_path)
     table.put(f"{table.begin_write()}.deltacommit.inflight", content)
     view = seen(table)
-    assert (view.writers.touching, view.faults) == (None, ())
+    assert (view.writers.touching, view.faults) == ({}, ())
 
 
 def test_a_commit_too_large_to_be_read_leaves_unknown_what_was_touched_and_holds_back_nothing(tmp_path: Path) -> None:

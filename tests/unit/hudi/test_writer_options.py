@@ -45,7 +45,9 @@ def test_writers_and_our_own_client_name_the_same_lock(engine: WriterEngine) -> 
 
     lock = {key: value for key, value in ours.items() if key.startswith("hoodie.write.lock.")}
     assert lock
-    assert {key: value for key, value in theirs.items() if key.startswith("hoodie.write.lock.")} == lock
+    asked = {key: value for key, value in theirs.items() if key.startswith("hoodie.write.lock.")}
+    asked.pop("hoodie.write.lock.conflict.resolution.strategy")  # it is about conflicts, not about the lock
+    assert asked == lock
     assert theirs["hoodie.write.concurrency.mode"] == ours["hoodie.write.concurrency.mode"]
 
 
@@ -55,6 +57,18 @@ def test_failed_writes_are_left_to_heartbeats_under_the_names_of_old_and_new_rel
     found = _set(_table(), engine)
 
     assert found["hoodie.clean.failed.writes.policy"] == found["hoodie.cleaner.policy.failed.writes"] == "LAZY"
+
+
+@pytest.mark.parametrize("engine", WriterEngine)
+def test_only_beside_a_clustering_writers_are_told_how_to_meet_one(engine: WriterEngine) -> None:
+    """A write that updates what is being clustered goes on, and wins. Flink's asks nothing of a pending clustering."""
+    allow, give_way = "hoodie.clustering.updates.strategy", "hoodie.write.lock.conflict.resolution.strategy"
+    alone, beside = _set(_table(Service.COMPACTION), engine), _set(_table(Service.CLUSTERING), engine)
+
+    assert not {allow, give_way} & set(alone)
+    assert beside[give_way].endswith(".PreferWriterConflictResolutionStrategy")
+    assert (allow in beside) == (engine is not WriterEngine.FLINK)
+    assert beside.get(allow, "SparkAllowUpdateStrategy").endswith("SparkAllowUpdateStrategy")
 
 
 def test_the_callback_never_holds_a_writer_up_for_long() -> None:
@@ -71,7 +85,7 @@ def test_services_with_a_policy_are_off_in_the_writer(engine: WriterEngine) -> N
     """Nothing that Lakewarden does is done, or planned, by the writer as well."""
     bare, full = _set(_table(), engine), _set(_table(*EVERY), engine)
 
-    switches = {key: value for key, value in full.items() if key not in bare}
+    switches = {key: value for key, value in full.items() if key not in bare and not key.endswith("strategy")}
     no_switch = {"--disable-compaction": "", "hoodie.datasource.write.streaming.disable.compaction": "true"}
     assert {key for key, value in switches.items() if value != "false"} <= set(no_switch)
     assert {"hoodie.compact.inline", "hoodie.clean.automatic", "hoodie.archive.automatic"} <= set(switches)

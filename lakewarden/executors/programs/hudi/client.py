@@ -25,6 +25,8 @@ _OF_WRITES = True  # the rollbacks of compactions and clusterings left out
 _NO_RESTORE = False
 _PARTITIONS_AT_ONCE = 200
 _CLUSTERING_IS_AN_ACTION = 8  # of its own, from this table version on
+_LOCK_PROVIDER = "hoodie.write.lock.provider"
+_NO_LOCK = "org.apache.hudi.client.transaction.lock.NoopLockProvider"
 
 
 class HudiClient:
@@ -184,6 +186,26 @@ class HudiClient:
         finally:
             transactions.endStateChange(self.none())
 
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the table's lock over several of Hudi's own calls, each of which takes it otherwise for itself.
+
+        The lock is not re-entrant. A second `TransactionManager` takes it, and the client, which makes its provider
+        anew for each of its transactions, is given one that excludes nobody meanwhile (bytecode of 1.2.0, and run).
+        So no writer begins, and none checks its commit, between these calls (docs/hudi.md).
+        """
+        settings = self.java.getConfig()
+        provider = str(settings.getString(_LOCK_PROVIDER))
+        lock = self._jvm.org.apache.hudi.client.transaction.TransactionManager(settings, self._meta.getStorage())
+        lock.beginStateChange(self.none(), self.none())
+        try:
+            settings.setValue(_LOCK_PROVIDER, _NO_LOCK)
+            yield
+        finally:
+            settings.setValue(_LOCK_PROVIDER, provider)
+            lock.endStateChange(self.none())
+            lock.close()
+
     def archive(self, *, keep: int) -> int:
         """Archive until `keep` commits are left, and return how many instants went. To be called under the lock."""
         settings = self.java.getConfig()
@@ -213,6 +235,18 @@ class HudiClient:
         if self.table_version < _CLUSTERING_IS_AN_ACTION:
             key = "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution"
             self.java.getConfig().setValue(key, "true")
+
+    def complete_clustering(self, instant: str, written: Any) -> None:
+        """Commit what `cluster(instant, False)` has written. Hudi has no public call for it: this is what its own
+        joined call goes on with (`BaseHoodieTableServiceClient.commitClustering`, 1.2.0).
+        """
+        service = self.java.getTableServiceClient()
+        methods = service.getClass().getSuperclass().getDeclaredMethods()
+        [commit] = [method for method in methods if method.getName() == "commitClustering"]
+        commit.setAccessible(True)
+        given = self._spark._gateway.new_array(self._jvm.java.lang.Object, 3)  # noqa: SLF001
+        given[0], given[1], given[2] = written, self._table(), instant
+        commit.invoke(service, given)
 
     def lone_files(self, partitions: Sequence[str]) -> Mapping[str, str]:
         """Return those of the partitions that are one base file and nothing else, each with the instant it is of."""

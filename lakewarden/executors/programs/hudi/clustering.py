@@ -2,7 +2,8 @@
 
 It yields to writers. A pending plan makes their updates of its file groups fail, so only partitions that nobody has
 touched for a while are taken; the plan is executed at once, or taken back at once; and where it meets a write all the
-same, it is ours that Hudi lets lose (docs/hudi.md).
+same, it is ours that Hudi lets lose (docs/hudi.md). Planning, beginning and committing are done under the table's lock,
+each with a look at the writers: so a step lies between two of their checks.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from datetime import timedelta
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Step, Steps
+from lakewarden.executors.faultpoints import Point
 from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.following import indexes_followed
 from lakewarden.executors.programs.hudi.look import clustered_files, pending_plan, plan_of
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
+from lakewarden.planners.formats.hudi.beside import does_not_say, meeting, silent_writes, touched_in_flight
 from lakewarden.planners.formats.hudi.buckets import named_after_buckets, why_not_clustered
 from lakewarden.planners.formats.hudi.cold import ColdPartitions, cold_partitions, disturbed, known_since
 from lakewarden.planners.formats.hudi.plans import RUN_KEY, DataFile
-from lakewarden.planners.formats.hudi.service_options import ClusteringOptions
+from lakewarden.planners.formats.hudi.service_options import ClusteringOptions, SilentWrites
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Deed, Instant, Service, State
@@ -29,7 +31,7 @@ from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_duration, format_size
 
-_COMPLETE = True
+_ONLY_WRITE = False
 _PLAN_KEYS = "hoodie.clustering.plan.strategy"
 _WE_LOSE = "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
 _UNTIL_WRITES_SAY_WHERE = timedelta(seconds=10)
@@ -103,19 +105,32 @@ class ClusteringSteps:
         return plan_of(pending)
 
     def execute(self, plan: Plan) -> None:
-        """Do nothing: Hudi executes and commits a clustering in one call."""
+        """Do nothing: once the rewrite has begun, its plan is in the writers' way until it is committed."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Rewrite the files and commit them, after a last look at the writers. Raises YieldError if one is in the way.
+        """Rewrite the files and commit them, each after a look at the writers. Raises YieldError if one is in the way.
 
         What we have begun is ours to take back, whoever planned it.
         """
-        self._keep_off_writers(plan.on_timeline)
-        self._table.before_a_commit()
-        self._ours = plan.on_timeline
-        with indexes_followed(self._table), translated(Step.COMMIT):
-            written = self._table.client.java.cluster(plan.on_timeline, _COMPLETE)
-            return {"file_groups": plan.file_groups or 0, "files_written": int(written.getWriteStats().get().size())}
+        instant = plan.on_timeline
+        with self._between_writers(instant):
+            self._table.before_a_commit()
+            self._ours = instant
+        with translated(Step.COMMIT):
+            written = self._table.client.java.cluster(instant, _ONLY_WRITE)
+            statuses = written.getWriteStatuses()
+            self._table.client.keep(statuses)
+        try:
+            with translated(Step.COMMIT):
+                files = int(statuses.count())
+            with self._between_writers(instant):
+                self._table.before_a_commit()
+                with translated(Step.COMMIT):
+                    self._table.client.complete_clustering(instant, written)
+        finally:
+            with on_the_way_out("free what was written"):
+                statuses.unpersist()
+        return {"file_groups": plan.file_groups or 0, "files_written": files}
 
     def _give_up_if_too_large(self, plan: Instant) -> None:
         """Raise YieldError for a plan that was too large before: it is taken back, and a smaller one made later."""
@@ -137,68 +152,131 @@ class ClusteringSteps:
         Raises YieldError where there may be in one that is not cold yet: it will be without another commit.
         """
         _refuse_buckets(self._table)
-        view = self._when_writes_have_said_where()
-        cold = self._cold(view)
-        partitions = self._unordered(cold.partitions, view) if self._options.sort_columns else cold.partitions
-        instant = None
-        if partitions:
-            with translated(Step.PLAN):
-                self._table.client.choose_partitions(partitions)
-                instant = self._table.client.schedule("CLUSTER", extra_metadata={RUN_KEY: self._table.assignment.run})
-        if instant is None and cold.next_at is not None:
-            untouched_for = format_duration(self._options.untouched_for)
+        with translated(Step.PLAN):
+            partitions = self._table.client.partitions()
+        first = self._cold(self._look(), partitions)
+        candidates = self._unordered(first.partitions) if self._options.sort_columns else first.partitions
+        instant, cold = self._planned(candidates)
+        if instant is None and (next_at := cold.next_at or first.next_at) is not None:
+            untouched_for = f"{format_duration(self._options.untouched_for)} (untouched_for)"
             raise YieldError(
-                f"nothing to do in the {len(cold.partitions)} partitions left alone for {untouched_for}",
-                delay=cold.next_at - view.observed_at,
+                f"nothing to do in the {len(first.partitions)} partitions left alone for {untouched_for}",
+                delay=next_at - self._table.clock.now(),
             )
         return instant
 
-    def _cold(self, view: TableView) -> ColdPartitions:
-        with translated(Step.PLAN):
-            partitions = self._table.client.partitions()
+    def _planned(self, candidates: Sequence[str]) -> tuple[str | None, ColdPartitions]:
+        """Look, plan, and look again, all under the table's lock: no writer's check can meet a plan that fails it.
+
+        Planned is what no write in flight touches; that none comes to sight afterwards is asked before the lock goes.
+        """
+        if not candidates:
+            return None, ColdPartitions(partitions=())
+        with self._between_writers() as view:
+            cold = self._cold(view, candidates)
+            if not cold.partitions:
+                return None, cold
+            with translated(Step.PLAN):
+                self._table.client.choose_partitions(cold.partitions)
+                instant = self._table.client.schedule("CLUSTER", extra_metadata={RUN_KEY: self._table.assignment.run})
+            if instant is not None:
+                self._ours = instant
+                self._table.reach(Point.LOOKING)
+                self._stay_out_of_the_way(instant, self._look())
+            return instant, cold
+
+    def _cold(self, view: TableView, partitions: Sequence[str]) -> ColdPartitions:
         return cold_partitions(
             partitions,
             view.writers.touches or {},
-            touching=view.writers.touching or frozenset(),
+            touching=touched_in_flight(view.writers),
             known_since=known_since(view.timeline),
             untouched_for=self._options.untouched_for,
             matching=self._options.partition_regex,
             now=view.observed_at,
         )
 
-    def _unordered(self, partitions: Sequence[str], view: TableView) -> Sequence[str]:
+    def _unordered(self, partitions: Sequence[str]) -> Sequence[str]:
         """Return the partitions without those whose only file no writer has written: its rows are ordered already."""
         with translated(Step.PLAN):
             lone = self._table.client.lone_files(partitions)
-        written = {instant.time for instant in view.timeline.instants if instant.stands_for is Deed.WRITE}
+        instants = self._table.view(commits=True).timeline.instants
+        written = {instant.time for instant in instants if instant.stands_for is Deed.WRITE}
         return [path for path in partitions if path not in lone or lone[path] in written]
 
-    def _keep_off_writers(self, instant: str) -> None:
-        """Raise YieldError if a writer has touched a planned partition since the plan, or is about to."""
-        view = self._when_writes_have_said_where()
-        pending = pending_plan(view, Service.CLUSTERING, instant)
-        files = clustered_files(self._table.assignment, pending, self._table.storage)
-        reason = disturbed(frozenset(file.partition for file in files), pending, view.writers)
-        if reason is not None:
-            raise YieldError(reason, delay=self._options.untouched_for)
+    @contextlib.contextmanager
+    def _between_writers(self, instant: str | None = None) -> Iterator[TableView]:
+        """Hold the table's lock in a moment in which every write in flight says which partitions it touches.
 
-    def _when_writes_have_said_where(self) -> TableView:
-        """Return the table in a moment in which every write in flight says which partitions it touches.
-
-        Raises YieldError if there is none for too long. Writes whose writers are dead, if there are no others, touch
-        nothing any more.
+        Raises YieldError if there is none for too long, or a write is in the way of the plan of `instant`.
         """
         deadline = self._table.clock.monotonic() + _UNTIL_WRITES_SAY_WHERE.total_seconds()
         while True:
-            view = self._table.view(commits=True)
-            if view.writers.touches is None:
-                raise TemporaryError("what was written to which partition cannot be read from the timeline")
-            writing = any(write.may_be_alive(view.observed_at) for write in view.writers.in_flight)
-            if view.writers.touching is not None or not writing:
-                return view
+            silent = self._silent_at_a_glance()
+            if not silent or any(write.time < (instant or "") for write in silent):
+                with self._table.alone():
+                    view = self._look()
+                    if instant is not None:
+                        self._stay_out_of_the_way(instant, view)
+                    silent = self._silent(view)
+                    if not silent:
+                        yield view
+                        return
             if self._table.clock.monotonic() >= deadline:
-                raise YieldError("a write in flight does not say which partitions it touches")
+                raise YieldError(does_not_say(silent[0]))
             time.sleep(0.05)
+
+    def _stay_out_of_the_way(self, instant: str, view: TableView) -> None:
+        """Raise YieldError if a write has touched a planned partition since the plan, or is about to. To be called
+        under the lock: what began before the plan would fail by it at its next check, so the plan goes at once; nor
+        does it wait for such a write to say where.
+        """
+        pending = pending_plan(view, Service.CLUSTERING, instant)
+        files = clustered_files(self._table.assignment, pending, self._table.storage)
+        planned = frozenset(file.partition for file in files)
+        endangered = [write for write in self._meeting(view, planned) if write.time < instant]
+        reason = disturbed(planned, pending, view.writers)
+        if reason is None and endangered:
+            reason = does_not_say(endangered[0])
+        if reason is not None:
+            self._table.reach(Point.WITHDRAWING)
+            if endangered:
+                self._take_back(instant)
+            raise YieldError(reason, delay=self._options.untouched_for)
+
+    def _take_back(self, instant: str) -> None:
+        """Take back the plan and what was written for it. To be called under the lock."""
+        with on_the_way_out("take the plan back"):
+            self._table.refuse_foreign_plans()
+            self._table.client.undo_clustering(instant)
+            self._table.client.remove_plan(instant)
+            self._ours = None
+
+    def _silent_at_a_glance(self) -> Sequence[Instant]:
+        """Return the same of a look without the lock, which may find a file that is just being written."""
+        try:
+            return self._silent(self._look())
+        except TemporaryError:
+            return ()
+
+    def _silent(self, view: TableView) -> Sequence[Instant]:
+        """Return the writes in flight that may touch what they do not say."""
+        if self._options.silent_writes_touch is SilentWrites.WARM:
+            return ()
+        return silent_writes(view.writers, view.observed_at)
+
+    def _meeting(self, view: TableView, partitions: frozenset[str]) -> Sequence[Instant]:
+        """Return the writes in flight that touch one of the partitions, or may touch it."""
+        met = meeting(view.writers, partitions, view.observed_at)
+        if self._options.silent_writes_touch is SilentWrites.WARM:
+            return [write for write in met if write.time in view.writers.touching]
+        return met
+
+    def _look(self) -> TableView:
+        view = self._table.view(commits=True)
+        if view.writers.touches is None:
+            raise TemporaryError("what was written to which partition cannot be read from the timeline")
+        return view
 
 
 def _refuse_buckets(table: OpenTable) -> None:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Step
+from lakewarden.executors.faultpoints import FAULTS, Point
 from lakewarden.executors.programs.hudi.client import HudiClient
 from lakewarden.executors.programs.hudi.errors import LockHeldError, on_the_way_out, translated
 from lakewarden.executors.programs.hudi.look import Looks
@@ -28,6 +29,10 @@ from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
 
 _UNTIL_A_GAP = timedelta(seconds=10)
+_BEGUN_UNDER_THE_LOCK = 9
+"""From this table version on all writers make their first file under the table's lock (read: 1.1.1 and 1.2.0). A writer
+of 1.0.2 makes its instant's time under it, and the file a moment later."""
+_UNTIL_A_FIRST_FILE = timedelta(milliseconds=300)
 _READS_NO_MORE_AFTER = timedelta(minutes=10)
 """A write that shows no heartbeat, and may be dead, is not waited for once it is as old as this."""
 
@@ -61,6 +66,22 @@ class OpenTable:
         """
         view = self.looks.look(self.assignment, self.options, self.storage, now=self.clock.now(), commits=commits)
         return with_beats_seen(view, self.assignment.last_beats)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the table's lock, in which no writer begins, none checks its commit, and none completes one.
+
+        Whoever looks within it sees every write that has begun. To be held briefly: writers wait for it. Raises
+        LockHeldError where it is not to be had.
+        """
+        with translated(Step.COMMIT), self.client.alone():
+            if self.client.table_version < _BEGUN_UNDER_THE_LOCK:
+                time.sleep(_UNTIL_A_FIRST_FILE.total_seconds())
+            yield
+
+    def reach(self, point: Point) -> None:
+        """Pass a fault point."""
+        FAULTS.reach(point, run=self.assignment.run, service=self.assignment.service)
 
     def refuse_foreign_plans(self) -> None:
         """Raise PermanentError where Hudi, asked for this run's service, may also execute a pending plan that names

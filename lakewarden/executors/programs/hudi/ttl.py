@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.faultpoints import Point
 from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.planners.formats.hudi import guard
+from lakewarden.planners.formats.hudi.beside import does_not_say, meeting
 from lakewarden.planners.formats.hudi.expiry import Partition, Term, confirm_expired, read_partitions
 from lakewarden.planners.formats.hudi.plans import RUN_KEY
-from lakewarden.planners.formats.hudi.service_options import TtlOptions
+from lakewarden.planners.formats.hudi.service_options import SilentWrites, TtlOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.planners.model.errors import LakewardenError, YieldError
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError, YieldError
 from lakewarden.planners.ports import Storage
 
 
@@ -64,26 +67,30 @@ class TtlSteps:
         """Do nothing: a deletion cannot be prepared."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Delete what was planned and is expired still, between two commits of the writers.
-
-        A write that begins after the second look can only fail by us if it changes rows of a partition that nothing
-        was written to for days.
+        """Delete what was planned and is expired still, all of it between two checks of the writers: while the table's
+        lock is held, none begins or commits. Raises YieldError where a write in flight touches one of the partitions,
+        or does not say what it touches.
         """
+        self._table.view(commits=True)  # under the lock only what is new has to be read
+        began = self._table.clock.now()
         expired = [partition.path for partition in self._expired(self._planned)]
         if not expired:
             return {"partitions_deleted": 0}
-        self._make_way()
-        self._table.before_a_commit()
-        with translated(Step.COMMIT):
-            instant = str(self._table.client.java.startDeletePartitionCommit())
+        instant = None
         try:
-            self._make_way(ours=instant)
-            with translated(Step.COMMIT):
-                signed = {RUN_KEY: self._table.assignment.run}
-                self._table.client.delete_partitions(expired, instant, extra_metadata=signed)
+            with self._table.alone():
+                self._stay_out_of_the_way(expired, since=began)
+                self._table.before_a_commit()
+                with translated(Step.COMMIT):
+                    instant = str(self._table.client.java.startDeletePartitionCommit())
+                self._table.reach(Point.LOOKING)
+                with translated(Step.COMMIT):
+                    signed = {RUN_KEY: self._table.assignment.run}
+                    self._table.client.delete_partitions(expired, instant, extra_metadata=signed)
         except LakewardenError:
-            with on_the_way_out("take the deletion back"):
-                self._table.roll_back(instant)
+            if instant is not None:
+                with on_the_way_out("take the deletion back"):
+                    self._table.roll_back(instant)
             raise
         return {"partitions_deleted": len(expired)}
 
@@ -111,8 +118,20 @@ class TtlSteps:
             shown = self._table.client.shows_files_of([path for path in expired if path not in held])
         return [partitions[path] for path in shown]
 
-    def _make_way(self, *, ours: str | None = None) -> None:
-        """Raise YieldError if a writer is writing."""
-        writes = [write.time for write in self._table.view().writers.in_flight if write.time != ours]
-        if writes:
-            raise YieldError(f"write {writes[0]} is in flight, and could fail by a deletion")
+    def _stay_out_of_the_way(self, partitions: Sequence[str], *, since: datetime) -> None:
+        """Raise YieldError if a write has touched one of the partitions `since` then, is about to, or may be. To be
+        called under the lock.
+        """
+        view = self._table.view(commits=True)
+        touches = view.writers.touches
+        if touches is None:
+            raise TemporaryError("what was written to which partition cannot be read from the timeline")
+        for path in partitions:
+            if path in touches and touches[path].at >= since:
+                raise YieldError(f"write {touches[path].instant} has just touched partition {path}")
+        met = meeting(view.writers, partitions, view.observed_at)
+        for write in met:
+            if write.time in view.writers.touching:
+                raise YieldError(f"write {write.time} in flight touches a partition that would be deleted")
+            if self._options.silent_writes_touch is SilentWrites.ANYTHING:
+                raise YieldError(does_not_say(write))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from lakewarden.planners.formats.hudi.beside import touched_in_flight
 from lakewarden.planners.model.instant import Deed, Instant
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Touch, WriterActivity
@@ -68,13 +69,14 @@ def known_since(timeline: Timeline) -> datetime | None:
 
 def disturbed(planned: frozenset[str], plan: Instant, writers: WriterActivity) -> str | None:
     """Return which write has touched one of the `planned` partitions since `plan` was made, or is about to; None
-    where none has. Where it is not known yet, nobody may go on: that is for the caller to see.
+    where none has. Of a write that does not say it nothing is known: that is for the caller to see.
     """
+    in_flight = touched_in_flight(writers)
     for path in sorted(planned):
         touch = (writers.touches or {}).get(path)
         if touch is not None and (touch.instant > plan.time or touch.at >= plan.requested_at):
             return f"write {touch.instant} touched {_named(path)} after clustering {plan.time} was planned"
-        if path in (writers.touching or ()):
+        if path in in_flight:
             return f"a write in flight touches {_named(path)}, which clustering {plan.time} would rewrite"
     return None
 

@@ -25,12 +25,11 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
     go. A log compaction is completed as a `deltacommit`, to which a write loses that appends to one of its file groups,
     even one that began after it was planned: see `awaited`. A write that cannot lose (`may_lose`) is not endangered by
     these two, as long as it is completion times that put its log files into their slices: below version 8 a compaction
-    would hide its rows. A deletion of partitions may conflict with whatever is
-    being written. A clean that rolls back failed writes takes one that shows no heartbeat for one of them, so one that
-    was begun a moment ago and has not shown its first yet is waited for.
+    would hide its rows. A clean that rolls back failed writes takes one that shows no heartbeat for one of them, so one
+    that was begun a moment ago and has not shown its first yet is waited for.
 
-    A clustering is planned between writes, too, but its commit endangers none that is told here: its program sees
-    which partitions each write in flight touches, keeps off them, and lets itself lose where it meets one.
+    A clustering and a deletion of partitions endanger none that is told here: their programs look under the table's
+    lock which partitions each write in flight touches, and keep off them (`beside.py`).
     """
     writes = view.writers.in_flight
     now = view.observed_at
@@ -38,16 +37,12 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
     match service, step:
         case Service.COMPACTION, "plan":
             return at_stake
-        case Service.CLUSTERING, "plan":
-            return writes
         case Service.COMPACTION, "execute":
             return _begun_before(writes, instant) if pending_plans_hurt(view) else ()
         case Service.COMPACTION, "commit":
             return _begun_before(at_stake, instant)
         case Service.LOG_COMPACTION, "commit":
             return _that_look_back(view, at_stake, instant)
-        case Service.TTL, "commit":
-            return writes
         case Service.CLEAN, "commit":
             return tuple(write for write in writes if may_show_a_first_beat(write, now))
         case _:

@@ -142,7 +142,7 @@ def _writers(
         timeline,
         failures=write_failures(known, timeline, reading, properties, zone=zone, now=now),
         touches=touches(known, timeline.instants) if commits else None,
-        touching=touching(known, timeline.instants, reading) if commits else None,
+        touching=touching(known, timeline.instants, reading),
     )
 
 

@@ -84,6 +84,15 @@ class LayoutStrategy(StrEnum):
     HILBERT = "hilbert"
 
 
+class SilentWrites(StrEnum):
+    """What a write in flight may touch that does not say which partitions it writes to: Flink's never do, a bulk insert
+    does not either, and any other does not before it has looked its rows up.
+    """
+
+    ANYTHING = "anything"
+    WARM = "warm"
+
+
 class ClusteringOptions(Settings):
     """Clustering: small files become larger ones, in a chosen order. Only partitions that no recent commit touched
     are taken, because a pending clustering rejects the writer's updates of its file groups.
@@ -114,6 +123,11 @@ class ClusteringOptions(Settings):
     """A partition is taken when no commit has touched it for this long; for less, updates that arrive late meet a
     clustering under way and fail. The active timeline must reach further back than this: what it no longer shows may
     have been touched until it begins."""
+
+    silent_writes_touch: SilentWrites = SilentWrites.ANYTHING
+    """What a write may touch that does not say where it writes: `anything`, so that a clustering waits for a moment
+    without one, and under a Flink job that never pauses never runs; or only what is `warm`, written to within
+    `untouched_for`. Where that is not so, such a write fails when it meets a clustering."""
 
     @model_validator(mode="after")
     def _comes_to_an_end(self) -> ClusteringOptions:
@@ -226,6 +240,11 @@ class TtlOptions(Settings):
 
     max_delete_partitions: Annotated[int, Within(1, 1_000_000)] = 1000
     """The most that one run deletes (`hoodie.partition.ttl.strategy.max.delete.partitions`)."""
+
+    silent_writes_touch: SilentWrites = SilentWrites.ANYTHING
+    """What a write may touch that does not say where it writes: `anything`, so that a deletion waits for a moment
+    without one; or only what is `warm`, written to within `days_retain`. Where that is not so, such a write fails when
+    it meets a deletion of its partition."""
 
     @model_validator(mode="after")
     def _says_how_values_are_read(self) -> TtlOptions:

@@ -39,15 +39,16 @@ def _touch(one: Known, instant: Instant, *, updates: bool) -> Touch:
     return Touch(at=max(at, instant.requested_at), instant=instant.time, updates=updates)
 
 
-def touching(known: Sequence[Known], instants: Sequence[Instant], reading: Reading) -> frozenset[str] | None:
-    """Return the partitions that the writes in flight say they will write to; None if one of them does not say."""
-    found: set[str] = set()
+def touching(known: Sequence[Known], instants: Sequence[Instant], reading: Reading) -> Mapping[str, frozenset[str]]:
+    """Return the partitions that the writes in flight say they will write to, by the time of the write. One that does
+    not say it is left out.
+    """
+    found = {}
     for one, instant in zip(known, instants, strict=True):
-        if not instant.pending or instant.stands_for is not Deed.WRITE:
-            continue
         entry = one.files.inflight
-        partitions = None if entry is None else reading.fact_if_whole(entry, partitions_to_come)
-        if partitions is None:
-            return None
-        found |= partitions
-    return frozenset(found)
+        if entry is None or not instant.pending or instant.stands_for is not Deed.WRITE:
+            continue
+        partitions = reading.fact_if_whole(entry, partitions_to_come)
+        if partitions is not None:
+            found[instant.time] = partitions
+    return found

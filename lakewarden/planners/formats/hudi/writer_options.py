@@ -22,6 +22,9 @@ from lakewarden.planners.settings import format_duration
 
 _OFF, _ON = "false", "true"
 
+_ALLOW = "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"
+_GIVE_WAY = "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
+
 
 def writer_options(
     table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None
@@ -65,6 +68,8 @@ def _groups(
         keys = _service_keys(service, engine, scheduled=scheduled)
         if keys:
             yield _why(service, scheduled=scheduled), keys
+    if Service.CLUSTERING in table.policies and options.lock is not None:
+        yield from _beside_clustering(engine)
     yield from _indexes(table)
 
 
@@ -102,6 +107,20 @@ def _locked(table: Table, lock: Lock, worst_hold: timedelta | None) -> Iterator[
     yield (
         "a write counts as failed when its heartbeat stops, not when somebody else begins one",
         {"hoodie.clean.failed.writes.policy": "LAZY", "hoodie.cleaner.policy.failed.writes": "LAZY"},
+    )
+
+
+def _beside_clustering(engine: WriterEngine) -> Iterator[_Group]:
+    """Return what saves a write that meets a pending clustering (run: either key alone does not, docs/hudi.md)."""
+    if engine is not WriterEngine.FLINK:  # it asks nothing of pending clusterings before it writes
+        yield (
+            "a write that updates what Lakewarden is clustering is not turned away: the clustering loses",
+            {"hoodie.clustering.updates.strategy": _ALLOW},
+        )
+    yield (
+        "a commit is held against what was completed during the write, and not against a clustering that is only "
+        "pending; Lakewarden completes nothing that a write in flight would lose to",
+        {"hoodie.write.lock.conflict.resolution.strategy": _GIVE_WAY},
     )
 
 

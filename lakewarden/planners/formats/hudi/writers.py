@@ -18,7 +18,7 @@ def writer_activity(
     *,
     failures: tuple[WriteFailure, ...],
     touches: Mapping[str, Touch] | None,
-    touching: frozenset[str] | None,
+    touching: Mapping[str, frozenset[str]],
 ) -> WriterActivity:
     """Return the writes in flight, the newest completed one and the usual time between two, beside what was read of
     the commits.

@@ -1,0 +1,188 @@
+"""Services beside several writers, on real Spark: no step of ours fails a write."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lakewarden.executors.contract import Assignment, Granted, Lost, Outcome, Step, Succeeded, Yielded
+from lakewarden.executors.programs.hudi.clustering import Clustering
+from lakewarden.executors.worker.steps import Climb, Question, climb
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import TableId
+from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
+from lakewarden.planners.storage import LocalStorage
+from tests.integration.conftest import Driver, Orders, eventually
+from tests.integration.executors.rivals import CONFLICT, GIVES_WAY, MAKES_ROOM, REJECTED, Rivals
+
+pytestmark = pytest.mark.spark
+
+AT_ONCE: dict[str, Any] = {"untouched_for": "0s"}
+
+
+class SeenLate(LocalStorage):
+    """A disk on which a write's first files are not listed as long as `unseen` says so."""
+
+    def __init__(self, write: str, unseen: Callable[[], bool]) -> None:
+        self._write = write
+        self._unseen = unseen
+
+    def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
+        entries = super().listing(location, most=most)
+        return [one for one in entries if not one.name.startswith(self._write)] if self._unseen() else entries
+
+
+@pytest.fixture(scope="session")
+def written_rivals(written_orders: Orders, tmp_path_factory: pytest.TempPathFactory) -> Rivals:
+    """Write three small files into each of three partitions."""
+    path = tmp_path_factory.mktemp("rivals") / "orders"
+    lock = {**written_orders.lock, "lock_key": "rivals"}
+    table = Rivals(path=path, lock=lock, spark=written_orders.spark)
+    table.add_batches("p0", "p1", "p2")
+    return table
+
+
+@pytest.fixture
+def table(written_rivals: Rivals, tmp_path: Path) -> Rivals:
+    """Copy it."""
+    path = tmp_path / "orders"
+    shutil.copytree(written_rivals.path, path)
+    lock = {**written_rivals.lock, "lock_key": str(tmp_path).strip("/").replace("/", ".")}
+    return dataclasses.replace(written_rivals, path=path, lock=lock, expected=dict(written_rivals.expected))
+
+
+def climbing(table: Rivals, storage: LocalStorage, **options: Any) -> Climb:
+    """Begin a clustering in the writers' own JVM, with what it may see of the table."""
+    assignment = Assignment(
+        run=RunId("run-here"),
+        epoch=1,
+        table=TableId("sales.orders"),
+        service=Service.CLUSTERING,
+        service_options={**AT_ONCE, **options},
+        **table.assigned,
+    )
+    return climb(Clustering(), table.spark, assignment, storage)
+
+
+def grant(ladder: Climb) -> Question | Outcome:
+    """Grant the step that was asked for; return the next question, or how the run ended."""
+    try:
+        return ladder.send(Granted())
+    except StopIteration as end:
+        outcome: Outcome = end.value
+        return outcome
+
+
+def test_a_write_that_nobody_had_seen_does_not_fail_by_the_plan(driver: Driver, table: Rivals) -> None:
+    """It began before the plan, and comes to sight after it: the plan goes before the write checks its commit."""
+    with table.held("p0", "p0-0") as write:
+        ladder = climbing(table, SeenLate(write.time, lambda: table.timeline("*.clustering.requested") == []))
+        next(ladder)
+        answer = grant(ladder)
+
+        assert write.end() is None
+        assert isinstance(answer, Yielded)
+    assert table.timeline("*.clustering.*") == []
+    table.check_rows()
+
+
+def test_a_write_that_does_not_say_what_it_touches_is_not_failed_by_our_commit(driver: Driver, table: Rivals) -> None:
+    """It began while the plan was executed, and is not in flight by Hudi's own word for it."""
+    run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
+    driver.climb(run, to=Step.COMMIT)
+    with table.writing_with({**MAKES_ROOM, **GIVES_WAY}).held("p0", "p0-0") as write:
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        outcome = driver.finish(run)
+
+        assert write.end() is None
+    assert isinstance(outcome, Yielded)
+    table.check_rows()
+
+
+@pytest.mark.parametrize(
+    ("conf", "fails_by"),
+    [({}, REJECTED), (MAKES_ROOM, CONFLICT), ({**MAKES_ROOM, **GIVES_WAY}, None)],
+    ids=["none", "allow", "allow and prefer"],
+)
+def test_what_writer_options_print_saves_a_write_that_meets_a_clustering(
+    driver: Driver, table: Rivals, conf: dict[str, str], fails_by: str | None
+) -> None:
+    """With both of them the clustering loses; either alone does not help the write."""
+    run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
+    driver.climb(run, to=Step.COMMIT)
+    writing = table.writing_with(conf)
+    with writing.held("p0", "p0-0") as write:
+        failed = write.end()
+    table.expected = writing.expected
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    outcome = driver.finish(run)
+
+    assert (failed is None) == (fails_by is None)
+    assert fails_by is None or fails_by in str(failed)
+    assert isinstance(outcome, Yielded)
+    table.check_rows()
+
+
+def test_a_deletion_of_partitions_yields_to_the_writes_that_touch_them_alone(driver: Driver, table: Rivals) -> None:
+    """Not to one that says that it writes elsewhere; to one that does not say it, until it has ended."""
+    week_ago = time.time() - 8 * 86_400
+    for file in (table.path / "p0").iterdir():
+        os.utime(file, (week_ago, week_ago))
+    with table.held("p1", "p1-0") as silent:
+        assert isinstance(driver.carry_out(table, Service.TTL, days_retain=7), Yielded)
+        [requested] = (table.path / ".hoodie" / "timeline").glob(f"{silent.time}.deltacommit.requested")
+        assert isinstance(driver.carry_out(table, Service.TTL, days_retain=7, silent_writes_touch="warm"), Succeeded)
+        assert requested.exists()
+        assert silent.end() is None
+
+    table.expected = {key: note for key, note in table.expected.items() if not key.startswith("p0")}
+    table.check_rows()
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("point", ["looking", "withdrawing"])
+def test_a_clustering_killed_between_its_plan_and_its_look_fails_no_writer(
+    driver: Driver, table: Rivals, worker_faults: Path, tmp_path: Path, point: str
+) -> None:
+    """Kill -9 while it holds the table's lock: the write that waits for the lock commits, and so does the next run."""
+    told = tmp_path / "told"
+    worker_faults.write_text(json.dumps([{"point": point, "act": "hold", "service": "clustering", "told": str(told)}]))
+    try:
+        run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
+        if point == "withdrawing":  # a write of before the plan cannot be there, so one that came after it has to do
+            driver.climb(run, to=Step.COMMIT)
+            writing = table.writing_with({**MAKES_ROOM, **GIVES_WAY})
+        else:
+            driver.question_or_end(run)
+            writing = table
+        with writing.held("p1", "p1-0") as write:
+            driver.pool.answer(run, Step.COMMIT if point == "withdrawing" else Step.PLAN, Granted())
+            write.gate.touch()
+            eventually(told.exists, within=60)
+            worker = psutil.Process(driver.pool._owner[run].process.pid)
+            for process in [*worker.children(recursive=True), worker]:
+                process.kill()
+            assert write.end() is None
+        driver.next(run, Lost)
+    finally:
+        worker_faults.unlink()
+        told.unlink(missing_ok=True)
+    driver.until_ready()
+    table.expected = writing.expected
+    table.check_rows()
+
+    pending = [name.partition(".")[0] for name in table.timeline("*.clustering.requested")]
+    outcome = driver.carry_out(table, Service.CLUSTERING, instant=pending[0] if pending else None, **AT_ONCE)
+    if isinstance(outcome, Yielded):  # the plan was in the way, and is gone
+        outcome = driver.carry_out(table, Service.CLUSTERING, **AT_ONCE)
+    assert isinstance(outcome, Succeeded)
+    table.check_rows()
