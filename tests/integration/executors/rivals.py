@@ -83,6 +83,12 @@ class Rivals(Orders):
         finally:
             write.end()
 
+    def timeline(self, pattern: str) -> list[str]:
+        """Return the names of the timeline's files that match, in either layout."""
+        if self.conf.get("hoodie.write.table.version") == "6":
+            return sorted(path.name for path in (self.path / ".hoodie").glob(pattern))
+        return super().timeline(pattern)
+
     def writing_with(self, conf: Mapping[str, str]) -> Rivals:
         """Return the same table with other options of its writers."""
         return dataclasses.replace(self, conf={**self.conf, **conf})

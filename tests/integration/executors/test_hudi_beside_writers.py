@@ -11,11 +11,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import psutil
 import pytest
 
-from lakewarden.executors.contract import Assignment, Granted, Lost, Outcome, Step, Succeeded, Yielded
+from lakewarden.executors.contract import (
+    Assignment,
+    Ended,
+    Granted,
+    Lost,
+    Outcome,
+    Program,
+    Refused,
+    Step,
+    Succeeded,
+    Yielded,
+)
 from lakewarden.executors.programs.hudi.clustering import Clustering
+from lakewarden.executors.programs.hudi.compaction import Compaction
 from lakewarden.executors.worker.steps import Climb, Question, climb
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
@@ -60,17 +73,19 @@ def table(written_rivals: Rivals, tmp_path: Path) -> Rivals:
     return dataclasses.replace(written_rivals, path=path, lock=lock, expected=dict(written_rivals.expected))
 
 
-def climbing(table: Rivals, storage: LocalStorage, **options: Any) -> Climb:
-    """Begin a clustering in the writers' own JVM, with what it may see of the table."""
+def climbing(
+    table: Rivals, storage: LocalStorage, program: Program, service: Service = Service.CLUSTERING, **options: Any
+) -> Climb:
+    """Begin a run in the writers' own JVM, with what it may see of the table."""
     assignment = Assignment(
         run=RunId("run-here"),
         epoch=1,
         table=TableId("sales.orders"),
-        service=Service.CLUSTERING,
-        service_options={**AT_ONCE, **options},
+        service=service,
+        service_options=options,
         **table.assigned,
     )
-    return climb(Clustering(), table.spark, assignment, storage)
+    return climb(program, table.spark, assignment, storage)
 
 
 def grant(ladder: Climb) -> Question | Outcome:
@@ -85,7 +100,8 @@ def grant(ladder: Climb) -> Question | Outcome:
 def test_a_write_that_nobody_had_seen_does_not_fail_by_the_plan(driver: Driver, table: Rivals) -> None:
     """It began before the plan, and comes to sight after it: the plan goes before the write checks its commit."""
     with table.held("p0", "p0-0") as write:
-        ladder = climbing(table, SeenLate(write.time, lambda: table.timeline("*.clustering.requested") == []))
+        late = SeenLate(write.time, lambda: table.timeline("*.clustering.requested") == [])
+        ladder = climbing(table, late, Clustering(), **AT_ONCE)
         next(ladder)
         answer = grant(ladder)
 
@@ -146,6 +162,48 @@ def test_a_deletion_of_partitions_yields_to_the_writes_that_touch_them_alone(dri
 
     table.expected = {key: note for key, note in table.expected.items() if not key.startswith("p0")}
     table.check_rows()
+
+
+def test_below_version_9_a_compaction_is_planned_around_the_writes_in_flight(
+    driver: Driver, table: Rivals, tmp_path: Path
+) -> None:
+    """There its plan alone fails a write of before it: one that comes to sight late makes it go, and what one says that
+    it touches is left out, and taken the next time.
+    """
+    conf = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
+    old = dataclasses.replace(table, path=tmp_path / "old", conf=conf, expected={})
+    home = old.path / ".hoodie"
+    for _ in range(2):
+        old.add("p0", "p0-0", "p0-1")
+        old.add("p1", "p1-0", "p1-1")
+
+    def planned() -> list[Path]:
+        return list(home.glob("*.compaction.requested"))
+
+    with old.held("p0", "p0-0") as write:
+        ladder = climbing(old, SeenLate(write.time, lambda: not planned()), Compaction(), Service.COMPACTION)
+        next(ladder)
+        answer = grant(ladder)
+        assert write.end() is None
+        assert isinstance(answer, Yielded)
+    assert planned() == []
+
+    profile = {"operationType": "UPSERT", "partitionToWriteStats": {"p0": [{"fileId": "a"}]}}
+    in_flight = f"{write.time[:-3]}999.deltacommit"
+    (home / f"{in_flight}.requested").touch()
+    (home / f"{in_flight}.inflight").write_text(json.dumps(profile))
+    run = driver.submit(old, Service.COMPACTION)
+    driver.climb(run, to=Step.EXECUTE)
+    [plan] = planned()
+    with plan.open("rb") as content:
+        records: Any = fastavro.reader(content)
+        assert {one["partitionPath"] for record in records for one in record["operations"]} == {"p1"}
+    driver.pool.answer(run, Step.EXECUTE, Refused(reason="not now"))
+    driver.next(run, Ended)
+    for state in ("requested", "inflight"):
+        (home / f"{in_flight}.{state}").unlink()
+    assert isinstance(driver.carry_out(old, Service.COMPACTION), Succeeded)
+    old.check_rows()
 
 
 @pytest.mark.faults

@@ -26,7 +26,7 @@ JUST_BEGUN = an_instant(time="00000030", state=State.INFLIGHT, requested_at=NOW 
     [
         (Service.COMPACTION, "plan", "9", {"00000010", "00000090"}),
         (Service.COMPACTION, "execute", "9", set()),
-        (Service.COMPACTION, "execute", "6", {"00000010"}),
+        (Service.COMPACTION, "execute", "6", set()),
         (Service.COMPACTION, "commit", "9", {"00000010"}),
         (Service.COMPACTION, "commit", "6", {"00000010"}),
         (Service.LOG_COMPACTION, "plan", "9", set()),

@@ -127,17 +127,6 @@ def test_an_executor_is_judged_by_hudis_own_interval_whoever_planned(tmp_path: P
         assert instant.guarded_until > table.clock.now() + timedelta(minutes=2)
 
 
-def test_a_plan_that_is_only_pending_endangers_older_writes_below_version_8(tmp_path: Path) -> None:
-    """There the plan itself makes a writer fail, so the run withdraws it before it executes."""
-    for version in (6, 9):
-        table = made(tmp_path / str(version), version=version)
-        write = table.begin_write()
-        plan = table.plan_compaction()
-        table.begin_write()
-        endangered = HUDI.endangered(view_of(table), Service.COMPACTION, step="execute", instant=plan)
-        assert [w.time for w in endangered] == ([write] if version == 6 else [])
-
-
 @pytest.mark.parametrize("name", ["savepoint.inflight", "restore.requested", "restore.inflight"])
 def test_a_savepoint_or_restore_in_flight_holds_back_everything(tmp_path: Path, name: str) -> None:
     """Nobody knows yet what it will need."""

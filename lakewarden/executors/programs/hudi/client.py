@@ -6,7 +6,7 @@ No catalog entry and no SQL extension is needed: the table's own `hoodie.propert
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -25,6 +25,7 @@ _OF_WRITES = True  # the rollbacks of compactions and clusterings left out
 _NO_RESTORE = False
 _PARTITIONS_AT_ONCE = 200
 _CLUSTERING_IS_AN_ACTION = 8  # of its own, from this table version on
+_STRATEGIES = "org.apache.hudi.table.action.compact.strategy"
 _LOCK_PROVIDER = "hoodie.write.lock.provider"
 _NO_LOCK = "org.apache.hudi.client.transaction.lock.NoopLockProvider"
 
@@ -226,6 +227,20 @@ class HudiClient:
         settings = self.java.getConfig()
         settings.setValue("hoodie.table.services.incremental.enabled", "false")
         settings.setValue("hoodie.clustering.plan.strategy.partition.selected", ",".join(partitions))
+
+    def compact_around(self, partitions: Collection[str]) -> None:
+        """Let a compaction be planned in all partitions but these. It looks through all of them, not only through those
+        that were written to since the last one: that would forget what was left out then.
+        """
+        settings = self.java.getConfig()
+        settings.setValue("hoodie.table.services.incremental.enabled", "false")
+        left_out = "|".join(rf"\Q{path}\E" for path in sorted(partitions))
+        if left_out:
+            strategies = (f"{_STRATEGIES}.{name}" for name in ("PartitionRegexBased", "LogFileSizeBased"))
+            settings.setValue("hoodie.compaction.partition.path.regex", rf"^(?!(?:{left_out})\z)")
+            settings.setValue(
+                "hoodie.compaction.strategy", ",".join(f"{name}CompactionStrategy" for name in strategies)
+            )
 
     def lose_to_writes_alone(self) -> None:
         """Let a clustering lose to no clustering, its own above all. Below table version 8 it is in flight as a

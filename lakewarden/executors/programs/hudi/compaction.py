@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
+from datetime import timedelta
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, Plan, Steps
-from lakewarden.executors.programs.hudi.errors import on_the_way_out
+from lakewarden.executors.contract import Assignment, Plan, Step, Steps
+from lakewarden.executors.faultpoints import Point
+from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
+from lakewarden.executors.programs.hudi.look import compacted_files
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.rewriting import Calls, RewriteSteps, undertaken
+from lakewarden.planners.formats.hudi.beside import meeting, silent_writes, touched_in_flight
 from lakewarden.planners.formats.hudi.service_options import CompactionOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.ports import Storage
 
 _CALLS = Calls(service=Service.COMPACTION, schedule="COMPACT", execute="compact", commit="commitCompaction")
 
-_PENDING_PLAN_IS_HARMLESS_FROM = 8
-"""Below this table version a compaction that merely waits fails writes that began before it."""
+_PENDING_PLAN_IS_HARMLESS_FROM = 9
+"""Below this table version a compaction that merely waits fails writes that began before it: the check of 1.0.2, and of
+every release on a table below version 8, compares with its plan (bytecode; run on version 6)."""
+
+_UNTIL_WRITES_SAY_WHERE = timedelta(seconds=10)
 
 
 def settings(options: CompactionOptions, *, largest_plan: int | None = None) -> dict[str, str]:
@@ -59,6 +68,41 @@ class CompactionSteps(RewriteSteps):
         super().__init__(table, _CALLS)
         self._planned: str | None = None  # a plan of ours that was not begun
         self._executing: str | None = None
+
+    def _schedule(self) -> str | None:
+        """Schedule a compaction. Where its plan alone would fail a write, it leaves out what writes in flight touch,
+        and is made between two looks under the lock. Raises YieldError where a write does not say what it touches.
+        """
+        if self._table.client.table_version >= _PENDING_PLAN_IS_HARMLESS_FROM:
+            return super()._schedule()
+        deadline = self._table.clock.monotonic() + _UNTIL_WRITES_SAY_WHERE.total_seconds()
+        while True:
+            with self._table.alone():
+                view = self._table.view()
+                silent = silent_writes(view.writers, view.observed_at)
+                if not silent:
+                    return self._schedule_around(touched_in_flight(view.writers))
+            if self._table.clock.monotonic() >= deadline:
+                raise YieldError(f"write {silent[0].time} in flight does not say which partitions it touches")
+            time.sleep(1)  # writers want the lock, too
+
+    def _schedule_around(self, touched: Collection[str]) -> str | None:
+        with translated(Step.PLAN):
+            self._table.client.compact_around(touched)
+        instant = super()._schedule()
+        if instant is None:
+            return None
+        self._planned = instant
+        self._table.reach(Point.LOOKING)
+        view = self._table.view()
+        plan = compacted_files(self._table.assignment, self._pending(instant), self._table.storage)
+        planned = frozenset(file.partition for file in plan)
+        met = [one for one in meeting(view.writers, planned, view.observed_at) if one.time < instant]
+        if met:
+            with translated(Step.PLAN):
+                self._table.client.remove_plan(instant)
+            raise YieldError(f"write {met[0].time} had begun before plan {instant}, and would fail by it")
+        return instant
 
     def execute(self, plan: Plan) -> None:
         """Write the new base files without committing them."""

@@ -74,6 +74,14 @@ def plan_of(instant: Instant) -> Plan:
     )
 
 
+def compacted_files(assignment: Assignment, instant: Instant, storage: Storage) -> frozenset[DataFile]:
+    """Return the files that a pending compaction merges. Raises TemporaryError if its plan is unreadable."""
+    plan = _requested(
+        assignment, instant.time, Action.COMPACTION, storage, lambda found: merged(found, plans.compaction_plan)
+    )
+    return frozenset() if plan is None else plan.files
+
+
 def clustered_files(assignment: Assignment, instant: Instant, storage: Storage) -> frozenset[DataFile]:
     """Return the files that a pending clustering rewrites. Raises TemporaryError if its plan is unreadable."""
     plan = _requested(

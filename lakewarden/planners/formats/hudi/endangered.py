@@ -19,10 +19,10 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
     """Return the writes in flight that would fail if `service` now took `step` on `instant`.
 
     A writer that prefers to lose (`PreferWriterConflictResolutionStrategy`) loses to every compaction with a later
-    instant that is completed before it; below table version 8 a merely pending one is enough. So a compaction is
-    planned between writes, and committed when the writes begun before its plan have ended. A write that began
-    while we planned is found at `execute`: below version 8 it is endangered by the plan itself, which then has to
-    go. A log compaction is completed as a `deltacommit`, to which a write loses that appends to one of its file groups,
+    instant that is completed before it. So a compaction is planned between writes, and committed when the writes begun
+    before its plan have ended. Below table version 9 a merely pending one is enough to fail a write of before it: there
+    the program plans between two looks under the table's lock, and around what writes in flight touch. A log compaction
+    is completed as a `deltacommit`, to which a write loses that appends to one of its file groups,
     even one that began after it was planned: see `awaited`. A write that cannot lose (`may_lose`) is not endangered by
     these two, as long as it is completion times that put its log files into their slices: below version 8 a compaction
     would hide its rows. A clean that rolls back failed writes takes one that shows no heartbeat for one of them, so one
@@ -37,8 +37,6 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
     match service, step:
         case Service.COMPACTION, "plan":
             return at_stake
-        case Service.COMPACTION, "execute":
-            return _begun_before(writes, instant) if pending_plans_hurt(view) else ()
         case Service.COMPACTION, "commit":
             return _begun_before(at_stake, instant)
         case Service.LOG_COMPACTION, "commit":
