@@ -17,10 +17,12 @@ from live.hudi.several.chronicle import Seen
 from live.hudi.travel import time_of
 
 _LOST = re.compile(
-    r"first operation = \{[^}]*instantTime=(?P<own>\d{17})[^}]*\}.*?"
-    r"second operation = \{[^}]*instantTime=(?P<other>\d{17})",
-    re.DOTALL,
+    r"first operation = .{0,80}?instantTime=(?P<own>\d{17}).{0,80}?"
+    r"second operation = .{0,80}?instantTime=(?P<other>\d{17})"
 )
+"""The operations are written `{actionType=..., instantTime=..., actionState=...'}` until 1.1 and
+`ConcurrentOperation(actionState=..., actionType=..., instantTime=...)` from 1.2 on (both run).
+"""
 _MEETS_CLUSTERING = "HoodieClusteringUpdateException"
 _NEVER = datetime.max.replace(tzinfo=UTC)
 

@@ -33,7 +33,17 @@ def seen(action: str, begun: float, completed: float | None = None, *, until: fl
 
 
 def lost_to(own: float, other: float) -> str:
-    """As Hudi 1.2.0 says it (`ConcurrentOperation.toString`)."""
+    """As Hudi 1.2.0 says it."""
+    return (
+        ": org.apache.hudi.exception.HoodieWriteConflictException: java.util.ConcurrentModificationException: Cannot "
+        "resolve conflicts for overlapping writes between first operation = ConcurrentOperation(actionState=INFLIGHT, "
+        f"actionType=deltacommit, instantTime={stamp(own)}), second operation = ConcurrentOperation("
+        f"actionState=COMPLETED, actionType=deltacommit, instantTime={stamp(other)})\n\tat org.apache.hudi"
+    )
+
+
+def lost_to_as_of_old(own: float, other: float) -> str:
+    """As releases before 1.2 say it (`ConcurrentOperation.toString`)."""
     return (
         "py4j.protocol.Py4JJavaError: An error occurred while calling o99.save.\n"
         ": org.apache.hudi.exception.HoodieWriteConflictException: java.util.ConcurrentModificationException: Cannot "
@@ -72,6 +82,10 @@ OWN, OTHER = seen("deltacommit", 11), seen("deltacommit", 10, 15)
     ("batch", "others", "runs", "ours"),
     [
         pytest.param(failed(10, 20, lost_to(11, 12)), [seen("clustering", 12)], [], True, id="lost to our plan"),
+        pytest.param(failed(10, 20, lost_to_as_of_old(11, 12)), [seen("clustering", 12)], [], True, id="1.1, our plan"),
+        pytest.param(
+            failed(10, 20, lost_to_as_of_old(11, 10)), [OTHER, seen("clean", 12)], [], False, id="1.1, theirs"
+        ),
         pytest.param(failed(10, 20, lost_to(11, 2)), [seen("compaction", 2, 15)], [], True, id="lost to our commit"),
         pytest.param(failed(10, 20, lost_to(11, 10)), [OTHER], [], False, id="lost to another writer"),
         pytest.param(
