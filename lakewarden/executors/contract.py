@@ -41,7 +41,7 @@ class Assignment:
     `instant` is the pending plan to take up; None asks for a new one. `predecessor_dead`: the JVM that was at it before
     is proved dead, so the heartbeat that it left guards nobody and may be removed. `largest_share` is
     the share of the table's data files, in percent, that the run may delete: it asks a deleting service to count them,
-    as far as judging it takes. `last_beats` is when the writes in flight were last seen to give a sign of life: whoever
+    as far as judging it takes; `most_files` how many it may delete. `last_beats` is when the writes in flight were last seen to give a sign of life: whoever
     looks at them once cannot tell one that has taken its heartbeat away from one that never had any.
     `largest_plan` is how many bytes a new plan may rewrite, where a service can choose.
     """
@@ -57,6 +57,7 @@ class Assignment:
     table_options: Mapping[str, Any] = field(default_factory=dict)
     service_options: Mapping[str, Any] = field(default_factory=dict)
     largest_share: float | None = None
+    most_files: int | None = None
     predecessor_dead: bool = False
     last_beats: Mapping[str, datetime] = field(default_factory=dict)
     largest_plan: int | None = None

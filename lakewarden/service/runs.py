@@ -356,6 +356,7 @@ def _assignment(
         table_options={} if table.options is None else table.options.model_dump(mode="json"),
         service_options={} if policy.options is None else policy.options.model_dump(mode="json"),
         largest_share=table.budget.percent if SERVICES[run.service].deletes else None,
+        most_files=table.budget.files if SERVICES[run.service].deletes else None,
         predecessor_dead=predecessor_dead,
         last_beats=last_beats,
         largest_plan=largest_plan,

@@ -222,6 +222,7 @@ class Driver:
         *,
         instant: str | None = None,
         largest_share: float | None = None,
+        most_files: int | None = None,
         predecessor_dead: bool = False,
         **options: Any,
     ) -> RunId:
@@ -235,6 +236,7 @@ class Driver:
                 instant=instant,
                 service_options=options,
                 largest_share=largest_share,
+                most_files=most_files,
                 predecessor_dead=predecessor_dead,
                 **table.assigned,
             )

@@ -13,6 +13,7 @@ from lakewarden.executors.programs.hudi import config
 from lakewarden.executors.programs.hudi.errors import translated
 from lakewarden.executors.programs.hudi.look import clean_plan, clean_size
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.slices import schedule_clean
 from lakewarden.planners.formats.hudi import guard
 from lakewarden.planners.formats.hudi.heartbeats import silent_for
 from lakewarden.planners.formats.hudi.plans import Plan as HudiPlan
@@ -59,16 +60,17 @@ class Clean:
     @contextlib.contextmanager
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
         """Open the write client for one run. An abort leaves the plan pending, and deletes nothing."""
-        service = settings(CleanOptions.model_validate(dict(assignment.service_options)))
-        with open_table(session, assignment, storage, service=service, clock=self._clock) as table:
-            yield CleanSteps(table)
+        options = CleanOptions.model_validate(dict(assignment.service_options))
+        with open_table(session, assignment, storage, service=settings(options), clock=self._clock) as table:
+            yield CleanSteps(table, options)
 
 
 class CleanSteps:
     """The three steps, of which the second does nothing."""
 
-    def __init__(self, table: OpenTable) -> None:
+    def __init__(self, table: OpenTable, options: CleanOptions) -> None:
         self._table = table
+        self._options = options
 
     def plan(self) -> Plan | None:
         """Take up the unfinished cleans, whoever planned them; only without one, plan a new one.
@@ -79,8 +81,7 @@ class CleanSteps:
         pending = self._pending()
         instants = [clean.time for clean in pending]
         if not instants:
-            with translated(Step.PLAN):
-                instant = self._table.client.schedule("CLEAN", extra_metadata={})
+            instant = schedule_clean(self._table, self._options)
             if instant is None:
                 return None
             if not self._spare_folders(instant):

@@ -115,6 +115,11 @@ class HudiClient:
         key = self._jvm.org.apache.hudi.config.HoodieCleanConfig.FAILED_WRITES_CLEANER_POLICY
         self.java.getConfig().setValue(key, policy)
 
+    def retain_commits(self, commits: int) -> None:
+        """Let the next clean that is planned leave what the newest so many commits show."""
+        self.java.getConfig().setValue("hoodie.clean.policy", "KEEP_LATEST_COMMITS")
+        self.java.getConfig().setValue("hoodie.clean.commits.retained", str(commits))
+
     def none(self) -> Any:
         """Return Hudi's empty Option."""
         return self._jvm.org.apache.hudi.common.util.Option.empty()

@@ -10,8 +10,10 @@ from lakewarden.planners.formats.hudi.file_groups import FileGroups
 from lakewarden.planners.formats.hudi.heartbeats import dead_since
 from lakewarden.planners.formats.hudi.indexes import to_build, to_drop
 from lakewarden.planners.formats.hudi.names import COMMITS, Action, Layout
+from lakewarden.planners.formats.hudi.neglected import Uncleaned
 from lakewarden.planners.formats.hudi.service_options import ClusteringOptions, IndexingOptions, RollbackOptions
 from lakewarden.planners.formats.hudi.table_properties import TableProperties
+from lakewarden.planners.formats.hudi.timeline import LastClean
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
@@ -27,14 +29,15 @@ def backlogs(
     timeline: Timeline,
     properties: TableProperties,
     *,
-    cleaned_up_to: str | None,
+    cleaned: LastClean | None,
+    uncleaned: Uncleaned | None,
     groups: FileGroups | None,
     now: datetime,
 ) -> Mapping[Service, Backlog]:
     """Return the backlog of every service that has a meaning for the table.
 
-    `cleaned_up_to` is the `lastCompletedCommitTimestamp` of the last completed clean. `groups` are the table's file
-    groups as its active timeline tells them, None where nobody asked for them.
+    `cleaned` is what the last completed clean says of itself, and `uncleaned` what it left to be cleaned. `groups` are
+    the table's file groups as its active timeline tells them, None where nobody asked for them.
     """
     done = [i for i in timeline.instants if not i.pending]
     commits = [i for i in done if Action(i.action).completed_as in COMMITS]
@@ -43,7 +46,7 @@ def backlogs(
             _since(timeline, (Service.CLUSTERING,), commits, _requested),
             small_files=None if groups is None else groups.smaller_than(_small_file(table)),
         ),
-        Service.CLEAN: _since(timeline, (Service.CLEAN,), commits, _requested, up_to=cleaned_up_to),
+        Service.CLEAN: _clean(timeline, commits, cleaned, uncleaned),
         Service.ARCHIVE: Backlog(
             commits=len(commits),
             commits_since_request=len(commits),
@@ -57,6 +60,24 @@ def backlogs(
     if properties.merge_on_read:
         found |= _of_logs(timeline, commits, properties.layout, groups)
     return found
+
+
+def _clean(
+    timeline: Timeline, commits: Sequence[Instant], cleaned: LastClean | None, uncleaned: Uncleaned | None
+) -> Backlog:
+    """Count the commits since the last clean. Where that was a slice of a neglected table's, what it left counts."""
+    found = _since(timeline, (Service.CLEAN,), commits, _requested, up_to=None if cleaned is None else cleaned.seen)
+    if uncleaned is None or not uncleaned.neglected or found.commits >= uncleaned.excess:
+        return found
+    oldest = _ended(uncleaned.commits[0])
+    pending = bool(timeline.pending(Service.CLEAN))
+    return replace(
+        found,
+        commits=uncleaned.excess,
+        commits_since_request=found.commits_since_request if pending else uncleaned.excess,
+        since=oldest,
+        since_request=found.since_request if pending else oldest,
+    )
 
 
 def _of_logs(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakewarden.planners.formats.hudi.backlog import backlogs
@@ -22,9 +22,10 @@ from lakewarden.planners.formats.hudi.indexes import read_indexes
 from lakewarden.planners.formats.hudi.memo import Memo, Reading
 from lakewarden.planners.formats.hudi.metadata_table import incomplete, metadata_backlog, metadata_instants
 from lakewarden.planners.formats.hudi.names import InstantFiles, Layout, collapse
+from lakewarden.planners.formats.hudi.neglected import recovery_notes, uncleaned_of
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.table_properties import HOME, TIMELINE, TableProperties, read_table_properties
-from lakewarden.planners.formats.hudi.timeline import Known, cleaned_up_to, know, timeline_of
+from lakewarden.planners.formats.hudi.timeline import Known, know, last_clean, timeline_of
 from lakewarden.planners.formats.hudi.touches import touches, touching
 from lakewarden.planners.formats.hudi.whole import left_out, missed, not_whole
 from lakewarden.planners.formats.hudi.writers import writer_activity
@@ -77,6 +78,8 @@ def _view(
     of_indexes = index_hindrances(indexes, properties, timeline, conf=options.conf)
     of_buckets = _not_clustered(table, storage)
     found = (*foreign, *of_indexes, *of_buckets, *hindrances(table, options, timeline, properties, now=now))
+    cleaned = last_clean(known, reading)
+    left = uncleaned_of(table, timeline, retained=None if cleaned is None else cleaned.retained, now=now)
     return TableView(
         identity=table_identity(table.location, storage),
         name=properties.name,
@@ -85,13 +88,11 @@ def _view(
         observed_at=now,
         timeline=timeline,
         writers=_writers(known, timeline, reading, properties, zone=finding.zone, commits=commits, now=now),
-        backlogs=backlogs(
-            table, timeline, properties, cleaned_up_to=cleaned_up_to(known, reading), groups=groups, now=now
-        ),
+        backlogs=backlogs(table, timeline, properties, cleaned=cleaned, uncleaned=left, groups=groups, now=now),
         hindrances=(*found, finding.hindrance) if finding.hindrance else found,
         faults=tuple(reading.faults),
         warnings=(*warnings(options), *reading.remarks),
-        notes=notes(timeline, now=now),
+        notes=_notes(notes(timeline, now=now), recovery_notes(table, timeline, left)),
         metadata=None if metadata is None else metadata_backlog(metadata, properties, timeline, zone=finding.zone),
     )
 
@@ -102,6 +103,11 @@ def _not_clustered(table: Table, storage: Storage) -> tuple[Hindrance, ...]:
         return ()
     why = why_not_clustered(table.location, storage)
     return () if why is None else (why,)
+
+
+def _notes(*several: Mapping[Service, tuple[str, ...]]) -> Mapping[Service, tuple[str, ...]]:
+    services = dict.fromkeys(service for notes in several for service in notes)
+    return {service: tuple(note for notes in several for note in notes.get(service, ())) for service in services}
 
 
 def _foreign(

@@ -51,6 +51,11 @@ class CleanOptions(Settings):
     """How many commits one clean goes on by (`hoodie.clean.max.commits.to.clean`), no limit by default. It counts from
     where the last clean ended: a table's first clean is not bounded by it, and KEEP_LATEST_FILE_VERSIONS never is."""
 
+    slices_from_commits: Annotated[int, Within(1, 1_000_000)] | None = 100
+    """A table on which more commits than this (and than are retained) are to be cleaned was neglected. It is cleaned in
+    slices, each within its deletion budget, that go on without a person. `null`: all at once, and beyond the budget a
+    person is asked. With KEEP_LATEST_FILE_VERSIONS it is always all at once."""
+
     @model_validator(mode="after")
     def _only_what_the_policy_counts(self) -> CleanOptions:
         if self.max_commits_to_clean is not None and self.policy is CleanPolicy.KEEP_LATEST_FILE_VERSIONS:

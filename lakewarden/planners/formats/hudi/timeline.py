@@ -26,6 +26,15 @@ class Fact(NamedTuple):
     author: RunId | None = None
 
 
+class LastClean(NamedTuple):
+    """What the last completed clean says of itself (`HoodieCleanMetadata`): the newest commit that it has seen, and the
+    oldest one whose files it left.
+    """
+
+    seen: str | None = None
+    retained: str | None = None
+
+
 _NOTHING = Fact()
 _UNKNOWN_SIZE = PlanSize(file_groups=None, bytes=None)
 
@@ -151,10 +160,10 @@ def _clean(pieces: Pieces) -> Fact:
 
 
 @InPieces
-def _completed_clean(pieces: Pieces) -> str | None:
-    name = "lastCompletedCommitTimestamp"
-    seen = first(present(pieces), name).get(name)
-    return str(seen) if seen else None
+def _completed_clean(pieces: Pieces) -> LastClean:
+    seen, retained = "lastCompletedCommitTimestamp", "earliestCommitToRetain"
+    found = first(present(pieces), seen, retained)
+    return LastClean(seen=str(found.get(seen) or "") or None, retained=str(found.get(retained) or "") or None)
 
 
 def _sized(pieces: Pieces, decode: Callable[[Mapping[str, Any]], plans.Plan | None]) -> Fact:
@@ -176,13 +185,11 @@ _PLANS: Mapping[Service | Deed, Callable[[Mapping[str, Any] | None], Fact]] = {
 }
 
 
-def cleaned_up_to(known: Sequence[Known], reading: Reading) -> str | None:
-    """Return the newest commit that the last completed clean has seen
-    (`HoodieCleanMetadata.lastCompletedCommitTimestamp`), or None.
-    """
+def last_clean(known: Sequence[Known], reading: Reading) -> LastClean | None:
+    """Return what the last completed clean says of itself; None if there was none."""
     for one in reversed(known):
         if one.stands_for is Service.CLEAN and one.files.completed is not None:
-            return reading.fact(one.files.completed, _completed_clean)
+            return reading.fact(one.files.completed, _completed_clean) or LastClean()
     return None
 
 

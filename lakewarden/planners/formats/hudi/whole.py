@@ -71,10 +71,10 @@ def missed(
     asked = (
         i for i in known.instants if (i.time, i.action, i.state, i.completed_time) not in there and i not in passed_over
     )
-    return left_out(map(_name_of, asked), entries, folder, storage)
+    return left_out(map(name_of, asked), entries, folder, storage)
 
 
-def _name_of(instant: Instant) -> str:
+def name_of(instant: Instant) -> str:
     """Return the name of the file by which an instant is in the state that a timeline shows."""
     action = Action(instant.action)
     return file_name(
