@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.spark
 BUDGET = 8
 """Files. Each commit of the writer supersedes three."""
 
-OPTIONS = {"commits_retained": 2, "slices_from_commits": 4}
+OPTIONS: dict[str, Any] = {"commits_retained": 2, "slices_from_commits": 4}
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import gc
 import tracemalloc
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -35,7 +36,7 @@ def neglected(folder: Path, *, commits: int) -> tuple[HudiTable, list[str]]:
     return table, times
 
 
-def looked(table: HudiTable, previous: Observation | None = None, **options: object) -> Observation:
+def looked(table: HudiTable, previous: Observation | None = None, **options: Any) -> Observation:
     wanted = dataclasses.replace(
         registered(table),
         budget=DeletionBudget(files=5000),
@@ -115,7 +116,7 @@ def test_a_slice_that_was_cleaned_leaves_the_rest_to_be_cleaned_at_once(tmp_path
     "options",
     [{"slices_from_commits": None}, {"policy": CleanPolicy.KEEP_LATEST_FILE_VERSIONS}, {"commits_retained": 400}],
 )
-def test_what_is_not_taken_in_slices_is_cleaned_as_it_was(tmp_path: Path, options: dict[str, object]) -> None:
+def test_what_is_not_taken_in_slices_is_cleaned_as_it_was(tmp_path: Path, options: dict[str, Any]) -> None:
     """Where nobody wants slices, versions are counted, or little is to be cleaned."""
     table, times = neglected(tmp_path, commits=300)
     clean = table.plan_clean()
