@@ -77,6 +77,7 @@ def test_a_first_clean_of_a_neglected_table_is_made_in_slices_beside_its_writer(
     assert max(slices) <= BUDGET
     assert len(slices) >= 3
     assert seen(neglected).backlogs[Service.CLEAN].commits <= 4
+    neglected.write()
     rest = driver.carry_out(neglected, Service.CLEAN, **OPTIONS)
     assert isinstance(rest, Succeeded | NothingToDo), rest
     assert neglected.found() == neglected.expected

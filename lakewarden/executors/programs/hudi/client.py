@@ -116,9 +116,13 @@ class HudiClient:
         self.java.getConfig().setValue(key, policy)
 
     def retain_commits(self, commits: int) -> None:
-        """Let the next clean that is planned leave what the newest so many commits show."""
-        self.java.getConfig().setValue("hoodie.clean.policy", "KEEP_LATEST_COMMITS")
-        self.java.getConfig().setValue("hoodie.clean.commits.retained", str(commits))
+        """Let the next clean that is planned leave what the newest so many commits show, and let it be planned also
+        where nothing was committed since the last one.
+        """
+        settings = self.java.getConfig()
+        settings.setValue("hoodie.clean.policy", "KEEP_LATEST_COMMITS")
+        settings.setValue("hoodie.clean.commits.retained", str(commits))
+        settings.setValue("hoodie.clean.trigger.max.commits", "0")
 
     def none(self) -> Any:
         """Return Hudi's empty Option."""
