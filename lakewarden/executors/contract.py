@@ -41,8 +41,9 @@ class Assignment:
     `instant` is the pending plan to take up; None asks for a new one. `predecessor_dead`: the JVM that was at it before
     is proved dead, so the heartbeat that it left guards nobody and may be removed. `largest_share` is
     the share of the table's data files, in percent, that the run may delete: it asks a deleting service to count them,
-    as far as judging it takes; `most_files` how many it may delete. `last_beats` is when the writes in flight were last seen to give a sign of life: whoever
-    looks at them once cannot tell one that has taken its heartbeat away from one that never had any.
+    as far as judging it takes; `most_files` is how many it may delete. `last_beats` is when the writes in flight were
+    last seen to give a sign of life: whoever looks at them once cannot tell one that has taken its heartbeat away from
+    one that never had any.
     `largest_plan` is how many bytes a new plan may rewrite, where a service can choose.
     """
 

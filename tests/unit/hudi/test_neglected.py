@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi import HUDI, archiving
+from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.neglected import Bisection, Uncleaned, first_slice, uncleaned
 from lakewarden.planners.formats.hudi.service_options import ArchiveOptions, CleanOptions, CleanPolicy
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import DeletionBudget, Policy
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation
-from lakewarden.planners.storage import LocalStorage, storage_for
+from lakewarden.planners.storage import storage_for
 from lakewarden.planners.triggers import NumCommits
 from tests.support.hudi_look import made, registered, seen
 from tests.support.hudi_table import HudiTable, base_file, commit_content
@@ -158,16 +158,3 @@ def test_a_table_of_thousands_of_commits_is_seen_in_bounded_memory(tmp_path: Pat
 
 def _services(view: TableView) -> set[Service]:
     return {service for service, notes in view.notes.items() if any("commits" in note for note in notes)}
-
-
-def test_a_timeline_leaves_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table's lock is held for as long as a batch takes, and not for ten thousand commits."""
-    monkeypatch.setattr(archiving, "BATCH", 7)
-    table, times = neglected(tmp_path, commits=40)
-    found = archiving.read_archiving(str(table.folder), LocalStorage(), keep_min=2, keep_max=3)
-    assert (found.commits, found.going, found.instants) == (40, 7, 7)
-    for time in times[:35]:
-        for file in table.timeline.glob(f"{time}*"):
-            file.unlink()
-    found = archiving.read_archiving(str(table.folder), LocalStorage(), keep_min=2, keep_max=3)
-    assert (found.commits, found.going) == (5, 3)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from lakewarden.planners.formats.hudi.archiving import BATCH
 from lakewarden.planners.formats.hudi.names import COMMITS, Action
 from lakewarden.planners.formats.hudi.service_options import ArchiveOptions, CleanOptions, CleanPolicy
 from lakewarden.planners.model.instant import Instant, Service
@@ -25,9 +26,6 @@ HOURS_BY_HUDI = 24
 
 FILES_AT_A_TIME = 100_000
 """What a slice deletes at most where the table's budget says nothing."""
-
-BATCH = 1000
-"""So many commits are archived at a time: the table's lock is held meanwhile."""
 
 _ROOM = 0.8
 """A slice is chosen by what its commits wrote: some of it was written over by then, and not all of it goes."""
