@@ -28,6 +28,7 @@ NAMES = (
     "iceberg_pool",
     "iceberg_observe",
     "neglected",
+    "stream_copy",
 )
 LONG = ("many_runs", "long_history")
 """Take minutes: measured only by name."""

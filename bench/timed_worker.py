@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
-from lakewarden.executors.programs.hudi import compaction, opened
+from lakewarden.executors.programs.hudi import compaction
+from lakewarden.executors.programs.hudi.look import Looks
 from lakewarden.executors.worker import main as worker
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.ports import Storage
 
 TIMINGS = "bench timings "
-_opened: Any = opened
+_looks: Any = Looks
 _worker: Any = worker
 
 
@@ -51,18 +52,18 @@ class TimedSteps:
         self._stopwatch = stopwatch
 
     def plan(self) -> Plan | NothingToDo | None:
-        look = _opened.look
+        look = _looks.look
 
         def untimed_look(*arguments: Any, **named: Any) -> Any:
             with self._stopwatch.paused():
                 return look(*arguments, **named)
 
-        _opened.look = untimed_look  # our own check of the plan is no Hudi call
+        _looks.look = untimed_look  # our own check of the plan is no Hudi call
         try:
             with self._stopwatch.running():
                 return self._steps.plan()
         finally:
-            _opened.look = look
+            _looks.look = look
 
     def execute(self, plan: Plan) -> None:
         with self._stopwatch.running():

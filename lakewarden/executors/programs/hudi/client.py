@@ -76,6 +76,11 @@ class HudiClient:
         self.java = hudi.client.SparkRDDWriteClient(hudi.client.common.HoodieSparkEngineContext(context), write_config)
 
     @property
+    def hudi(self) -> Any:
+        """Return Hudi's Java packages."""
+        return self._jvm.org.apache.hudi
+
+    @property
     def zone(self) -> tzinfo:
         """Return the zone in which Hudi stamps instants here: the JVM's."""
         return ZoneInfo(str(self._jvm.java.util.TimeZone.getDefault().getID()))
@@ -101,14 +106,14 @@ class HudiClient:
         nothing to build.
         """
         kind = self._jvm.org.apache.hudi.metadata.MetadataPartitionType.fromPartitionPath(name)
-        wanted = self._java_list([])
+        wanted = self.java_list([])
         wanted.add(kind)
-        instant = self.java.scheduleIndexing(wanted, self._java_list([]))
+        instant = self.java.scheduleIndexing(wanted, self.java_list([]))
         return str(instant.get()) if instant.isPresent() else None
 
     def drop_indexes(self, names: Iterable[str]) -> None:
         """Take indexes out of the metadata table, by their partitions in it. Takes the table's lock."""
-        self.java.dropIndex(self._java_list(names))
+        self.java.dropIndex(self.java_list(names))
 
     def set_failed_writes_policy(self, policy: str) -> None:
         """Set what a clean does with writes that failed: `HoodieFailedWritesCleaningPolicy`, LAZY or NEVER."""
@@ -168,14 +173,14 @@ class HudiClient:
         if named.isEmpty() and plan.getEarliestInstantToRetain() is None:
             return False  # Hudi cannot complete a clean that neither deletes a file nor says what it retained
         emptied = sum(bool(named.containsKey(folder)) for folder in _each(folders.iterator()))
-        plan.setPartitionsToBeDeleted(self._java_list([]))
+        plan.setPartitionsToBeDeleted(self.java_list([]))
         plan.setExtraMetadata(self._java_map({**dict(plan.getExtraMetadata() or {}), EMPTIED_KEY: str(emptied)}))
         timeline.saveToCleanRequested(requested, self._jvm.org.apache.hudi.common.util.Option.of(plan))
         return True
 
     def newest_of(self, files: Iterable[DataFile]) -> frozenset[DataFile]:
         """Return those of the files that a reader of the table as it is now would read."""
-        view, join = self._table().getSliceView(), self._jvm.org.apache.hudi.common.util.StringUtils.join
+        view, join = self.table().getSliceView(), self._jvm.org.apache.hudi.common.util.StringUtils.join
         doomed: dict[str, set[str]] = {}
         for file in files:
             doomed.setdefault(file.partition, set()).add(file.name)
@@ -221,7 +226,7 @@ class HudiClient:
         settings = self.java.getConfig()
         settings.setValue("hoodie.keep.min.commits", str(keep))
         settings.setValue("hoodie.keep.max.commits", str(keep))  # so that it archives even a single one
-        table = self._table()
+        table = self.table()
         layout = table.getMetaClient().getTimelineLayoutVersion()
         archivers = self._jvm.org.apache.hudi.client.timeline.TimelineArchivers
         archiver = archivers.getInstance(layout, settings, table)
@@ -251,6 +256,15 @@ class HudiClient:
                 "hoodie.compaction.strategy", ",".join(f"{name}CompactionStrategy" for name in strategies)
             )
 
+    def clustering_plan(self, instant: str) -> Any:
+        """Return the plan of a pending clustering, as Hudi's `HoodieClusteringPlan`; None where it is none, or gone."""
+        utils = self.hudi.common.util.ClusteringUtils
+        for one in _pending(self._meta.reloadActiveTimeline(), instant):
+            found = utils.getClusteringPlan(self._meta, one)
+            if found.isPresent():
+                return found.get().getRight()
+        return None
+
     def lose_to_writes_alone(self) -> None:
         """Let a clustering lose to no clustering, its own above all. Below table version 8 it is in flight as a
         `replacecommit`, and Hudi's preference for writers would take it for a write (docs/hudi.md). It then also
@@ -269,12 +283,12 @@ class HudiClient:
         [commit] = [method for method in methods if method.getName() == "commitClustering"]
         commit.setAccessible(True)
         given = self._spark._gateway.new_array(self._jvm.java.lang.Object, 3)  # noqa: SLF001
-        given[0], given[1], given[2] = written, self._table(), instant
+        given[0], given[1], given[2] = written, self.table(), instant
         commit.invoke(service, given)
 
     def lone_files(self, partitions: Sequence[str]) -> Mapping[str, str]:
         """Return those of the partitions that are one base file and nothing else, each with the instant it is of."""
-        view = self._table().getSliceView()
+        view = self.table().getSliceView()
         found = {}
         for partition in partitions:
             slices = list(_each(view.getLatestFileSlices(partition).iterator()))
@@ -297,7 +311,7 @@ class HudiClient:
         inflight = self._meta.getInstantGenerator().getLogCompactionInflightInstant(instant)
         if not self._meta.reloadActiveTimeline().filterPendingLogCompactionTimeline().containsInstant(inflight):
             return self.remove_plan(instant)
-        table, context = self._table(), self.java.getEngineContext()
+        table, context = self.table(), self.java.getEngineContext()
         begun = self.java.getTableServiceClient().getPendingRollbackInfo(self._meta, instant, _OF_ALL)
         if begun.isPresent():
             rollback = begun.get().getRollbackInstant().requestedTime()
@@ -320,7 +334,7 @@ class HudiClient:
                 return False
             service = self.java.getTableServiceClient()
             if service.getPendingRollbackInfo(self._meta, write, _OF_WRITES).isEmpty():
-                table, context = self._table(), self.java.getEngineContext()
+                table, context = self.table(), self.java.getEngineContext()
                 instant = self.java.createNewInstantTime(_LOCK_IS_HELD)
                 by_markers = self.java.getConfig().shouldRollbackUsingMarkers()
                 table.scheduleRollback(context, instant, target, _NO_RESTORE, by_markers, _NO_RESTORE)
@@ -342,7 +356,7 @@ class HudiClient:
         """Commit, as the `replacecommit` that was begun at `instant`, that these partitions hold nothing any more.
         Their files stay until a clean.
         """
-        result = self.java.deletePartitions(self._java_list(partitions), instant)
+        result = self.java.deletePartitions(self.java_list(partitions), instant)
         extra = self._jvm.org.apache.hudi.common.util.Option.of(self._java_map(extra_metadata))
         replaced = result.getPartitionToReplaceFileIds()
         self.java.commit(instant, result.getWriteStatuses(), extra, "replacecommit", replaced)
@@ -351,7 +365,7 @@ class HudiClient:
         """Return those of the partitions of which the table shows any file: the others were deleted before, and wait
         for a clean.
         """
-        view = self._table().getSliceView()
+        view = self.table().getSliceView()
         return [one for one in partitions if view.getLatestFileSlices(one).findAny().isPresent()]
 
     def partitions(self) -> list[str]:
@@ -368,7 +382,7 @@ class HudiClient:
             base = str(self._meta.getBasePath().toString())
             folders = [f"{base}/{path}" if path else base for path in listing.getAllPartitionPaths()]
             for start in range(0, len(folders), _PARTITIONS_AT_ONCE):
-                some = self._java_list(folders[start : start + _PARTITIONS_AT_ONCE])
+                some = self.java_list(folders[start : start + _PARTITIONS_AT_ONCE])
                 files = listing.getAllFilesInPartitions(some)  # wants whole paths, where the other gives relative ones
                 counted += sum(int(found.size()) for found in files.values())
                 if counted > beyond:
@@ -398,7 +412,7 @@ class HudiClient:
         """Let the Spark jobs from here on not be cancelled with the run: they are its way back."""
         self._spark.setLocalProperty("spark.jobGroup.id", None)
 
-    def _table(self) -> Any:
+    def table(self) -> Any:
         """Return Hudi's own view of the table, as it is now."""
         spark_table = self._jvm.org.apache.hudi.table.HoodieSparkTable
         return spark_table.create(self.java.getConfig(), self.java.getEngineContext())
@@ -408,7 +422,8 @@ class HudiClient:
         resolver = self._jvm.org.apache.hudi.common.table.TableSchemaResolver(self._meta)
         return str(resolver.getTableSchema(_NO_META_FIELDS).toString())
 
-    def _java_list(self, entries: Iterable[str]) -> Any:
+    def java_list(self, entries: Iterable[Any]) -> Any:
+        """Return a `java.util.List`."""
         java_list = self._jvm.java.util.ArrayList()
         for entry in entries:
             java_list.add(entry)

@@ -19,11 +19,12 @@ from lakewarden.executors.faultpoints import Point
 from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.look import clustered_files, pending_plan, plan_of
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.stream_copy import copy_files, decode_files, why_not_copied
 from lakewarden.planners.formats.hudi.beside import does_not_say, meeting, silent_writes, touched_in_flight
 from lakewarden.planners.formats.hudi.buckets import named_after_buckets, why_not_clustered
 from lakewarden.planners.formats.hudi.cold import ColdPartitions, cold_partitions, disturbed, known_since
 from lakewarden.planners.formats.hudi.plans import RUN_KEY, DataFile
-from lakewarden.planners.formats.hudi.service_options import ClusteringOptions, SilentWrites
+from lakewarden.planners.formats.hudi.service_options import ClusteringOptions, LayoutStrategy, SilentWrites
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Deed, Instant, Service, State
@@ -48,7 +49,7 @@ def settings(options: ClusteringOptions, *, largest_plan: int | None = None) -> 
     return {
         "hoodie.write.lock.conflict.resolution.strategy": _WE_LOSE,
         "hoodie.clustering.plan.partition.filter.mode": "NONE",
-        "hoodie.layout.optimize.strategy": options.layout.value,
+        **({} if options.layout is LayoutStrategy.NONE else {"hoodie.layout.optimize.strategy": options.layout.value}),
         f"{_PLAN_KEYS}.single.group.clustering.enabled": "false",
         f"{_PLAN_KEYS}.small.file.limit": str(options.small_file_limit),
         f"{_PLAN_KEYS}.target.file.max.bytes": str(options.target_file_max_bytes),
@@ -71,6 +72,8 @@ class Clustering:
         service = settings(options, largest_plan=assignment.largest_plan)
         with open_table(session, assignment, storage, service=service, clock=self._clock) as table:
             table.client.lose_to_writes_alone()
+            if options.layout is LayoutStrategy.NONE:
+                copy_files(table.client)
             steps = ClusteringSteps(table, options)
             try:
                 yield steps
@@ -113,6 +116,7 @@ class ClusteringSteps:
         What we have begun is ours to take back, whoever planned it.
         """
         instant = plan.on_timeline
+        self._refuse_a_wrong_copy(instant, ours=self._ours is not None)
         with self._between_writers(instant):
             self._table.before_a_commit()
             self._ours = instant
@@ -125,6 +129,7 @@ class ClusteringSteps:
                 files = int(statuses.count())
             with self._between_writers(instant):
                 self._table.before_a_commit()
+                self._refuse_a_wrong_copy(instant, ours=True, footers=False)
                 with translated(Step.COMMIT):
                     self._table.client.complete_clustering(instant, written)
         finally:
@@ -157,6 +162,11 @@ class ClusteringSteps:
         first = self._cold(self._look(), partitions)
         candidates = self._unordered(first.partitions) if self._options.sort_columns else first.partitions
         instant, cold = self._planned(candidates)
+        if instant is not None and self._must_be_decoded(instant):
+            if not self._table.withdraw(instant, hurts_writers=True):
+                raise YieldError(f"plan {instant} copies what has to be decoded, and is not ours to take back any more")
+            decode_files(self._table.client)
+            instant, cold = self._planned(candidates)
         if instant is None and (next_at := cold.next_at or first.next_at) is not None:
             untouched_for = f"{format_duration(self._options.untouched_for)} (untouched_for)"
             raise YieldError(
@@ -184,6 +194,22 @@ class ClusteringSteps:
                 self._table.reach(Point.LOOKING)
                 self._stay_out_of_the_way(instant, self._look())
             return instant, cold
+
+    def _must_be_decoded(self, instant: str) -> bool:
+        """Return whether a plan, made a moment ago, copies files that must not be copied."""
+        with translated(Step.PLAN):
+            return why_not_copied(self._table.client, instant) is not None
+
+    def _refuse_a_wrong_copy(self, instant: str, *, ours: bool, footers: bool = True) -> None:
+        """Raise an error for a plan that copies what must not be copied: YieldError for one of ours, which is taken
+        back, and PermanentError for any other.
+        """
+        with translated(Step.COMMIT):
+            why = why_not_copied(self._table.client, instant, footers=footers)
+        if why is not None and ours:
+            raise YieldError(why)
+        if why is not None:
+            raise PermanentError(f"{why}: have it rolled back")
 
     def _cold(self, view: TableView, partitions: Sequence[str]) -> ColdPartitions:
         return cold_partitions(

@@ -82,7 +82,12 @@ class LogCompactionOptions(Settings):
 
 
 class LayoutStrategy(StrEnum):
-    """`hoodie.layout.optimize.strategy`."""
+    """How rows are laid out: `hoodie.layout.optimize.strategy`, or no way at all."""
+
+    NONE = "none"
+    """Files of one schema are joined as they are, row group by row group, and nothing is decoded
+    (`SparkStreamCopyClusteringPlanStrategy`). Where that would be wrong they are rewritten as by `linear`: in
+    merge-on-read tables, under an index of keys, with bloom filters of several kinds."""
 
     LINEAR = "linear"
     Z_ORDER = "z-order"
@@ -107,7 +112,7 @@ class ClusteringOptions(Settings):
     """Columns by which rows are ordered (`hoodie.clustering.plan.strategy.sort.columns`); none keeps their order."""
 
     layout: LayoutStrategy = LayoutStrategy.LINEAR
-    """How several columns are ordered together (`hoodie.layout.optimize.strategy`)."""
+    """How several columns are ordered together (`hoodie.layout.optimize.strategy`); `none` joins files as they are."""
 
     small_file_limit: Annotated[Size, Within("0B", "1TiB")] = Field(default="300MiB", validate_default=True)
     """Base files below this size are taken (`hoodie.clustering.plan.strategy.small.file.limit`)."""
@@ -133,6 +138,12 @@ class ClusteringOptions(Settings):
     """What a write may touch that does not say where it writes: `anything`, so that a clustering waits for a moment
     without one, and under a Flink job that never pauses never runs; or only what is `warm`, written to within
     `untouched_for`. Where that is not so, such a write fails when it meets a clustering."""
+
+    @model_validator(mode="after")
+    def _orders_nothing_that_is_copied(self) -> ClusteringOptions:
+        if self.layout is LayoutStrategy.NONE and self.sort_columns:
+            raise ValueError("layout: none joins files as they are: leave sort_columns out, or take another layout")
+        return self
 
     @model_validator(mode="after")
     def _comes_to_an_end(self) -> ClusteringOptions:

@@ -6,8 +6,8 @@ docs/hudi.md says so).
 | ZooKeeper | the lock's node stays; each try for the lock is a child that comes and goes, and the node counts them |
 | storage | the lock file stays, and is written anew each time it is taken, kept or let go |
 | filesystem | the lock file is gone when the lock is free; its folder's time tells when it came and went |
-| DynamoDB | nothing: the item is deleted when the lock is let go of |
-| Hive | nothing: the metastore forgets a lock that is let go of, and numbers those of all tables together |
+| DynamoDB | nothing: the item is deleted when the lock is let go of (read) |
+| Hive | nothing: the metastore forgets a lock that is let go of, and numbers those of all tables together (not tried) |
 """
 
 from __future__ import annotations
