@@ -20,11 +20,12 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Policy, Table, TableId
 from lakewarden.planners.ports import WriterEngine
 from lakewarden.planners.triggers import NumCommits
+from lakewarden.service.blame import Blamed
 from lakewarden.service.events import Listener
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.server import HttpServer
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import Run
+from lakewarden.service.store.port import Run, RunState
 from lakewarden.service.wiring import compose
 
 _PATIENCE = 60.0
@@ -35,6 +36,7 @@ class HudiDaemon(Listener):
 
     def __init__(self, table: Table) -> None:
         self._table = table
+        self._failures: Queue[Blamed] = Queue()
         self._hook_url = ""
         self._decisions: Queue[Decision] = Queue()
         self._ended: Queue[Run] = Queue()
@@ -59,6 +61,21 @@ class HudiDaemon(Listener):
         """Note a hook, as the API tells of it."""
         self._hooks.put((sender, result))
 
+    def writer_failed(self, table: Table, blamed: Blamed) -> None:
+        self._failures.put(blamed)
+
+    def failure(self) -> Blamed:
+        """Wait for the next failure of a writer that is found."""
+        return self._failures.get(timeout=_PATIENCE)
+
+    def succeeded(self, *services: Service) -> None:
+        """Wait until a run of each of these services has succeeded."""
+        missing = set(services)
+        while missing:
+            run = self.ending()
+            if run.state is RunState.SUCCEEDED:
+                missing.discard(run.service)
+
     def decision(self) -> Decision:
         """Wait for the next decision that is new."""
         return self._decisions.get(timeout=_PATIENCE)
@@ -74,19 +91,29 @@ class HudiDaemon(Listener):
 
 @contextmanager
 def hudi_daemon(
-    location: Path, *, lock: Mapping[str, Any], pool: Pool, compacts_after: int, proof: str = "trusted"
+    location: Path,
+    *,
+    lock: Mapping[str, Any],
+    pool: Pool,
+    compacts_after: int,
+    proof: str = "trusted",
+    policies: Mapping[Service, Policy] | None = None,
+    poll: timedelta = timedelta(hours=1),
 ) -> Iterator[HudiDaemon]:
-    """Serve a table for as long as the bracket is open: compacted after so many commits, looked at once an hour, or
-    closely until its lock is proved.
+    """Serve a table for as long as the bracket is open: compacted after so many commits, and by further `policies`;
+    looked at once an hour, or closely until its lock is proved.
     """
     table = Table(
         id=TableId("sales.orders"),
         format="hudi",
         location=str(location),
         mode=Mode.ACT,
-        poll=timedelta(hours=1),
+        poll=poll,
         options=HudiTableOptions.model_validate({"lock": dict(lock), "lock_proof": proof}),
-        policies={Service.COMPACTION: Policy(trigger=NumCommits(at_least=compacts_after), options=CompactionOptions())},
+        policies={
+            Service.COMPACTION: Policy(trigger=NumCommits(at_least=compacts_after), options=CompactionOptions()),
+            **(policies or {}),
+        },
     )
     daemon = HudiDaemon(table)
     clock = SystemClock()
