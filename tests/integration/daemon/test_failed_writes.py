@@ -109,10 +109,15 @@ def test_after_a_lost_conflict_the_services_go_on_and_the_failed_write_goes(driv
     assert orders.found() == orders.expected
 
 
-def test_an_idle_eager_write_is_left_alone_by_everything_and_keeps_its_rows(driver: Driver, orders: Orders) -> None:
-    """It shows no heartbeat, however long it takes: compaction and clean go on beside it, and it commits."""
+@pytest.mark.parametrize("keys", [30, 60])
+def test_an_idle_eager_write_is_left_alone_by_everything_and_keeps_its_rows(
+    driver: Driver, orders: Orders, keys: int
+) -> None:
+    """It shows no heartbeat, however long it takes: compaction and clean go on beside it, and it commits. That its new
+    keys may go into small base files changes nothing.
+    """
     eager = dataclasses.replace(orders, conf=EAGER)
-    attempts = Attempts(orders, eager.write)
+    attempts = Attempts(orders, lambda: eager.write(keys=keys))
     with (
         driver.pool_lent() as pool,
         attempts.stopped_in_flight() as instants,
