@@ -46,8 +46,12 @@ class Victim(StrEnum):
                 return frozenset()
 
 
-BY_WORKER = frozenset({Point.PLANNED, Point.EXECUTING, Point.EXECUTED, Point.COMMITTED})
-BY_DAEMON = frozenset(Point) - BY_WORKER
+BY_DAEMON = frozenset({Point.CLAIMED, Point.STORED, Point.PERMITTED, Point.SETTLED, Point.NOTIFIED})
+BY_WORKER = frozenset({Point.PLANNED, Point.LOOKING, Point.EXECUTING, Point.EXECUTED, Point.COMMITTED})
+POINTS = tuple(point for point in Point if point in BY_DAEMON | BY_WORKER)
+"""The points that runs on a Hudi table pass by themselves. A plan is withdrawn only where a write gets in its way,
+which nobody can deal.
+"""
 
 _SERVICES = (
     *(Service.COMPACTION,) * 4,
@@ -91,7 +95,7 @@ class Strike:
 def deal(seed: int) -> Iterator[Strike]:
     """Yield strikes for ever. A deck is dealt to its end before it is shuffled anew, so that nothing is left out."""
     dice = random.Random(seed)
-    services, points, victims = dealt(dice, _SERVICES), dealt(dice, tuple(Point)), dealt(dice, _VICTIMS)
+    services, points, victims = dealt(dice, _SERVICES), dealt(dice, POINTS), dealt(dice, _VICTIMS)
     freezes, patience, ways = dealt(dice, _FROZEN_SECONDS), dealt(dice, _PATIENT), dealt(dice, (True, False))
     number = 0
     while True:
@@ -99,6 +103,8 @@ def deal(seed: int) -> Iterator[Strike]:
         point, service, victim, by_itself = next(points), next(services), next(victims), next(ways)
         if service is Service.ARCHIVE and point is Point.STORED:
             service = Service.COMPACTION  # an archive has no instant to be stored
+        if point is Point.LOOKING:
+            service = Service.CLUSTERING  # others make their plans without the table's lock
         yield Strike(
             number=number,
             service=service,

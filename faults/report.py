@@ -12,11 +12,12 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table as Grid
 
+from faults.deck import POINTS
 from faults.rounds import Struck
 from lakewarden.executors.faultpoints import Point
 from lakewarden.service.demo.report import WriterTally
 
-_NUMBERS = {point: number for number, point in enumerate(Point)}
+_NUMBERED = tuple(point for point in POINTS if point is not Point.LOOKING)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,7 +121,7 @@ def report_of(
 
 def name_of(point: Point) -> str:
     """Return a point's name with its number, as `K4 executed`."""
-    return f"K{_NUMBERS[point]} {point}"
+    return f"K{_NUMBERED.index(point)} {point}" if point in _NUMBERED else point.value
 
 
 def line_of(struck: Struck, *, of: int | None) -> str:
@@ -162,4 +163,4 @@ def tell_verdict(console: Console, violations: Sequence[str], *, seed: int) -> N
 
 
 def _in_order(counted: Mapping[Point, int]) -> dict[str, int]:
-    return {name_of(point): counted.get(point, 0) for point in Point}
+    return {name_of(point): counted.get(point, 0) for point in POINTS}

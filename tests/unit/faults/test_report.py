@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from faults.deck import Strike, Victim
+from faults.deck import POINTS, Strike, Victim
 from faults.recovery import Recovery
-from faults.report import line_of, report_of
+from faults.report import line_of, name_of, report_of
 from faults.rounds import Struck
 from lakewarden.executors.faultpoints import Point
 from lakewarden.planners.model.instant import Service
@@ -79,3 +79,12 @@ def test_a_round_that_was_not_recovered_from_says_so() -> None:
     assert "NOT WHOLE YET" in line_of(ROUNDS[1], of=3)
     assert "elsewhere" in line_of(ROUNDS[1], of=3)
     assert "whole after 4.0 s (1.5 s for a heartbeat)" in line_of(ROUNDS[0], of=3)
+
+
+def test_points_are_named_with_the_numbers_of_the_manual() -> None:
+    """docs/faults.md: K0 to K8, and those between two of them without a number."""
+    names = [name_of(point) for point in POINTS]
+    manual = (Path(__file__).parents[3] / "docs" / "faults.md").read_text()
+
+    assert all(f"| {name} |" in manual for name in names)
+    assert [name.split()[0] for name in names if name.startswith("K")] == [f"K{number}" for number in range(9)]
