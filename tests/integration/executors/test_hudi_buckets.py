@@ -1,14 +1,16 @@
-"""Real tables with a bucket index: never clustered by size."""
+"""Real tables with a bucket index: never clustered by size, and resized where their owner says how."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lakewarden.executors.contract import Failed, FailureKind
+from lakewarden.executors.contract import Failed, FailureKind, Succeeded
 from lakewarden.planners.model.instant import Service
 from tests.integration.conftest import Driver, Orders
 
@@ -20,11 +22,32 @@ CONSISTENT = {
     "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
     "hoodie.bucket.index.num.buckets": "2",
     "hoodie.bucket.index.hash.field": "order_id",
+    "hoodie.clustering.updates.strategy": (
+        "org.apache.hudi.client.clustering.update.strategy.SparkConsistentBucketDuplicateUpdateStrategy"
+    ),
 }
+DECLARED = {"engine": "consistent_hashing", "hash_fields": ["order_id"], "min_buckets": 2, "max_buckets": 16}
 
 
+@dataclasses.dataclass
 class Bucketed(Orders):
-    """Orders in buckets."""
+    """Orders in buckets, of which their owner may have told."""
+
+    declared: dict[str, Any] | None = None
+
+    @property
+    def assigned(self) -> Any:
+        """What an assignment says of the table."""
+        options = {"lock": dict(self.lock)} | ({} if self.declared is None else {"bucket_index": self.declared})
+        return {"format": "hudi", "location": self.location, "table_options": options}
+
+    def groups(self) -> dict[str, int]:
+        """Return how many buckets each partition has by its newest hashing metadata."""
+        found = {}
+        for folder in (self.path / ".hoodie" / ".bucket_index" / "consistent_hashing_metadata").iterdir():
+            newest = max(folder.glob("*.hashing_meta"), key=lambda file: file.name)
+            found[folder.name] = len(json.loads(newest.read_bytes())["nodes"])
+        return found
 
     def shown(self) -> dict[str, str]:
         """Return what Spark shows: before a compaction there are only log files, of which hudi-rs reads none."""
@@ -59,3 +82,26 @@ def test_a_table_in_buckets_is_not_clustered_by_size(
     assert table.timeline("*.clustering.*") == []
     table.write()
     assert table.shown() == table.expected
+
+
+def test_buckets_that_grew_are_split_beside_a_writer(
+    driver: Driver, table_of: Callable[[dict[str, str]], Bucketed]
+) -> None:
+    """Writes before and after: every row is there once, with its newest value, by Spark and, compacted, by hudi-rs."""
+    table = table_of(CONSISTENT)
+    table.write(keys=300)
+    table.declared = DECLARED
+    before = table.groups()
+
+    outcome = driver.carry_out(
+        table, Service.CLUSTERING, target_file_max_bytes="1KiB", small_file_limit="1B", **AT_ONCE
+    )
+
+    assert isinstance(outcome, Succeeded), outcome
+    assert all(table.groups()[partition] > number for partition, number in before.items())
+    assert table.shown() == table.expected
+    table.write(keys=310)
+    assert table.shown() == table.expected
+    outcome = driver.carry_out(table, Service.COMPACTION)
+    assert isinstance(outcome, Succeeded), outcome
+    assert table.found() == table.expected

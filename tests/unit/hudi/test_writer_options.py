@@ -51,6 +51,16 @@ def test_writers_and_our_own_client_name_the_same_lock(engine: WriterEngine) -> 
     assert theirs["hoodie.write.concurrency.mode"] == ours["hoodie.write.concurrency.mode"]
 
 
+def test_writers_of_buckets_that_are_resized_write_to_the_new_ones_as_well() -> None:
+    """By Hudi's strategy for it; else their updates are rejected while a plan is pending."""
+    declared = HudiTableOptions.model_validate({"writers": "none", "bucket_index": {"engine": "consistent_hashing"}})
+    key, strategy = "hoodie.clustering.updates.strategy", "SparkConsistentBucketDuplicateUpdateStrategy"
+
+    assert _set(_table(Service.CLUSTERING, options=declared))[key].endswith(strategy)
+    assert key not in _set(_table(Service.CLEAN, options=declared))
+    assert key not in _set(_table(Service.CLUSTERING))
+
+
 @pytest.mark.parametrize("engine", WriterEngine)
 def test_failed_writes_are_left_to_heartbeats_under_the_names_of_old_and_new_releases(engine: WriterEngine) -> None:
     """An EAGER writer would roll back whoever else is writing; before Hudi 1.0 the policy had another name."""

@@ -19,10 +19,12 @@ from lakewarden.executors.faultpoints import Point
 from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.look import clustered_files, pending_plan, plan_of
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.resizing import resizing
 from lakewarden.executors.programs.hudi.stream_copy import copy_files, decode_files, why_not_copied
 from lakewarden.planners.formats.hudi.beside import does_not_say, meeting, silent_writes, touched_in_flight
 from lakewarden.planners.formats.hudi.buckets import named_after_buckets, why_not_clustered
 from lakewarden.planners.formats.hudi.cold import ColdPartitions, cold_partitions, disturbed, known_since
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.plans import RUN_KEY, DataFile
 from lakewarden.planners.formats.hudi.service_options import ClusteringOptions, LayoutStrategy, SilentWrites
 from lakewarden.planners.model.clock import Clock, SystemClock
@@ -69,10 +71,12 @@ class Clustering:
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
         """Open the write client for one run. An abort takes the plan back, with what Hudi wrote for it."""
         options = ClusteringOptions.model_validate(dict(assignment.service_options))
+        declared = HudiTableOptions.model_validate(dict(assignment.table_options)).bucket_index
         service = settings(options, largest_plan=assignment.largest_plan)
+        service |= {} if declared is None else resizing(declared, options)
         with open_table(session, assignment, storage, service=service, clock=self._clock) as table:
             table.client.lose_to_writes_alone()
-            if options.layout is LayoutStrategy.NONE:
+            if options.layout is LayoutStrategy.NONE and declared is None:  # buckets are resized, never copied
                 copy_files(table.client)
             steps = ClusteringSteps(table, options)
             try:
@@ -104,7 +108,7 @@ class ClusteringSteps:
                 f"clustering {instant} was begun by somebody else, and nobody can tell whether it is still being "
                 "executed: let it end, or roll it back"
             )
-        _refuse_files_of_buckets(clustered_files(self._table.assignment, pending, self._table.storage))
+        _refuse_files_of_buckets(self._table, clustered_files(self._table.assignment, pending, self._table.storage))
         return plan_of(pending)
 
     def execute(self, plan: Plan) -> None:
@@ -307,12 +311,13 @@ class ClusteringSteps:
 
 def _refuse_buckets(table: OpenTable) -> None:
     """Raise PermanentError if the table shows a bucket index that a clustering like this one would destroy."""
-    why = why_not_clustered(table.assignment.location, table.storage)
+    declared = None if table.options.bucket_index is None else table.options.bucket_index.engine
+    why = why_not_clustered(declared, table.assignment.location, table.storage)
     if why is not None:
         raise PermanentError(f"{why.reason}: {why.remedy}")
 
 
-def _refuse_files_of_buckets(files: frozenset[DataFile]) -> None:
+def _refuse_files_of_buckets(table: OpenTable, files: frozenset[DataFile]) -> None:
     """Raise PermanentError if any of the files that a clustering by size would take bears the number of a bucket."""
-    if named_after_buckets([file.name for file in files]):
+    if table.options.bucket_index is None and named_after_buckets([file.name for file in files]):
         raise PermanentError("the table's writers use a bucket index, whose files must not be clustered")

@@ -132,8 +132,15 @@ def client_settings(
         **wait_keys(lock),
         **indexes,
         "hoodie.write.table.version": properties["hoodie.table.version"],
+        **_record_key(properties),
         **service,
     }
+
+
+def _record_key(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the table's record key under the name that writers have for it: a bucket index asks for that one."""
+    fields = properties.get("hoodie.table.recordkey.fields")
+    return {"hoodie.datasource.write.recordkey.field": fields} if fields else {}
 
 
 def heartbeat(interval: timedelta, misses: int) -> dict[str, str]:

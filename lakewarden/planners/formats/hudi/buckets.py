@@ -55,21 +55,27 @@ def named_after_buckets(names: Collection[str]) -> bool:
     return likely > 1 and likely >= _LIKELY_SHARE * len(names)
 
 
-def why_not_clustered(location: str, storage: Storage) -> Hindrance | None:
-    """Return why a clustering must not be planned, by the metadata of buckets that the table keeps; None where it keeps
-    none. Raises OSError.
+def why_not_clustered(declared: BucketIndex | None, location: str, storage: Storage) -> Hindrance | None:
+    """Return why a clustering must not be planned, by the metadata of buckets that the table keeps and by what its
+    owner has `declared`; None where nothing tells against one. Raises OSError.
     """
     shown = shown_beside(location, storage)
-    if shown is None:
-        return None
-    return Hindrance(
-        services=frozenset({Service.CLUSTERING}),
-        reason=f"the table's writers {_WHAT[shown]}",
-        remedy="remove its clustering policy",
-    )
+    if declared is BucketIndex.SIMPLE or shown is BucketIndex.SIMPLE:
+        return _not_clustered("use a bucket index, whose files must not be clustered", _NO_POLICY)
+    if shown is BucketIndex.CONSISTENT_HASHING and declared is None:
+        return _not_clustered("hash into buckets consistently, and would go on writing to replaced files", _DECLARE)
+    if declared is BucketIndex.CONSISTENT_HASHING and shown is None:
+        return _not_clustered("do not hash consistently, as options.bucket_index says", "correct options.bucket_index")
+    return None
 
 
-_WHAT = {
-    BucketIndex.SIMPLE: "use a bucket index, whose files must not be clustered",
-    BucketIndex.CONSISTENT_HASHING: "hash into buckets consistently, and would go on writing to replaced files",
-}
+def _not_clustered(what: str, remedy: str) -> Hindrance:
+    return Hindrance(services=frozenset({Service.CLUSTERING}), reason=f"the table's writers {what}", remedy=remedy)
+
+
+_NO_POLICY = "remove its clustering policy"
+_DECLARE = """\
+let a clustering split and merge its buckets instead:
+  options:
+    bucket_index: {engine: consistent_hashing, min_buckets: LEAST, max_buckets: MOST}
+and give the writers what `lakewarden writer-options` prints; or remove the clustering policy"""

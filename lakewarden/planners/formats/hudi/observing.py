@@ -76,7 +76,7 @@ def _view(
     indexes = read_indexes(table.location, properties, storage)
     metadata, foreign = _foreign(table.location, properties, instants, reading)
     of_indexes = index_hindrances(indexes, properties, timeline, conf=options.conf)
-    of_buckets = _not_clustered(table, storage)
+    of_buckets = _not_clustered(table, options, storage)
     found = (*foreign, *of_indexes, *of_buckets, *hindrances(table, options, timeline, properties, now=now))
     cleaned = last_clean(known, reading)
     left = uncleaned_of(table, timeline, retained=None if cleaned is None else cleaned.retained, now=now)
@@ -97,11 +97,12 @@ def _view(
     )
 
 
-def _not_clustered(table: Table, storage: Storage) -> tuple[Hindrance, ...]:
+def _not_clustered(table: Table, options: HudiTableOptions, storage: Storage) -> tuple[Hindrance, ...]:
     """Return what keeps a table from the clustering that is asked for."""
     if Service.CLUSTERING not in table.policies:
         return ()
-    why = why_not_clustered(table.location, storage)
+    declared = None if options.bucket_index is None else options.bucket_index.engine
+    why = why_not_clustered(declared, table.location, storage)
     return () if why is None else (why,)
 
 

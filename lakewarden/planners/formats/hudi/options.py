@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from lakewarden.planners.settings import Settings
+from lakewarden.planners.formats.hudi.buckets import BucketIndex
+from lakewarden.planners.settings import Settings, Within
 
 
 class ZookeeperLock(Settings):
@@ -91,6 +92,30 @@ Lock = Annotated[
 ]
 
 
+class Buckets(Settings):
+    """The bucket index of the table's writers. Its file groups are buckets of keys, so a clustering by size would
+    destroy it: with consistent hashing a clustering splits and merges buckets instead, in any other there is none.
+    """
+
+    engine: BucketIndex
+    """`hoodie.index.bucket.engine` of the writers, in small letters."""
+
+    hash_fields: tuple[str, ...] = ()
+    """`hoodie.bucket.index.hash.field` of the writers, where it is set; by default the record's key."""
+
+    min_buckets: Annotated[int, Within(1, 1_000_000)] = 1
+    """Buckets of a partition are not merged below this number (`hoodie.bucket.index.min.num.buckets`)."""
+
+    max_buckets: Annotated[int, Within(1, 1_000_000)] = 256
+    """Buckets of a partition are not split beyond this number (`hoodie.bucket.index.max.num.buckets`)."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Buckets:
+        if self.min_buckets > self.max_buckets:
+            raise ValueError(f"min_buckets: {self.min_buckets} must not be above max_buckets: {self.max_buckets}")
+        return self
+
+
 class HudiTableOptions(Settings):
     """What Lakewarden must know of a Hudi table that the table itself does not say."""
 
@@ -114,6 +139,9 @@ class HudiTableOptions(Settings):
     timeline_timezone: str | None = None
     """The zone in which the table's writers stamp instants, for tables where it cannot be proved from the files'
     modification times (a copied table). It must be the zone of the `spark` profile."""
+
+    bucket_index: Buckets | None = None
+    """The bucket index of the table's writers, if they use one."""
 
     conf: dict[str, str] = Field(default_factory=dict)
     """Further `hoodie.*` options for our write client. Keys that guard the table are Lakewarden's own."""

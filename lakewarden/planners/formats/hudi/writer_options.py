@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import assert_never
 
+from lakewarden.planners.formats.hudi.buckets import BucketIndex
 from lakewarden.planners.formats.hudi.locks import jar_beside_the_bundle, lock_keys, patience, wait_keys
 from lakewarden.planners.formats.hudi.options import HudiTableOptions, Lock
 from lakewarden.planners.formats.hudi.service_options import IndexingOptions
@@ -71,6 +72,8 @@ def _groups(
     if Service.CLUSTERING in table.policies and options.lock is not None:
         yield from _beside_clustering(engine)
     yield from _indexes(table)
+    if Service.CLUSTERING in table.policies and _hashes_consistently(options) and engine is not WriterEngine.FLINK:
+        yield "a write to a bucket that is being resized goes to the new buckets as well", _TO_BOTH
 
 
 def _indexes(table: Table) -> Iterator[_Group]:
@@ -90,6 +93,17 @@ _SWITCHES = {
     "bloom_filters": ("hoodie.metadata.index.bloom.filter.enable",),
     "column_stats": ("hoodie.metadata.index.column.stats.enable",),
     "partition_stats": ("hoodie.metadata.index.partition.stats.enable",),
+}
+
+
+def _hashes_consistently(options: HudiTableOptions) -> bool:
+    return options.bucket_index is not None and options.bucket_index.engine is BucketIndex.CONSISTENT_HASHING
+
+
+_TO_BOTH = {  # Flink does it anyway
+    "hoodie.clustering.updates.strategy": (
+        "org.apache.hudi.client.clustering.update.strategy.SparkConsistentBucketDuplicateUpdateStrategy"
+    )
 }
 
 
