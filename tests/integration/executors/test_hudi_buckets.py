@@ -84,7 +84,7 @@ def test_a_table_in_buckets_is_not_clustered_by_size(
     assert table.shown() == table.expected
 
 
-def test_buckets_that_grew_are_split_beside_a_writer(
+def test_buckets_that_grew_are_split_between_two_writes(
     driver: Driver, table_of: Callable[[dict[str, str]], Bucketed]
 ) -> None:
     """Writes before and after: every row is there once, with its newest value, by Spark and, compacted, by hudi-rs."""
