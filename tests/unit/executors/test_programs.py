@@ -47,6 +47,16 @@ ZOOKEEPER = HudiTableOptions(
 )
 
 
+def test_a_table_that_keeps_no_keys_beside_its_rows_tells_what_they_are_made_of() -> None:
+    """Without the partition's fields no client could be made of it at all; other tables need no key generator."""
+    key = "hoodie.datasource.write.partitionpath.field"
+    table = {**PROPERTIES, "hoodie.table.partition.fields": "region"}
+    without_keys = {**table, "hoodie.populate.meta.fields": "false"}
+
+    assert config.client_settings(without_keys, options=ZOOKEEPER, service={}, indexes=INDEXES)[key] == "region"
+    assert key not in config.client_settings(table, options=ZOOKEEPER, service={}, indexes=INDEXES)
+
+
 def test_every_service_of_every_format_has_its_program() -> None:
     """What a format can plan, a worker can carry out; and nothing else is registered."""
     promised = {(one.name, service) for one in FORMATS.values() for service in one.services}

@@ -132,15 +132,20 @@ def client_settings(
         **wait_keys(lock),
         **indexes,
         "hoodie.write.table.version": properties["hoodie.table.version"],
-        **_record_key(properties),
+        **_keys(properties),
         **service,
     }
 
 
-def _record_key(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the table's record key under the name that writers have for it: a bucket index asks for that one."""
-    fields = properties.get("hoodie.table.recordkey.fields")
-    return {"hoodie.datasource.write.recordkey.field": fields} if fields else {}
+def _keys(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the table's record key under the name that writers have for it: a bucket index asks for that one. A table
+    that keeps no keys beside its rows (`hoodie.populate.meta.fields=false`) has them made from the rows, for which the
+    key generator asks for the partition's fields, too (run, 0.15 and 1.0 tables).
+    """
+    found = {"hoodie.datasource.write.recordkey.field": properties.get("hoodie.table.recordkey.fields")}
+    if properties.get("hoodie.populate.meta.fields") == "false":
+        found["hoodie.datasource.write.partitionpath.field"] = properties.get("hoodie.table.partition.fields")
+    return {key: fields for key, fields in found.items() if fields}
 
 
 def heartbeat(interval: timedelta, misses: int) -> dict[str, str]:
