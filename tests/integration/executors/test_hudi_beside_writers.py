@@ -244,3 +244,39 @@ def test_a_clustering_killed_between_its_plan_and_its_look_fails_no_writer(
         outcome = driver.carry_out(table, Service.CLUSTERING, **AT_ONCE)
     assert isinstance(outcome, Succeeded)
     table.check_rows()
+
+
+def test_a_write_that_gives_way_does_not_lose_to_a_log_compaction(driver: Driver, table: Rivals) -> None:
+    """It compares itself with whatever was completed since it began: so nothing of its partitions is, until it ends."""
+    table = table.writing_with(GIVES_WAY)
+    for _ in range(3):
+        for region in ("p0", "p1", "p2"):
+            table.add(region, f"{region}-0")
+    run = driver.submit(table, Service.LOG_COMPACTION, log_blocks_threshold=2)
+    driver.climb(run, to=Step.COMMIT)
+    with table.held("p0", "p0-0") as write:
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        time.sleep(1)
+        assert write.end() is None
+    assert isinstance(driver.finish(run), Succeeded)
+
+    table.check_rows()
+
+
+def test_a_plan_that_is_in_no_writes_way_is_not_taken_from_a_write_that_has_found_it(
+    driver: Driver, table: Rivals
+) -> None:
+    """A write reads the plans that it has listed later on, and fails where one is gone: the next run takes it up."""
+    run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
+    driver.climb(run, to=Step.COMMIT)
+    with table.writing_with({**MAKES_ROOM, **GIVES_WAY}).held("p1", "new") as write:
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        assert isinstance(driver.finish(run), Yielded)
+        [plan] = table.timeline("*.clustering.requested")
+
+        assert write.end() is None
+    outcome = driver.carry_out(table, Service.CLUSTERING, instant=plan.partition(".")[0], **AT_ONCE)
+
+    assert isinstance(outcome, Succeeded | Yielded)
+    assert table.timeline("*.clustering.inflight") == []
+    table.check_rows()

@@ -24,7 +24,8 @@ JUST_BEGUN = an_instant(time="00000030", state=State.INFLIGHT, requested_at=NOW 
 @pytest.mark.parametrize(
     ("service", "step", "version", "expected"),
     [
-        (Service.COMPACTION, "plan", "9", {"00000010", "00000090"}),
+        (Service.COMPACTION, "plan", "9", set()),
+        (Service.COMPACTION, "plan", "6", {"00000010", "00000090"}),
         (Service.COMPACTION, "execute", "9", set()),
         (Service.COMPACTION, "execute", "6", set()),
         (Service.COMPACTION, "commit", "9", {"00000010"}),
@@ -50,6 +51,14 @@ def test_a_step_waits_for_the_writes_that_would_fail_by_it(
     found = endangered_writes(view, service, step=step, instant=None if step == "plan" else PLAN)
 
     assert {write.time for write in found} == expected
+
+
+def test_a_compaction_is_planned_between_a_writers_writes_where_there_is_a_moment_between_them() -> None:
+    """One writer ends its write soon; of several there is always one in flight, and none is hurt by the plan."""
+    alone, beside = a_view(NEWER, version="9"), a_view(OLDER, NEWER, version="9")
+
+    assert endangered_writes(alone, Service.COMPACTION, step="plan", instant=None) == (NEWER,)
+    assert endangered_writes(beside, Service.COMPACTION, step="plan", instant=None) == ()
 
 
 def _completed(time: str, *, minutes: float) -> Instant:

@@ -93,6 +93,7 @@ class ClusteringSteps:
         self._table = table
         self._options = options
         self._ours: str | None = None
+        self._in_the_way = True
 
     def plan(self) -> Plan | None:
         """Schedule a clustering of cold partitions, or take up the pending one that was assigned."""
@@ -148,12 +149,17 @@ class ClusteringSteps:
             raise YieldError(f"plan {plan.time} of {format_size(size)} is taken back, for one of {format_size(most)}")
 
     def abort(self) -> None:
-        """Take the plan back if it is ours, or was begun by us, and has not been completed."""
+        """Take the plan back if it is ours, or was begun by us, and has not been completed.
+
+        A write that has found it on the timeline fails where it is gone before its tasks read it, whatever it writes
+        to. So where nothing is known against a plan but that a write does not say what it touches, it goes between two
+        writes, or stays for the next run.
+        """
         if self._ours is not None:
             with on_the_way_out("take the plan back"):
                 self._table.refuse_foreign_plans()
                 self._table.client.undo_clustering(self._ours)
-                self._table.withdraw(self._ours, hurts_writers=True)
+                self._table.withdraw(self._ours, hurts_writers=self._in_the_way)
 
     def _schedule(self) -> str | None:
         """Put a plan for the cold partitions on the timeline; None where there is nothing to do in any partition.
@@ -167,8 +173,8 @@ class ClusteringSteps:
         candidates = self._unordered(first.partitions) if self._options.sort_columns else first.partitions
         instant, cold = self._planned(candidates)
         if instant is not None and self._must_be_decoded(instant):
-            if not self._table.withdraw(instant, hurts_writers=True):
-                raise YieldError(f"plan {instant} copies what has to be decoded, and is not ours to take back any more")
+            if not self._table.withdraw(instant):
+                raise YieldError(f"plan {instant} copies what has to be decoded: it is taken back between two writes")
             decode_files(self._table.client)
             instant, cold = self._planned(candidates)
         if instant is None and (next_at := cold.next_at or first.next_at) is not None:
@@ -253,6 +259,7 @@ class ClusteringSteps:
                         yield view
                         return
             if self._table.clock.monotonic() >= deadline:
+                self._in_the_way = False
                 raise YieldError(does_not_say(silent[0]))
             time.sleep(0.05)
 

@@ -8,12 +8,14 @@ carried out at once is taken back at once, and what a killed run left behind is 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Steps
 from lakewarden.executors.programs.hudi.errors import on_the_way_out
+from lakewarden.executors.programs.hudi.gaps import between_writes_to
+from lakewarden.executors.programs.hudi.look import log_compacted_files
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.rewriting import Calls, RewriteSteps, undertaken
 from lakewarden.planners.formats.hudi.service_options import LogCompactionOptions
@@ -64,6 +66,19 @@ class LogCompactionSteps(RewriteSteps):
         """Write the new log files without committing them."""
         self._ours = plan.on_timeline
         super().execute(plan)
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Complete the instant, in a moment in which no write in flight touches its partitions, or may touch them.
+
+        A writer that prefers to lose (`PreferWriterConflictResolutionStrategy`) compares itself with everything that
+        was completed since it began, a log compaction of any age among it (run, live). Raises YieldError where there
+        is no such moment soon.
+        """
+        table = self._table
+        pending = super()._pending(plan.on_timeline)
+        files = log_compacted_files(table.assignment, pending, table.storage)
+        with between_writes_to(table, frozenset(file.partition for file in files)):
+            return super().commit(plan)
 
     def abort(self) -> None:
         """Take the plan back if it is ours, or was begun by us, and has not been completed."""

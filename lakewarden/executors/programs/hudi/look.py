@@ -82,6 +82,14 @@ def compacted_files(assignment: Assignment, instant: Instant, storage: Storage) 
     return frozenset() if plan is None else plan.files
 
 
+def log_compacted_files(assignment: Assignment, instant: Instant, storage: Storage) -> frozenset[DataFile]:
+    """Return the files that a pending log compaction merges. Raises TemporaryError if its plan is unreadable."""
+    plan = _requested(
+        assignment, instant.time, Action.LOGCOMPACTION, storage, lambda found: merged(found, plans.compaction_plan)
+    )
+    return frozenset() if plan is None else plan.files
+
+
 def clustered_files(assignment: Assignment, instant: Instant, storage: Storage) -> frozenset[DataFile]:
     """Return the files that a pending clustering rewrites. Raises TemporaryError if its plan is unreadable."""
     plan = _requested(

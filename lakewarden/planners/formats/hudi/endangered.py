@@ -19,14 +19,15 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
     """Return the writes in flight that would fail if `service` now took `step` on `instant`.
 
     A writer that prefers to lose (`PreferWriterConflictResolutionStrategy`) loses to every compaction with a later
-    instant that is completed before it. So a compaction is planned between writes, and committed when the writes begun
-    before its plan have ended. Below table version 9 a merely pending one is enough to fail a write of before it: there
-    the program plans between two looks under the table's lock, and around what writes in flight touch. A log compaction
-    is completed as a `deltacommit`, to which a write loses that appends to one of its file groups,
-    even one that began after it was planned: see `awaited`. A write that cannot lose (`may_lose`) is not endangered by
-    these two, as long as it is completion times that put its log files into their slices: below version 8 a compaction
-    would hide its rows. A clean that rolls back failed writes takes one that shows no heartbeat for one of them, so one
-    that was begun a moment ago and has not shown its first yet is waited for.
+    instant that is completed before it. So a compaction is committed when the writes begun before its plan have ended.
+    It is planned between a writer's writes; where several are in flight there is no moment between them, and from
+    version 8 on none is needed. Below version 9 a merely pending one is enough to fail a write of before it: there the
+    program plans between two looks under the table's lock, and around what writes in flight touch. A log compaction is
+    completed as a `deltacommit`, to which a write loses that appends to one of its file groups, even one that began
+    after it was planned: see `awaited`, and its program's look under the lock. A write that cannot lose (`may_lose`) is
+    not endangered by these two, as long as it is completion times that put its log files into their slices: below
+    version 8 a compaction would hide its rows. A clean that rolls back failed writes takes one that shows no heartbeat
+    for one of them, so one that was begun a moment ago and has not shown its first yet is waited for.
 
     A clustering and a deletion of partitions endanger none that is told here: their programs look under the table's
     lock which partitions each write in flight touches, and keep off them (`beside.py`).
@@ -36,7 +37,7 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
     at_stake = writes if pending_plans_hurt(view) else tuple(write for write in writes if may_lose(write, now))
     match service, step:
         case Service.COMPACTION, "plan":
-            return at_stake
+            return at_stake if pending_plans_hurt(view) or len(at_stake) == 1 else ()
         case Service.COMPACTION, "commit":
             return _begun_before(at_stake, instant)
         case Service.LOG_COMPACTION, "commit":

@@ -23,6 +23,7 @@ from lakewarden.planners.settings import format_duration
 
 _OFF, _ON = "false", "true"
 
+_TO_BOTH = "org.apache.hudi.client.clustering.update.strategy.SparkConsistentBucketDuplicateUpdateStrategy"
 _ALLOW = "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStrategy"
 _GIVE_WAY = "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
 
@@ -70,10 +71,10 @@ def _groups(
         if keys:
             yield _why(service, scheduled=scheduled), keys
     if Service.CLUSTERING in table.policies and options.lock is not None:
-        yield from _beside_clustering(engine)
+        yield from _beside_clustering(engine, resized=_hashes_consistently(options))
+    elif Service.CLUSTERING in table.policies and _hashes_consistently(options):
+        yield from _met(engine, resized=True)
     yield from _indexes(table)
-    if Service.CLUSTERING in table.policies and _hashes_consistently(options) and engine is not WriterEngine.FLINK:
-        yield "a write to a bucket that is being resized goes to the new buckets as well", _TO_BOTH
 
 
 def _indexes(table: Table) -> Iterator[_Group]:
@@ -100,13 +101,6 @@ def _hashes_consistently(options: HudiTableOptions) -> bool:
     return options.bucket_index is not None and options.bucket_index.engine is BucketIndex.CONSISTENT_HASHING
 
 
-_TO_BOTH = {  # Flink does it anyway
-    "hoodie.clustering.updates.strategy": (
-        "org.apache.hudi.client.clustering.update.strategy.SparkConsistentBucketDuplicateUpdateStrategy"
-    )
-}
-
-
 def _locked(table: Table, lock: Lock, worst_hold: timedelta | None) -> Iterator[_Group]:
     jar = jar_beside_the_bundle(lock, table.location)
     needs = "" if jar is None else f"; {jar} must be on the class path"
@@ -124,18 +118,25 @@ def _locked(table: Table, lock: Lock, worst_hold: timedelta | None) -> Iterator[
     )
 
 
-def _beside_clustering(engine: WriterEngine) -> Iterator[_Group]:
+def _beside_clustering(engine: WriterEngine, *, resized: bool) -> Iterator[_Group]:
     """Return what saves a write that meets a pending clustering (run: either key alone does not, docs/hudi.md)."""
-    if engine is not WriterEngine.FLINK:  # it asks nothing of pending clusterings before it writes
-        yield (
-            "a write that updates what Lakewarden is clustering is not turned away: the clustering loses",
-            {"hoodie.clustering.updates.strategy": _ALLOW},
-        )
+    yield from _met(engine, resized=resized)
     yield (
         "a commit is held against what was completed during the write, and not against a clustering that is only "
         "pending; Lakewarden completes nothing that a write in flight would lose to",
         {"hoodie.write.lock.conflict.resolution.strategy": _GIVE_WAY},
     )
+
+
+def _met(engine: WriterEngine, *, resized: bool) -> Iterator[_Group]:
+    if engine is WriterEngine.FLINK:  # it asks nothing of pending clusterings before it writes
+        return
+    key = "hoodie.clustering.updates.strategy"
+    if resized:
+        yield "a write to a bucket that is being resized goes to the new buckets as well", {key: _TO_BOTH}
+    else:
+        why = "a write that updates what Lakewarden is clustering is not turned away: the clustering loses"
+        yield why, {key: _ALLOW}
 
 
 def _why(service: Service, *, scheduled: bool) -> str:
