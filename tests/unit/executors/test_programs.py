@@ -98,6 +98,14 @@ def test_a_tables_own_file_chooses_nothing_of_what_our_client_does(planted: dict
     assert settings == config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)
 
 
+def test_the_metadata_table_is_never_written_outside_of_the_tables_lock() -> None:
+    """A writer of Hudi 1.0 rolls back what it finds in flight there, and our compaction with it."""
+    key = "hoodie.metadata.streaming.write.enabled"
+
+    assert config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)[key] == "false"
+    assert why_not(key) is not None
+
+
 def test_a_service_never_changes_the_tables_version() -> None:
     """The client writes the version the table has, and upgrades nothing."""
     settings = config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)
