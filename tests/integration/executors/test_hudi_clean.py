@@ -99,14 +99,14 @@ def test_a_clean_that_would_delete_what_a_compaction_needs_deletes_nothing(
 
 def test_a_clean_rolls_back_dead_writes_and_no_others(driver: Driver, orders: Orders) -> None:
     """A write without a heartbeat may be alive, of a writer that is not LAZY: it stays. One that has been silent for
-    longer than any writer is rolled back; one that is only as silent as a writer that pauses stays beside it.
+    longer than any writer is rolled back beside it; one that is only as silent as a writer that pauses stays, too.
     """
     driver.carry_out(orders, Service.COMPACTION)
     timeline = orders.path / ".hoodie" / "timeline"
-    write, slow = (time.strftime(f"%Y%m%d%H%M%S00{n}", time.gmtime()) for n in range(2))
+    write, slow, unseen = (time.strftime(f"%Y%m%d%H%M%S00{n}", time.gmtime()) for n in range(3))
     for state in ("requested", "inflight"):
-        (timeline / f"{write}.deltacommit.{state}").touch()
-        (timeline / f"{slow}.deltacommit.{state}").touch()
+        for begun in (write, slow, unseen):
+            (timeline / f"{begun}.deltacommit.{state}").touch()
     _beat(orders, slow, ago=600)
 
     assert isinstance(driver.carry_out(orders, Service.CLEAN, **NEWEST_ONLY), Succeeded)
@@ -119,6 +119,7 @@ def test_a_clean_rolls_back_dead_writes_and_no_others(driver: Driver, orders: Or
     assert isinstance(driver.carry_out(orders, Service.CLEAN, **NEWEST_ONLY), Succeeded)
     assert not orders.timeline(f"{write}.deltacommit.inflight")
     assert orders.timeline(f"{slow}.deltacommit.inflight")
+    assert orders.timeline(f"{unseen}.deltacommit.inflight")
     assert len(orders.timeline("*.rollback")) == 1
     assert orders.found() == orders.expected
 

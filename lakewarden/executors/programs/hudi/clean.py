@@ -113,8 +113,8 @@ class CleanSteps:
             if not self._spare_folders(clean.time):
                 raise YieldError(f"clean {clean.time} names folders alone, which are left: its plan was withdrawn")
         self._guard()
-        self._choose_what_happens_to_failed_writes()
         self._table.before_a_commit()
+        self._roll_back_the_dead()
         with translated(Step.COMMIT):
             metadata = self._table.client.java.clean(_EXECUTE_ONLY)
             return {"files_deleted": int(metadata.getTotalFilesDeleted()) if metadata is not None else 0}
@@ -158,20 +158,22 @@ class CleanSteps:
             files = self._table.client.newest_of(clean.files)
         yield guard.Need(by="the newest version of the table", files=files)
 
-    def _choose_what_happens_to_failed_writes(self) -> None:
-        """Let the clean roll writes back only where one is certainly dead and none is merely without a heartbeat.
+    def _roll_back_the_dead(self) -> None:
+        """Undo the writes that have been silent for longer than any writer, the newest first, by name.
 
-        Hudi's clean takes a write without a heartbeat for failed. But that may as well be the live write of a writer
-        that is not LAZY, and whose table a person has to look at. The policy NEVER leaves failed writes alone; the
-        builder of a multi-writer configuration insists on LAZY, so it is set on what was built.
+        Hudi's clean would take for failed whatever shows no heartbeat when it looks: a live write of a writer that is
+        not LAZY among it, and one that began after our last look. So it is left nothing to undo: the policy NEVER
+        leaves failed writes alone. The builder of a multi-writer configuration insists on LAZY, so it is set on what
+        was built.
         """
-        writes = self._table.view().writers.in_flight
         now = self._table.clock.now()
-        silences = [silent_for(write, now) for write in writes]
-        known = [silence for silence in silences if silence is not None]
-        roll_back = len(known) == len(silences) and any(silence > WRITER_DEAD_AFTER for silence in known)
-        with translated(Step.PLAN):
-            self._table.client.set_failed_writes_policy("LAZY" if roll_back else "NEVER")
+        for write in reversed(self._table.view().writers.in_flight):
+            silence = silent_for(write, now)
+            if silence is not None and silence > WRITER_DEAD_AFTER:
+                with translated(Step.COMMIT):
+                    self._table.roll_back(write.time)
+        with translated(Step.COMMIT):
+            self._table.client.leave_failed_writes_alone()
 
 
 _EXECUTE_ONLY = False

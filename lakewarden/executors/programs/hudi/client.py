@@ -115,10 +115,10 @@ class HudiClient:
         """Take indexes out of the metadata table, by their partitions in it. Takes the table's lock."""
         self.java.dropIndex(self.java_list(names))
 
-    def set_failed_writes_policy(self, policy: str) -> None:
-        """Set what a clean does with writes that failed: `HoodieFailedWritesCleaningPolicy`, LAZY or NEVER."""
+    def leave_failed_writes_alone(self) -> None:
+        """Let a clean undo no write (`HoodieFailedWritesCleaningPolicy` NEVER)."""
         key = self._jvm.org.apache.hudi.config.HoodieCleanConfig.FAILED_WRITES_CLEANER_POLICY
-        self.java.getConfig().setValue(key, policy)
+        self.java.getConfig().setValue(key, "NEVER")
 
     def retain_commits(self, commits: int) -> None:
         """Let the next clean that is planned leave what the newest so many commits show, and let it be planned also
