@@ -35,7 +35,7 @@ from lakewarden.service.store.port import Run, Store
 from lakewarden.service.wiring import compose
 from tests.support.road import HoldingPool
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 _NEVER = NumCommits(at_least=1000)
 
 

@@ -56,7 +56,8 @@ class Acceptor:
         """Accept nobody any more."""
         if self._is_open:
             self._is_open = False
-            self._loop.remove_reader(self._listening.fileno())
+            if (descriptor := self._listening.fileno()) >= 0:  # a loop that comes late finds it closed
+                self._loop.remove_reader(descriptor)
 
     def _listen(self) -> None:
         if self._is_open:
