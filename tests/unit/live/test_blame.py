@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
 from lakewarden.executors.demo.record import Batch, Ending
 from lakewarden.service.http.schemas import RunBody
 from live.blame import caused_by_us
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+from tests.support.run_bodies import NOON, a_run_told
 
 
 def at(seconds: float) -> datetime:
@@ -28,23 +27,10 @@ def failed(begun: float, answered: float | None) -> Batch:
 
 
 def run(started: float | None, ended: float | None) -> RunBody:
-    return RunBody(
-        id="r1",
-        table="orders",
-        service="compaction",
+    return a_run_told(
         state="RUNNING" if ended is None else "SUCCEEDED",
-        instant=None,
-        reason="",
-        requested_by="policy",
-        step=None,
-        epoch=1,
-        created_at=NOON,
         started_at=None if started is None else at(started),
         ended_at=None if ended is None else at(ended),
-        run_seconds=None,
-        waits_for=None,
-        outcome=None,
-        figures={},
     )
 
 

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from lakewarden.service.http.schemas import RunBody
 from live.report import LiveServiceTally
 from live.tally import completed_twice, tallies
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+from tests.support.run_bodies import a_run_told
 
 
 def run(service: str, state: str, outcome: str = "", instant: str | None = None) -> RunBody:
-    return RunBody(
-        id="r1",
-        table="orders",
-        service=service,
-        state=state,
-        instant=instant,
-        reason="",
-        requested_by="policy",
-        step=None,
-        epoch=1,
-        created_at=NOON,
-        started_at=NOON,
-        ended_at=NOON,
-        run_seconds=None,
-        waits_for=None,
-        outcome=outcome,
-        figures={},
-    )
+    return a_run_told(service=service, state=state, instant=instant, outcome=outcome)
 
 
 def test_every_ending_has_its_count_and_idle_runs_are_no_successes() -> None:

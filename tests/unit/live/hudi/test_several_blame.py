@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -11,8 +11,7 @@ from lakewarden.executors.demo.record import Batch, Ending
 from lakewarden.service.http.schemas import RunBody
 from live.hudi.several.blame import Told, Verdict, disagreements, judge
 from live.hudi.several.chronicle import Seen
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+from tests.support.run_bodies import NOON, a_run_told
 
 
 def at(seconds: float) -> datetime:
@@ -54,24 +53,7 @@ def lost_to_as_of_old(own: float, other: float) -> str:
 
 
 def run(started: float, ended: float | None) -> RunBody:
-    return RunBody(
-        id="r1",
-        table="orders",
-        service="archive",
-        state="SUCCEEDED",
-        instant=None,
-        reason="",
-        requested_by="policy",
-        step=None,
-        epoch=1,
-        created_at=NOON,
-        started_at=at(started),
-        ended_at=None if ended is None else at(ended),
-        run_seconds=None,
-        waits_for=None,
-        outcome=None,
-        figures={},
-    )
+    return a_run_told(service="archive", started_at=at(started), ended_at=None if ended is None else at(ended))
 
 
 CLUSTERING = "HoodieClusteringUpdateException: Not allowed to update the clustering file group"

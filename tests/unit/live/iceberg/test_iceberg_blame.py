@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from lakewarden.executors.demo.record import Batch, Ending
-from lakewarden.service.http.schemas import RunBody
 from live.iceberg.blame import caused_by_us
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+from tests.support.run_bodies import NOON, a_run_told
 
 
 def failed(message: str) -> Batch:
@@ -24,24 +22,7 @@ def failed(message: str) -> Batch:
     )
 
 
-NEAR = RunBody(
-    id="r1",
-    table="orders",
-    service="compaction",
-    state="SUCCEEDED",
-    instant=None,
-    reason="",
-    requested_by="policy",
-    step=None,
-    epoch=1,
-    created_at=NOON,
-    started_at=NOON,
-    ended_at=NOON + timedelta(seconds=1),
-    run_seconds=None,
-    waits_for=None,
-    outcome=None,
-    figures={},
-)
+NEAR = a_run_told(ended_at=NOON + timedelta(seconds=1))
 
 
 @pytest.mark.parametrize(

@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 from lakewarden.service.demo.scene import Scene
-from lakewarden.service.http.schemas import RunBody
 from live.iceberg.litter import AGE, Litter, leave
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+from tests.support.run_bodies import a_run_told
 
 
 def swept(times: int) -> Scene:
     """Return a scene in which so many sweeps have deleted something."""
-    run = RunBody(
-        id="r1",
-        table="orders",
-        service="orphans",
-        state="SUCCEEDED",
-        instant=None,
-        reason="",
-        requested_by="policy",
-        step=None,
-        epoch=1,
-        created_at=NOON,
-        started_at=NOON,
-        ended_at=NOON,
-        run_seconds=None,
-        waits_for=None,
-        outcome="completed",
-        figures={},
-    )
+    run = a_run_told(service="orphans", outcome="completed")
     return Scene(act="", runs=(run,) * times)
 
 
