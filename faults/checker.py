@@ -157,9 +157,7 @@ def _travel(history: History) -> Iterator[str]:
 def _writer(history: History) -> Iterator[str]:
     """No commit of the writer failed: whatever ran, and whatever was killed, was ours."""
     for batch in history.failures:
-        said = batch.message.splitlines() or [""]
-        cause = next((line for line in reversed(said) if line.startswith("Caused by: ")), said[0])
-        yield f"batch {batch.number}, begun {batch.begun.isoformat()}, is {batch.ending}: {cause[:400]}"
+        yield f"batch {batch.number}, begun {batch.begun.isoformat()}, is {batch.ending}: {batch.reason[:400]}"
 
 
 def _grouped(things: Iterable[_Thing], key: Callable[[_Thing], _Key]) -> dict[_Key, list[_Thing]]:

@@ -105,8 +105,7 @@ class Scenery:
 
     def writers_tally(self) -> WriterTally:
         """Return what became of the writers' commits."""
-        written = self._written()
-        return WriterTally(commits=len(written.acknowledged()), failures=len(written.failures()))
+        return WriterTally.of(self._written())
 
     def writer_has_failed(self) -> bool:
         """Whether a commit of a writer came back with an error. It leaves a write in flight, for which some services

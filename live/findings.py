@@ -59,6 +59,7 @@ def _writer(acts: Acts, record: Record) -> LiveWriterTally:
     return LiveWriterTally(
         commits=len(record.acknowledged()),
         failures=len(failures),
+        reasons=[batch.reason[:_WORDS] for batch in failures],
         caused_by_us=len(acts.caused_by_us(failures)),
         failed=[Failure(at=batch.begun.isoformat(), message=batch.message[:_WORDS]) for batch in failures],
     )

@@ -50,6 +50,12 @@ class Batch:
     answered: datetime | None = None
     message: str = ""
 
+    @property
+    def reason(self) -> str:
+        """The innermost cause that a failed batch tells, in one line; that it was never answered, where it was not."""
+        lines = self.message.splitlines() or [f"it is {self.ending}"]
+        return next((line for line in reversed(lines) if line.startswith("Caused by: ")), lines[0])
+
 
 class RecordWriter:
     """Appends to a record, durably."""

@@ -72,7 +72,7 @@ def _report(stage: Stage, show: Show, last: Scene) -> Report:
         rows_expected=len(expected),
         rows_found=len(found.rows),
         rows_wrong=count_wrong_rows(found.rows, expected),
-        writer=WriterTally(commits=last.commits, failures=len(last.record.failures())),
+        writer=WriterTally.of(last.record),
         reader=ReaderTally(queries=len(last.queries), failures=last.failed_queries),
         services=_services(last),
         counted={name: Range(peak=gauge.peak, end=ends[name]) for name, gauge in last.counts.items()},

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from lakewarden.executors.demo.record import Record
+
+_LONGEST_REASON = 300
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WriterTally:
-    """Commits that were acknowledged, and those that failed or were never answered."""
+    """Commits that were acknowledged, those that failed or were never answered, and why, one line each."""
 
     commits: int
     failures: int
+    reasons: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, record: Record) -> WriterTally:
+        """Return the tally of all that a writer has recorded."""
+        failures = record.failures()
+        reasons = [batch.reason[:_LONGEST_REASON] for batch in failures]
+        return cls(commits=len(record.acknowledged()), failures=len(failures), reasons=reasons)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +76,7 @@ class Report:
         if self.rows_wrong:
             found.append(f"{self.rows_wrong} of {self.rows_expected} rows are wrong")
         if self.writer.failures:
-            found.append(f"{self.writer.failures} commits of the writer failed")
+            found.append(f"{self.writer.failures} commits of the writer failed: {'; '.join(self.writer.reasons)}")
         if self.reader.failures:
             found.append(f"{self.reader.failures} queries of the reader failed")
         return found

@@ -22,6 +22,12 @@ GIVES_WAY = {
         "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
     )
 }
+WRITES_AT_ONCE = {
+    "hoodie.datasource.write.operation": "bulk_insert",
+    "hoodie.datasource.write.row.writer.enable": "false",
+    "hoodie.bulkinsert.sort.mode": "NONE",
+}
+"""A write that reads its rows only when it writes them: its instant in the metadata table is in flight by then."""
 _ROW = "order_id string, note string, ts long, region string"
 
 
@@ -82,6 +88,12 @@ class Rivals(Orders):
             yield write
         finally:
             write.end()
+
+    def in_flight_in_metadata(self) -> set[str]:
+        """Return the times of the metadata table's instants that are requested and not completed."""
+        names = [path.name for path in (self.path / ".hoodie/metadata/.hoodie/timeline").iterdir()]
+        begun = {name.partition(".")[0] for name in names if name.endswith(".requested")}
+        return begun - {name.partition("_")[0] for name in names}
 
     def timeline(self, pattern: str) -> list[str]:
         """Return the names of the timeline's files that match, in either layout."""

@@ -35,7 +35,7 @@ from lakewarden.planners.model.table import TableId
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
 from lakewarden.planners.storage import LocalStorage
 from tests.integration.conftest import Driver, Orders, eventually
-from tests.integration.executors.rivals import CONFLICT, GIVES_WAY, MAKES_ROOM, REJECTED, Rivals
+from tests.integration.executors.rivals import CONFLICT, GIVES_WAY, MAKES_ROOM, REJECTED, WRITES_AT_ONCE, Rivals
 
 pytestmark = pytest.mark.spark
 
@@ -279,4 +279,40 @@ def test_a_plan_that_is_in_no_writes_way_is_not_taken_from_a_write_that_has_foun
 
     assert isinstance(outcome, Succeeded | Yielded)
     assert table.timeline("*.clustering.inflight") == []
+    table.check_rows()
+
+
+_OPTIONS: dict[Service, dict[str, Any]] = {
+    Service.CLEAN: {"policy": "KEEP_LATEST_COMMITS", "commits_retained": 1},
+    Service.COMPACTION: {},
+    Service.LOG_COMPACTION: {"log_blocks_threshold": 2},
+    Service.CLUSTERING: {**AT_ONCE, "silent_writes_touch": "warm"},
+}
+
+
+@pytest.mark.parametrize("service", _OPTIONS)
+def test_what_a_write_has_in_flight_in_the_metadata_table_stays_there(
+    driver: Driver, table: Rivals, service: Service
+) -> None:
+    """A write of Hudi 1.1 or later begins its instant there long before it commits, and fails where that is gone. Ours
+    is in flight there only within our commit: an older writer would roll it back.
+    """
+    for _ in range(3):
+        for region in ("p0", "p2"):
+            table.add(region, f"{region}-0")
+    if service is Service.CLEAN:
+        assert isinstance(driver.carry_out(table, Service.COMPACTION), Succeeded)
+        table.add("p1", "p1-0")
+    run = driver.submit(table, service, **_OPTIONS[service])
+    driver.climb(run, to=Step.COMMIT)
+    assert table.in_flight_in_metadata() == set()
+    with table.writing_with({**WRITES_AT_ONCE, **GIVES_WAY}).held("p1", "new") as write:
+        eventually(lambda: table.in_flight_in_metadata() == {write.time})
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        if service is Service.LOG_COMPACTION:  # it waits for a write that does not say where it writes
+            time.sleep(1)
+            assert write.end() is None
+        assert isinstance(driver.finish(run), Succeeded)
+        assert write.end() is None
+
     table.check_rows()

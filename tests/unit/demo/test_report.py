@@ -30,7 +30,7 @@ def test_the_report_has_the_promised_keys(tmp_path: Path) -> None:
         "rows_expected": 150,
         "rows_found": 150,
         "rows_wrong": 0,
-        "writer": {"commits": 20, "failures": 0},
+        "writer": {"commits": 20, "failures": 0, "reasons": []},
         "reader": {"queries": 300, "failures": 0},
         "services": {"compaction": {"succeeded": 6, "failed": 0}, "clean": {"succeeded": 5, "failed": 1}},
         "log_files": {"peak": 12, "end": 0},
@@ -56,3 +56,9 @@ def test_a_good_demo_has_no_shortcomings() -> None:
 def test_whatever_was_promised_and_not_shown_is_a_shortcoming(bad: Report) -> None:
     """Each promise stands for itself."""
     assert len(bad.shortcomings()) == 1
+
+
+def test_a_failed_commit_is_told_with_its_reason() -> None:
+    """A number alone sends the reader to the logs."""
+    bad = replace(GOOD, writer=WriterTally(commits=20, failures=1, reasons=["Caused by: LockTimeout: waited 60 s"]))
+    assert "LockTimeout: waited 60 s" in bad.shortcomings()[0]

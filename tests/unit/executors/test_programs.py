@@ -98,11 +98,11 @@ def test_a_tables_own_file_chooses_nothing_of_what_our_client_does(planted: dict
     assert settings == config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)
 
 
-def test_the_metadata_table_is_never_written_outside_of_the_tables_lock() -> None:
-    """A writer of Hudi 1.0 rolls back what it finds in flight there, and our compaction with it."""
+def test_our_client_rolls_nothing_back_in_the_metadata_table() -> None:
+    """Live writers of 1.1 and later have their instants in flight there, and fail at their commit without them."""
     key = "hoodie.metadata.streaming.write.enabled"
 
-    assert config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)[key] == "false"
+    assert config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)[key] == "true"
     assert why_not(key) is not None
 
 

@@ -53,7 +53,7 @@ def test_a_blow_counts_for_its_point_only_if_that_was_reached(tmp_path: Path) ->
     assert told["by_victim"] == {"daemon": 1, "jvm": 2}
     assert told["recovery_seconds"] == {"p50": 6.0, "max": 8.0}
     assert told["heartbeat_wait_seconds"] == {"p50": 1.5, "max": 1.5}
-    assert told["writer"] == {"commits": 9, "failures": 0}
+    assert told["writer"] == {"commits": 9, "failures": 0, "reasons": []}
 
 
 def test_the_seed_is_printed_with_what_was_found() -> None:

@@ -40,7 +40,7 @@ def test_the_report_has_the_demos_keys_and_says_who_caused_the_writers_failures(
     found = json.loads((tmp_path / "report.json").read_text())
 
     assert {"rows_expected", "rows_found", "rows_wrong", "reader", "log_files", "file_versions"} <= found.keys()
-    assert found["writer"] == {"commits": 31, "failures": 0, "caused_by_us": 0, "failed": []}
+    assert found["writer"] == {"commits": 31, "failures": 0, "reasons": [], "caused_by_us": 0, "failed": []}
     assert found["reader"] == {"queries": 100, "failures": 0, "asked_again": 0}
     assert found["services"]["compaction"] == {"succeeded": 4, "failed": 0, "cancelled": 2, "idle": 0}
 

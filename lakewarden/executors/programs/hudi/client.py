@@ -12,13 +12,13 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from lakewarden.executors.programs.hudi import config
+from lakewarden.executors.programs.hudi.metadata_writes import left_for_the_commit, settings_of_a_commit
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.plans import EMPTIED_KEY, DataFile
 from lakewarden.planners.model.errors import PermanentError
 
 _NO_META_FIELDS = False
 _LOCK_IS_HELD = False  # the parameter asks whether to take it
-_WITH_ITS_PLAN = True
 _WITHOUT_LOCKING = True
 _OF_ALL = False
 _OF_WRITES = True  # the rollbacks of compactions and clusterings left out
@@ -274,17 +274,33 @@ class HudiClient:
             key = "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution"
             self.java.getConfig().setValue(key, "true")
 
+    def write(self, call: str, instant: str, *arguments: Any) -> Any:
+        """Let Hudi prepare what the pending rewrite of `instant` writes, by one of `compact`, `logCompact` and
+        `cluster`, and return what it is to be committed with. To be forced by the caller. What an earlier attempt has
+        written is undone before.
+        """
+        self._undo_attempt(instant)
+        with left_for_the_commit(self.java.getConfig()):
+            return getattr(self.java, call)(instant, *arguments)
+
+    def complete(self, call: str, instant: str, written: Any) -> None:
+        """Commit what `write` has returned, by `commitCompaction` or `commitLogCompaction`."""
+        table = self._jvm.org.apache.hudi.common.util.Option.of(self._committing())
+        with left_for_the_commit(self.java.getConfig()):
+            getattr(self.java, call)(instant, written, table)
+
     def complete_clustering(self, instant: str, written: Any) -> None:
-        """Commit what `cluster(instant, False)` has written. Hudi has no public call for it: this is what its own
-        joined call goes on with (`BaseHoodieTableServiceClient.commitClustering`, 1.2.0).
+        """Commit what a `cluster` has written. Hudi has no public call for it: this is what its own joined call goes on
+        with (`BaseHoodieTableServiceClient.commitClustering`, 1.2.0).
         """
         service = self.java.getTableServiceClient()
         methods = service.getClass().getSuperclass().getDeclaredMethods()
         [commit] = [method for method in methods if method.getName() == "commitClustering"]
         commit.setAccessible(True)
         given = self._spark._gateway.new_array(self._jvm.java.lang.Object, 3)  # noqa: SLF001
-        given[0], given[1], given[2] = written, self.table(), instant
-        commit.invoke(service, given)
+        given[0], given[1], given[2] = written, self._committing(), instant
+        with left_for_the_commit(self.java.getConfig()):
+            commit.invoke(service, given)
 
     def lone_files(self, partitions: Sequence[str]) -> Mapping[str, str]:
         """Return those of the partitions that are one base file and nothing else, each with the instant it is of."""
@@ -311,16 +327,42 @@ class HudiClient:
         inflight = self._meta.getInstantGenerator().getLogCompactionInflightInstant(instant)
         if not self._meta.reloadActiveTimeline().filterPendingLogCompactionTimeline().containsInstant(inflight):
             return self.remove_plan(instant)
+        self._roll_back(inflight, with_its_plan=True)
+        return True
+
+    def _undo_attempt(self, instant: str) -> None:
+        """Undo what was written for a rewrite that was begun before, and let it be requested again.
+
+        Hudi would do so by itself, in the call that executes it. It is left alone where another executor's heartbeat
+        guards it: that call then refuses. Nobody begins one while the lock is held.
+        """
+        with self.locked():
+            timeline = self._meta.reloadActiveTimeline()
+            begun = next((one for one in _pending(timeline, instant) if one.isInflight()), None)
+            heartbeats = self.java.getTableServiceClient().getHeartbeatClient()
+            if begun is not None and heartbeats.isHeartbeatExpired(instant):
+                self._roll_back(begun, with_its_plan=False)
+                self._meta.reloadActiveTimeline().revertInstantFromInflightToRequested(begun)
+
+    def _roll_back(self, begun: Any, *, with_its_plan: bool) -> None:
+        """Roll back a service's instant in flight, by the plan to do so that is there, or a new one. To be called under
+        the lock.
+        """
         table, context = self.table(), self.java.getEngineContext()
-        begun = self.java.getTableServiceClient().getPendingRollbackInfo(self._meta, instant, _OF_ALL)
-        if begun.isPresent():
-            rollback = begun.get().getRollbackInstant().requestedTime()
+        instant = str(begun.requestedTime())
+        planned = self.java.getTableServiceClient().getPendingRollbackInfo(self._meta, instant, _OF_ALL)
+        if planned.isPresent():
+            rollback = planned.get().getRollbackInstant().requestedTime()
         else:
             rollback = self.java.createNewInstantTime(_LOCK_IS_HELD)
             by_markers = self.java.getConfig().shouldRollbackUsingMarkers()
-            table.scheduleRollback(context, rollback, inflight, _NO_RESTORE, by_markers, _NO_RESTORE)
-        table.rollback(context, rollback, inflight, _WITH_ITS_PLAN, _WITHOUT_LOCKING)
-        return True
+            table.scheduleRollback(context, rollback, begun, _NO_RESTORE, by_markers, _NO_RESTORE)
+        table.rollback(context, rollback, begun, with_its_plan, _WITHOUT_LOCKING)
+
+    def _committing(self) -> Any:
+        """Return Hudi's own view of the table, to complete a rewrite with."""
+        settings = settings_of_a_commit(self.hudi, self.java.getConfig())
+        return self.hudi.table.HoodieSparkTable.create(settings, self.java.getEngineContext())
 
     def plan_rollback(self, write: str) -> bool:
         """Plan to undo a write, unless somebody has; False where it is not pending.

@@ -126,7 +126,7 @@ class ClusteringSteps:
             self._table.before_a_commit()
             self._ours = instant
         with translated(Step.COMMIT):
-            written = self._table.client.java.cluster(instant, _ONLY_WRITE)
+            written = self._table.client.write("cluster", instant, _ONLY_WRITE)
             statuses = written.getWriteStatuses()
             self._table.client.keep(statuses)
         try:

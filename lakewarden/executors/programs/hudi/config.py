@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
+from lakewarden.executors.programs.hudi.metadata_writes import STREAMING
 from lakewarden.planners.formats.hudi.locks import OURS_ALONE, lock_keys, wait_keys
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 
@@ -44,10 +45,9 @@ _LIGHT = {
     "hoodie.write.markers.type": "DIRECT",  # the other type needs the timeline server
 }
 
-# Else the metadata table is written while a step executes, outside of the table's lock. A writer of Hudi 1.0 takes what
-# is in flight there for failed and rolls it back, and each compaction beside it fails at its commit (run, 1.0.2).
-_WRITES_METADATA_UNDER_THE_LOCK = {
-    "hoodie.metadata.streaming.write.enabled": "false",
+# Else our client rolls back what live writers have in flight in the metadata table, and they fail (`metadata_writes`).
+_SPARES_METADATA_OF_OTHERS = {
+    STREAMING: "true",
 }
 
 # Multi-writer mode even where nobody else writes: only in it does an executor of an instant keep a heartbeat,
@@ -133,7 +133,7 @@ def client_settings(
         **_ONE_SERVICE_AND_NOTHING_ELSE,
         **_LEAVES_THE_TABLE_AS_IT_IS,
         **_LIGHT,
-        **_WRITES_METADATA_UNDER_THE_LOCK,
+        **_SPARES_METADATA_OF_OTHERS,
         **_BESIDE_OTHERS,
         **lock_keys(lock),
         **wait_keys(lock),

@@ -15,7 +15,7 @@ from typing import Any
 from lakewarden.executors.contract import Assignment, Plan, Steps
 from lakewarden.executors.programs.hudi.errors import on_the_way_out
 from lakewarden.executors.programs.hudi.gaps import between_writes_to
-from lakewarden.executors.programs.hudi.look import log_compacted_files
+from lakewarden.executors.programs.hudi.look import compacted_files
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.rewriting import Calls, RewriteSteps, undertaken
 from lakewarden.planners.formats.hudi.service_options import LogCompactionOptions
@@ -76,7 +76,7 @@ class LogCompactionSteps(RewriteSteps):
         """
         table = self._table
         pending = super()._pending(plan.on_timeline)
-        files = log_compacted_files(table.assignment, pending, table.storage)
+        files = compacted_files(table.assignment, pending, table.storage)
         with between_writes_to(table, frozenset(file.partition for file in files)):
             return super().commit(plan)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lakewarden.executors.contract import Assignment, Plan
 from lakewarden.planners.formats.hudi import HUDI, plans
@@ -75,27 +75,15 @@ def plan_of(instant: Instant) -> Plan:
 
 
 def compacted_files(assignment: Assignment, instant: Instant, storage: Storage) -> frozenset[DataFile]:
-    """Return the files that a pending compaction merges. Raises TemporaryError if its plan is unreadable."""
-    plan = _requested(
-        assignment, instant.time, Action.COMPACTION, storage, lambda found: merged(found, plans.compaction_plan)
-    )
-    return frozenset() if plan is None else plan.files
-
-
-def log_compacted_files(assignment: Assignment, instant: Instant, storage: Storage) -> frozenset[DataFile]:
-    """Return the files that a pending log compaction merges. Raises TemporaryError if its plan is unreadable."""
-    plan = _requested(
-        assignment, instant.time, Action.LOGCOMPACTION, storage, lambda found: merged(found, plans.compaction_plan)
-    )
-    return frozenset() if plan is None else plan.files
+    """Return the files that a pending compaction or log compaction merges. Raises TemporaryError if its plan is
+    unreadable.
+    """
+    return _files(assignment, instant, storage, plans.compaction_plan)
 
 
 def clustered_files(assignment: Assignment, instant: Instant, storage: Storage) -> frozenset[DataFile]:
     """Return the files that a pending clustering rewrites. Raises TemporaryError if its plan is unreadable."""
-    plan = _requested(
-        assignment, instant.time, Action(instant.action), storage, lambda found: merged(found, plans.clustering_plan)
-    )
-    return frozenset() if plan is None else plan.files
+    return _files(assignment, instant, storage, plans.clustering_plan)
 
 
 def clean_size(assignment: Assignment, instant: str, storage: Storage) -> plans.Cleaned:
@@ -136,6 +124,17 @@ def rollback_target(assignment: Assignment, instant: str, storage: Storage) -> p
         storage,
         lambda found: plans.rollback_target(first(found, "instantToRollback")),
     )
+
+
+def _files(
+    assignment: Assignment,
+    instant: Instant,
+    storage: Storage,
+    decode: Callable[[Mapping[str, Any]], plans.Plan | None],
+) -> frozenset[DataFile]:
+    action = Action(instant.action)
+    plan = _requested(assignment, instant.time, action, storage, lambda found: merged(found, decode))
+    return frozenset() if plan is None else plan.files
 
 
 def _requested(

@@ -52,7 +52,7 @@ class RewriteSteps(ABC):
         with translated(Step.EXECUTE):
             if self._table.assignment.predecessor_dead:
                 self._table.client.remove_heartbeat(plan.on_timeline)
-            self._written = getattr(self._table.client.java, self._calls.execute)(plan.on_timeline)
+            self._written = self._table.client.write(self._calls.execute, plan.on_timeline)
             self._statuses = self._written.getWriteStatuses()
             self._table.client.keep(self._statuses)
             self._file_groups = int(self._statuses.count())
@@ -63,7 +63,7 @@ class RewriteSteps(ABC):
         self._table.stand_still_while_times_repeat()
         self._table.before_a_commit()
         with translated(Step.COMMIT):
-            getattr(client.java, self._calls.commit)(plan.on_timeline, self._written, client.none())
+            client.complete(self._calls.commit, plan.on_timeline, self._written)
         return {"file_groups": self._file_groups}
 
     @abstractmethod
