@@ -227,7 +227,6 @@ def test_whatever_a_program_sets_is_refused_in_the_configuration(lock: Lock) -> 
         **clean_settings(CleanOptions(policy=CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=2)),
         **clean_settings(CleanOptions(policy=CleanPolicy.KEEP_LATEST_BY_HOURS, hours_retained=2)),
         **clustering.settings(ClusteringOptions(sort_columns=("a",), partition_regex="x")),
-        **config.heartbeat(timedelta(seconds=1), 2),
     }
     options = HudiTableOptions(lock=lock)
     without = {key for key in PROPERTIES if not key.startswith("hoodie.table.")}

@@ -118,13 +118,6 @@ def test_a_write_that_cannot_lose_holds_no_compaction_where_completion_times_ord
     assert {write.time for write in found} == expected
 
 
-def test_a_clean_waits_for_the_first_heartbeat_of_a_write_and_no_longer() -> None:
-    """What shows none after that is left alone by a clean, whoever wrote it."""
-    view = a_view(SILENT_FROM_THE_START, JUST_BEGUN, observed_at=NOW)
-
-    assert endangered_writes(view, Service.CLEAN, step="commit", instant=None) == (JUST_BEGUN,)
-
-
 @given(
     writes=st.lists(
         st.tuples(st.integers(1, 99), st.none() | st.integers(-600, 600), st.integers(0, 3600)),

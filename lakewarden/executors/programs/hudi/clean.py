@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Step, Steps
-from lakewarden.executors.programs.hudi import config
 from lakewarden.executors.programs.hudi.errors import translated
 from lakewarden.executors.programs.hudi.look import clean_plan, clean_size
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
@@ -24,8 +23,8 @@ from lakewarden.planners.model.instant import Instant, Service, State
 from lakewarden.planners.ports import Storage
 
 WRITER_DEAD_AFTER = timedelta(minutes=15)
-"""When a clean takes a write for failed, counted from its last heartbeat. Hudi judges by the interval of whoever
-cleans, by default two minutes: a writer that pauses for longer would be rolled back alive."""
+"""When a clean takes a write for failed, counted from its last heartbeat. Hudi's own clean judges by the cleaning
+client's interval, by default two minutes: it rolls back a live writer that pauses for longer."""
 
 
 def settings(options: CleanOptions) -> dict[str, str]:
@@ -47,7 +46,6 @@ def settings(options: CleanOptions) -> dict[str, str]:
         "hoodie.write.empty.clean.interval.hours": "1",
         "hoodie.clean.trigger.strategy": "NUM_COMMITS",
         "hoodie.clean.trigger.max.commits": "1",
-        **config.heartbeat(WRITER_DEAD_AFTER / 15, 15),
     }
 
 

@@ -11,7 +11,6 @@ had before, but where both are set the newer one holds, so nobody overrides ours
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 
 from lakewarden.executors.programs.hudi.metadata_writes import STREAMING
 from lakewarden.planners.formats.hudi.locks import OURS_ALONE, lock_keys, wait_keys
@@ -153,11 +152,3 @@ def _keys(properties: Mapping[str, str]) -> dict[str, str]:
     if properties.get("hoodie.populate.meta.fields") == "false":
         found["hoodie.datasource.write.partitionpath.field"] = properties.get("hoodie.table.partition.fields")
     return {key: fields for key, fields in found.items() if fields}
-
-
-def heartbeat(interval: timedelta, misses: int) -> dict[str, str]:
-    """Return how often a client beats, and after how many missed beats it takes another for dead."""
-    return {
-        "hoodie.client.heartbeat.interval_in_ms": str(round(interval.total_seconds() * 1000)),
-        "hoodie.client.heartbeat.tolerable.misses": str(misses),
-    }

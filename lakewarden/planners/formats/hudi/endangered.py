@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from lakewarden.planners.decoding.numbers import counted
-from lakewarden.planners.formats.hudi.heartbeats import may_lose, may_show_a_first_beat
+from lakewarden.planners.formats.hudi.heartbeats import may_lose
 from lakewarden.planners.model.instant import Deed, Instant, Service
 from lakewarden.planners.model.view import TableView
 
@@ -26,8 +26,7 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
     completed as a `deltacommit`, to which a write loses that appends to one of its file groups, even one that began
     after it was planned: see `awaited`, and its program's look under the lock. A write that cannot lose (`may_lose`) is
     not endangered by these two, as long as it is completion times that put its log files into their slices: below
-    version 8 a compaction would hide its rows. A clean that rolls back failed writes takes one that shows no heartbeat
-    for one of them, so one that was begun a moment ago and has not shown its first yet is waited for.
+    version 8 a compaction would hide its rows.
 
     A clustering and a deletion of partitions endanger none that is told here: their programs look under the table's
     lock which partitions each write in flight touches, and keep off them (`beside.py`).
@@ -42,8 +41,6 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
             return _begun_before(at_stake, instant)
         case Service.LOG_COMPACTION, "commit":
             return _that_look_back(view, at_stake, instant)
-        case Service.CLEAN, "commit":
-            return tuple(write for write in writes if may_show_a_first_beat(write, now))
         case _:
             return ()
 
