@@ -40,11 +40,16 @@ MOST_FILES = 1_000_000
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
     """The identifiers (`namespace.table`) of a catalog's tables, and why the tables of some namespaces, and of those
-    below them, could not be told this time.
+    below them, could not be told this time; the namespace without a name is the whole catalog.
+
+    `locations` are the canonical locations of tables that are not known by their name in the catalog, and `refused`
+    what might be a table, by whatever tells it, and why it cannot be one of these.
     """
 
     tables: Sequence[str] = ()
     unlisted: Mapping[str, str] = field(default_factory=dict)
+    locations: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 class Storage(Protocol):
@@ -222,6 +227,8 @@ class TableFormat(Protocol):
     def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
         """Return the address that a table of a catalog has in common with every other address of it, as far as the
         catalog's settings tell: the address of its folder, where they say which it is. Pure.
+
+        Raises PermanentError where tables of the format are not known by their names in a catalog.
         """
         ...
 

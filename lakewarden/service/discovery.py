@@ -5,11 +5,12 @@ Catalogs are listed by readers; what follows is done on the control thread. Each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import posixpath
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Protocol
+from itertools import islice
 
 import structlog
 
@@ -17,40 +18,18 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.book import Book
 from lakewarden.service.claims import Claims
 from lakewarden.service.events import Listener
+from lakewarden.service.found import Found, Source
 from lakewarden.service.membership import Membership
 from lakewarden.service.readers.threads import Threads
 from lakewarden.service.register import Register
 
 log = structlog.get_logger(__name__)
 
+_MOST_TOLD = 20
+"""So many tables or namespaces stand in one line of the log."""
+
 AGAIN_AFTER = timedelta(seconds=30)
 """A catalog that could not be listed is asked again after so long, or sooner if it is asked more often anyway."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
-    """The tables of a source. `unlisted` are the beginnings of locations of which it cannot tell now, with why."""
-
-    tables: Sequence[Table] = ()
-    unlisted: Mapping[str, str] = field(default_factory=dict)
-
-
-class Source(Protocol):
-    """Where tables are found."""
-
-    @property
-    def name(self) -> str:
-        """Return what people know it by."""
-        ...
-
-    @property
-    def every(self) -> timedelta:
-        """Return how often it is asked."""
-        ...
-
-    def find(self) -> Found:
-        """Return all of its tables that it can tell of, in an order that stays. Raises an error where that is none."""
-        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -58,8 +37,7 @@ class _Asked:
     """A source, what it told last, and when it is asked again, in monotonic seconds."""
 
     source: Source
-    found: Sequence[Table] = ()
-    unlisted: Mapping[str, str] = field(default_factory=dict)
+    found: Found = field(default_factory=Found)
     listing: Future[Found] | None = None
     due_at: float = float("-inf")
     troubles: int = field(default=0)
@@ -91,6 +69,7 @@ class Discovery:
         self._threads = threads
         self._listener = listener
         self._wake = wake
+        self._nested: dict[TableId, str] = {}
 
     def keep_up(self, now: float) -> None:
         """Ask the sources whose time has come, and go by those that have answered."""
@@ -117,38 +96,70 @@ class Discovery:
                 log.warning("discovery_failed", source=asked.source.name, error=str(trouble))
             self._listener.discovery_failed(asked.source.name, str(trouble))
             return False
-        if news := {place: why for place, why in found.unlisted.items() if place not in asked.unlisted}:
-            log.warning("namespaces_not_listed", source=asked.source.name, namespaces=news)
-        untold = tuple(found.unlisted)
-        asked.found = (*found.tables, *(table for table in asked.found if table.location.startswith(untold)))
-        asked.unlisted = found.unlisted
-        self._listener.discovered(asked.source.name, found.unlisted)
+        self._tell(asked, found)
+        untold = (table for table in asked.found.tables if not found.tells_of(table.id))
+        asked.found = replace(found, tables=(*found.tables, *untold))
+        self._listener.discovered(asked.source.name, asked.found)
         asked.troubles = 0
         asked.due_at = now + every.total_seconds()
         return True
 
+    def _tell(self, asked: _Asked, found: Found) -> None:
+        """Log what was not told of the time before."""
+        unlisted = {place: why for place, why in found.unlisted.items() if place not in asked.found.unlisted}
+        if unlisted:
+            shown = dict(islice(unlisted.items(), _MOST_TOLD))
+            log.warning("namespaces_not_listed", source=asked.source.name, number=len(unlisted), namespaces=shown)
+        refused = {table: why for table, why in found.refused.items() if table not in asked.found.refused}
+        if refused:
+            shown = dict(islice(refused.items(), _MOST_TOLD))
+            log.warning("cannot_be_registered", source=asked.source.name, number=len(refused), tables=shown)
+
     def _go_by_what_was_found(self) -> None:
         before = {table.id: table for table in self._register.values()}
-        after = {table.id: table for table in self._tables()}
+        found = {table.id: table for table in self._tables()}
+        # A table stays what it is. One that is now somewhere else is another one, which comes when the first has gone.
+        stay = {id_: table for id_, table in before.items() if id_ in found and found[id_].location == table.location}
         # A dropped table with a run stays until that is settled.
-        after |= {id_: table for id_, table in before.items() if id_ not in after and self._book.of(id_)}
-        new, gone = after.keys() - before.keys(), before.keys() - after.keys()
+        stay |= {id_: table for id_, table in before.items() if id_ not in stay and self._book.of(id_)}
+        new = [table for table in found.values() if table.id not in before]
+        gone = before.keys() - stay.keys()
         if not new and not gone:
             return
-        log.info("discovered", new=sorted(new), gone=sorted(gone))
-        self._register.replace(after.values())
-        for table in gone:
-            self._claims.leave(table)
+        log.info("discovered", new=sorted(table.id for table in new), gone=sorted(gone))
+        self._register.replace((*stay.values(), *new))
+        for id_ in gone:
+            self._claims.leave(id_)
         for table in new:
-            self._claims.enter(after[table])
+            self._claims.enter(table)
         self._membership.registered_anew(gone=gone)
 
     def _tables(self) -> Iterator[Table]:
-        """Yield what is registered from now on: whoever comes first has the id and the location."""
+        """Yield what is registered from now on: the first to come has the id, and the place with all below it."""
         ids: set[TableId] = set()
-        locations: set[str] = set()
-        for table in (*self._listed, *(found for asked in self._asked for found in asked.found)):
-            if table.id not in ids and table.location not in locations:
-                ids.add(table.id)
-                locations.add(table.location)
-                yield table
+        taken: dict[str, TableId] = {}
+        around: set[str] = set()
+        told: dict[TableId, str] = {}
+        for table in (*self._listed, *(found for asked in self._asked for found in asked.found.tables)):
+            above = tuple(_above(table.location))
+            inside = next((taken[place] for place in above if place in taken), None)
+            if table.id in ids or table.location in taken:
+                continue
+            if inside is not None or table.location in around:
+                told[table.id] = f"inside of {inside}" if inside is not None else "around another table"
+                continue
+            ids.add(table.id)
+            taken[table.location] = table.id
+            around.update(above)
+            yield table
+        if news := {table: why for table, why in told.items() if table not in self._nested}:
+            log.warning("cannot_be_registered", number=len(news), tables=dict(islice(news.items(), _MOST_TOLD)))
+        self._nested = told
+
+
+def _above(location: str) -> Iterator[str]:
+    """Yield the places above a location: what is cleaned up in a table there could be taken from the one below."""
+    above = posixpath.dirname(location)
+    while above not in ("", location) and not above.endswith((":", ":/")):
+        yield above
+        location, above = above, posixpath.dirname(above)

@@ -5,7 +5,7 @@ A tenure's events come from its own threads, all others from the control thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 from lakewarden.executors.contract import Permit, Plan, Step
@@ -13,6 +13,7 @@ from lakewarden.planners.model.decision import Blocked, Decision
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.blame import Blamed
+from lakewarden.service.found import Found
 from lakewarden.service.store.port import ReplicaId, Run
 
 
@@ -37,8 +38,8 @@ class Listener:
     def trouble(self, table: Table, reason: str) -> None:
         """Hear that a table could not be observed."""
 
-    def discovered(self, source: str, unlisted: Mapping[str, str]) -> None:
-        """Hear that a source has told its tables, but for those of some namespaces, with why."""
+    def discovered(self, source: str, found: Found) -> None:
+        """Hear what a source has told."""
 
     def discovery_failed(self, source: str, reason: str) -> None:
         """Hear that a source could tell nothing."""
@@ -110,10 +111,10 @@ class Listeners(Listener):
         for listener in self._listeners:
             listener.trouble(table, reason)
 
-    def discovered(self, source: str, unlisted: Mapping[str, str]) -> None:
+    def discovered(self, source: str, found: Found) -> None:
         """Pass it on."""
         for listener in self._listeners:
-            listener.discovered(source, unlisted)
+            listener.discovered(source, found)
 
     def discovery_failed(self, source: str, reason: str) -> None:
         """Pass it on."""

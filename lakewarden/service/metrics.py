@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import product
 
@@ -19,6 +19,7 @@ from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
 from lakewarden.service.blame import Blamed
 from lakewarden.service.events import Listener
+from lakewarden.service.found import Found
 from lakewarden.service.http.guard.refusals import REFUSALS
 from lakewarden.service.http.port import ControlPlane, ReplicaStatus, TableStatus
 from lakewarden.service.readers.port import EndReason
@@ -74,6 +75,18 @@ class Metrics(Listener):
         )
         self._troubles = Counter(
             "lakewarden_table_troubles", "Looks at tables that brought nothing.", registry=self.registry
+        )
+        self._found_tables = Gauge(
+            "lakewarden_discovery_tables",
+            "Tables that a catalog told of when it was last asked.",
+            ["source"],
+            registry=self.registry,
+        )
+        self._unregistered = Gauge(
+            "lakewarden_discovery_refused_tables",
+            "Tables that a catalog told of when it was last asked, and that cannot be registered: the log says why.",
+            ["source"],
+            registry=self.registry,
         )
         self._unlisted = Gauge(
             "lakewarden_discovery_unlisted_namespaces",
@@ -166,9 +179,11 @@ class Metrics(Listener):
         if run.started_at is not None and run.ended_at is not None:
             self._run_seconds.labels(run.service).observe((run.ended_at - run.started_at).total_seconds())
 
-    def discovered(self, source: str, unlisted: Mapping[str, str]) -> None:
-        """Show how many namespaces could not be listed."""
-        self._unlisted.labels(source).set(len(unlisted))
+    def discovered(self, source: str, found: Found) -> None:
+        """Show how many tables there are, and of what nothing is known or nothing can be made."""
+        self._found_tables.labels(source).set(len(found.tables))
+        self._unlisted.labels(source).set(len(found.unlisted))
+        self._unregistered.labels(source).set(len(found.refused))
 
     def discovery_failed(self, source: str, reason: str) -> None:
         """Count it."""

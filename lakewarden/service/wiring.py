@@ -38,8 +38,9 @@ from lakewarden.service.config.problems import Weight
 from lakewarden.service.config.settings import PermitSettings
 from lakewarden.service.daemon import Daemon
 from lakewarden.service.desk import Desk
-from lakewarden.service.discovery import Discovery, Source
+from lakewarden.service.discovery import Discovery
 from lakewarden.service.events import Listener, Listeners
+from lakewarden.service.found import Source
 from lakewarden.service.freed import Freed
 from lakewarden.service.housekeeping import housekeeping
 from lakewarden.service.http.ports import bind_ports
@@ -65,7 +66,7 @@ from lakewarden.service.runs import Runs
 from lakewarden.service.shares import Shares
 from lakewarden.service.shutdown import STEP_BACK, Shutdown
 from lakewarden.service.signals import stop_on_signals
-from lakewarden.service.sources import CatalogSource
+from lakewarden.service.sources import sources_of
 from lakewarden.service.standing import Standings
 from lakewarden.service.status import Status
 from lakewarden.service.store.opening import open_store
@@ -343,7 +344,7 @@ def serve(config_file: Path) -> int:
             readers=readers,
             pools=_pools(settings.spark, known, settings.storage, folder.path),
             storages=storages,
-            sources=[CatalogSource(one, storages.of(one.any_table.location)) for one in config.discover],
+            sources=sources_of(config.discover, storages),
             store=store,
             clock=clock,
             listener=Listeners([metrics, Journal()]),

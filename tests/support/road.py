@@ -22,8 +22,8 @@ from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.storage import Storages, storage_for
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.blame import Blamed
-from lakewarden.service.discovery import Source
 from lakewarden.service.events import Listener
+from lakewarden.service.found import Found, Source
 from lakewarden.service.inbox import Inbox
 from lakewarden.service.permits import Limits
 from lakewarden.service.readers.threads import CallersThread
@@ -84,8 +84,8 @@ class Diary(Listener):
     def tenure_lost(self, reason: str) -> None:
         self.losses.append(reason)
 
-    def discovered(self, source: str, unlisted: Mapping[str, str]) -> None:
-        self.unlisted[source] = unlisted
+    def discovered(self, source: str, found: Found) -> None:
+        self.unlisted[source] = found.unlisted
 
     def trouble(self, table: Table, reason: str) -> None:
         self.troubles.append((table.id, reason))

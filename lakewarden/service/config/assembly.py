@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from lakewarden.executors.profile import SparkProfile
+from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Policy, Table, TableId
 from lakewarden.planners.ports import TableFormat
@@ -45,7 +47,8 @@ class Catalog:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Discover:
-    """Where tables are found by themselves. `any_table` is what each of them is, but for its id and its location.
+    """Where tables are found by themselves. `any_table` is what each of them is, but for its id, its location, and its
+    names in the options.
 
     `tables` and `exclude` are patterns of `<namespace>.<table>`.
     """
@@ -56,10 +59,40 @@ class Discover:
     every: timedelta
     any_table: Table
 
-    def table(self, identifier: str) -> Table:
-        """Return the table that the catalog knows as `identifier`."""
-        location = canonical_location(f"catalog://{self.catalog.name}/{identifier}")
-        return replace(self.any_table, id=TableId(f"{self.catalog.name}.{identifier}"), location=location)
+    def table(self, identifier: str, *, location: str | None = None) -> Table:
+        """Return the table that the catalog knows as `identifier`, which is at `location`, if that is not its name.
+
+        Raises PermanentError where it cannot be one.
+        """
+        namespace, _, name = identifier.rpartition(".")
+        return replace(
+            self.any_table,
+            id=TableId(f"{self.catalog.name}.{identifier}"),
+            location=location or canonical_location(f"catalog://{self.catalog.name}/{identifier}"),
+            options=_named(self.any_table.options, {"{namespace}": namespace, "{table}": name}),
+        )
+
+
+def _named(options: Any, names: Mapping[str, str]) -> Any:
+    """Return a table's options with its names in the place of the words that stand for them."""
+
+    def filled(value: Any) -> Any:
+        match value:
+            case str():
+                return re.sub("|".join(map(re.escape, names)), lambda word: names[word[0]], value)
+            case dict():
+                return {key: filled(one) for key, one in value.items()}
+            case list() | tuple():
+                return [filled(one) for one in value]
+            case _:
+                return value
+
+    if not isinstance(options, BaseModel):
+        return options
+    try:
+        return type(options).model_validate(filled(options.model_dump(by_alias=True, exclude_unset=True)))
+    except ValidationError as wrong:
+        raise PermanentError(f"its name makes its options wrong: {wrong.errors()[0]['msg']}") from wrong
 
 
 class Assembly:
@@ -104,7 +137,12 @@ class Assembly:
             return table.path
         name, identifier = named_in_catalog(location)
         catalog = self.catalogs.get(name)
-        return table.path if catalog is None else catalog.format.shared_name(name, catalog.settings, identifier)
+        if catalog is None:
+            return table.path
+        try:
+            return catalog.format.shared_name(name, catalog.settings, identifier)
+        except PermanentError:
+            return table.path
 
     def _table(self, number: int, table: TableSettings, facts: Facts) -> Table | None:
         at: KeyPath = ("tables", number)
@@ -113,12 +151,26 @@ class Assembly:
         if table_format is None:
             return None
         location = self._location(table, at, facts)
+        if location is not None and is_in_catalog(location):
+            location = self._answered_by_name(location, at)
         made = self._looked_after(table, table_format, location, at, called=table.id)
         if made is None or is_in_catalog(made.location) or table.path in facts.places:
             return made
         said = "does not answer: it is only observed, and its links are not followed, until the next start"
         self._problem((*at, "path"), f"{shown(table.path)} {said}", Weight.WARNING)
         return replace(made, mode=Mode.OBSERVE)
+
+    def _answered_by_name(self, location: str, at: KeyPath) -> str | None:
+        """Return the location; None with a problem, where tables of the format are known by their paths."""
+        name, identifier = named_in_catalog(location)
+        catalog = self.catalogs.get(name)
+        try:
+            if catalog is not None:
+                catalog.format.shared_name(name, catalog.settings, identifier)
+        except PermanentError as wrong:
+            self._problem((*at, "path"), str(wrong))
+            return None
+        return location
 
     def _discover(self, number: int, discovery: DiscoverySettings) -> Discover | None:
         """Return where tables are found, and what each of them will be, but for its name."""

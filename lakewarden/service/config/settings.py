@@ -213,7 +213,7 @@ class CatalogEntry(Settings):
     model_config = ConfigDict(extra="allow")
 
     format: str
-    """Whose tables it knows: `iceberg`."""
+    """Whose tables it knows: `hudi` or `iceberg`."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -272,7 +272,8 @@ class TableSettings(CareSettings):
 class DiscoverySettings(CareSettings):
     """The tables of a catalog that are registered without being listed: their ids are `<catalog>.<namespace>.<table>`.
 
-    A table that is listed under `tables` too is only what it is there.
+    A table that is listed under `tables` too is only what it is there. In `options`, `{namespace}` and `{table}` stand
+    for the names of each table: `lock_key: "{table}"`.
     """
 
     catalog: str
@@ -285,7 +286,8 @@ class DiscoverySettings(CareSettings):
     """Patterns of tables that are left out."""
 
     every: Annotated[Duration, Within("1s", "1d")] = Field(default="10m", validate_default=True)
-    """How often the catalog is asked for its tables. New ones are attended from then on, and dropped ones no longer."""
+    """How often the catalog is asked for its tables. New ones are attended from then on, and dropped ones no longer. Of
+    several entries for one catalog the shortest counts."""
 
 
 class Configuration(Settings):

@@ -83,7 +83,8 @@ def test_a_catalog_of_another_format_is_refused(tmp_path: Path) -> None:
     ("written", "problem"),
     [
         ("lake: {format: iceburg}", "lake.format: 'iceburg' is no format: it is one of hudi, iceberg"),
-        ("lake: {format: hudi}", "lake.format: hudi tables are found by their paths; catalogs have iceberg"),
+        ("lake: {format: hudi}", "lake.type: is missing"),
+        ("lake: {format: hudi, type: paths, path: 'lake/*'}", "lake.path: 'lake/*' begins with no place"),
         ("lake: {type: hadoop}", "lake.format: is missing"),
         ("lake: {format: iceberg, uri: /x}", "lake: needs a key type"),
         ("lake: {format: iceberg, type: glue}", "lake: 'glue' is no type: it is one of 'hadoop', 'jdbc'"),

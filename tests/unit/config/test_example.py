@@ -42,7 +42,10 @@ def test_the_example_loads() -> None:
 
     assert [table.id for table in config.tables] == ["sales.orders", "trial.events", "archive.returns", "sales.returns"]
     assert config.tables[-1].catalog == config.catalogs["lake"].settings
-    assert [source.table("sales.parcels").id for source in config.discover] == ["lake.sales.parcels"]
+    assert [source.table("sales.parcels").id for source in config.discover] == [
+        "lake.sales.parcels",
+        "landing.sales.parcels",
+    ]
 
 
 @pytest.mark.parametrize(("group", "name"), FIELDS, ids=lambda part: getattr(part, "__name__", part))

@@ -13,7 +13,7 @@ from lakewarden.planners.formats.fake import FakeTable
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table, TableId
-from lakewarden.service.discovery import Found
+from lakewarden.service.found import Found
 from lakewarden.service.hooks.hints import At
 from lakewarden.service.store.port import RunState
 from tests.support.road import COMPACT, Road
@@ -35,6 +35,7 @@ class Folder:
         self.away = False
         self.dropped: set[str] = set()
         self.hidden: set[str] = set()
+        self.moved: dict[str, Path] = {}
         self.asked = 0
 
     def find(self) -> Found:
@@ -45,14 +46,14 @@ class Folder:
             Table(
                 id=TableId(f"lake.{folder.name}"),
                 format="fake",
-                location=str(folder),
+                location=str(self.moved.get(folder.name, folder)),
                 mode=Mode.ACT,
                 policies=COMPACT,
             )
             for folder in sorted(self.folder.iterdir())
             if folder.name not in self.dropped | self.hidden
         ]
-        return Found(tables=tables, unlisted={str(self.folder / name): "forbidden" for name in self.hidden})
+        return Found(tables=tables, unlisted={f"lake.{name}": "forbidden" for name in self.hidden})
 
 
 class Lake:
@@ -104,7 +105,7 @@ def test_what_a_source_cannot_tell_of_this_time_stays_and_the_rest_is_discovered
     lake.until_asked()
     lake.until_asked()
     assert sorted(lake.registered) == ["lake.new", "lake.orders", "trips"]
-    assert lake.road.diary.unlisted == {"lake": {str(lake.source.folder / "orders"): "forbidden"}}
+    assert lake.road.diary.unlisted == {"lake": {"lake.orders": "forbidden"}}
 
     lake.source.hidden = set()
     lake.source.dropped = {"orders"}
@@ -220,3 +221,35 @@ def test_a_run_of_a_found_table_outlives_its_daemon(lake: Lake) -> None:
     lake.road.until(lambda: RunState.SUCCEEDED in lake.road.states(table=ORDERS), within=timedelta(minutes=10))
     assert run.table == ORDERS
     assert len(lake.road.completed(Service.COMPACTION, ORDERS)) == 1
+
+
+def test_a_table_that_has_moved_is_another_one(lake: Lake) -> None:
+    """What is known of the first is not true of the second, which has its name: the first goes before it comes."""
+    orders = lake.create("orders")
+    lake.until_asked()
+    elsewhere = FakeTable.create(lake.source.folder.parent / "elsewhere", clock=lake.road.clock)
+    lake.source.moved["orders"] = elsewhere.folder
+    lake.until_asked()
+    assert lake.registered == ["trips"]
+    lake.until_asked()
+    lake.road.lakes[ORDERS] = elsewhere
+    for _ in range(3):
+        elsewhere.write()
+
+    lake.road.until(lambda: lake.road.completed(Service.COMPACTION, ORDERS) != [])
+
+    assert [status.table.location for status in lake.road.status.tables()][1:] == [str(elsewhere.folder)]
+    assert orders.folder != elsewhere.folder
+
+
+def test_a_table_in_the_folder_of_another_is_not_registered(lake: Lake) -> None:
+    """What is cleaned up in the outer one could be taken from the inner one; the first to come stays."""
+    lake.create("orders")
+    lake.create("returns")
+    lake.source.moved["returns"] = lake.source.folder / "orders" / "day" / "returns"
+    lake.until_asked()
+    assert lake.registered == ["trips", "lake.orders"]
+
+    lake.source.moved["returns"] = lake.source.folder.parent / "lake"
+    lake.until_asked()
+    assert lake.registered == ["trips", "lake.orders"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from lakewarden.planners.formats.hudi.acquisitions.around import around
 from lakewarden.planners.formats.hudi.archiving import archived_too_early
+from lakewarden.planners.formats.hudi.catalogs import Catalog, tables_below
 from lakewarden.planners.formats.hudi.endangered import awaited, endangered_writes
 from lakewarden.planners.formats.hudi.locks import lockless, misplaced
 from lakewarden.planners.formats.hudi.needs import needs_commits
@@ -27,11 +28,13 @@ from lakewarden.planners.formats.hudi.service_options import (
 from lakewarden.planners.formats.hudi.table_properties import CLAIM, HOME
 from lakewarden.planners.formats.hudi.tokens import Tokens
 from lakewarden.planners.formats.hudi.writer_options import writer_options
+from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Contradiction, Listing, Observation, Storage, WriterEngine, WriterOption
-from lakewarden.planners.settings import Settings
+from lakewarden.planners.settings import Settings, shown
+from lakewarden.planners.storage.locations import is_in_catalog
 
 _NO_LOCK = (
     "is missing, and mode is act: nothing runs beside live writers without a lock that both sides name. Name the "
@@ -61,12 +64,12 @@ class HudiFormat:
 
     @property
     def catalog_settings(self) -> Any:
-        """Return None: its tables are found by their paths."""
-        return None
+        """Return the type of the catalogs that its tables may be found in."""
+        return Catalog
 
     def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
-        """Return none: its tables are found by their paths."""
-        return Listing()
+        """Return the tables that the catalog finds, with their locations: no Hudi table is known by a name alone."""
+        return tables_below(settings, storage)
 
     @property
     def services(self) -> Mapping[Service, type[Settings]]:
@@ -84,13 +87,14 @@ class HudiFormat:
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
         """Return a lock that is missing or cannot work where the table is, an archive that takes a clean's commits, and
-        keys that are not the user's to set.
+        keys that are not the user's to set. Where a table that is yet to be found will be, is not known.
         """
         options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
         alone = options.lock is None and options.writers == "none"
+        is_known = not is_in_catalog(table.location)
         reasons = {
-            "options.lock.provider": None if options.lock is None else misplaced(options.lock, table.location),
-            "options.writers": lockless(table.location) if alone else None,
+            "options.lock.provider": misplaced(options.lock, table.location) if options.lock and is_known else None,
+            "options.writers": lockless(table.location) if alone and is_known else None,
             "services.archive.options.keep_min_commits": archived_too_early(table),
         }
         reasons |= {f"options.conf.{key}": why_not(key) for key in options.conf}
@@ -100,8 +104,10 @@ class HudiFormat:
         return tuple(found)
 
     def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
-        """Return the table's name in the catalog: Hudi has none of its own."""
-        return f"catalog://{catalog}/{identifier}"
+        """Raise PermanentError: a Hudi table is known by its path, whoever found it."""
+        raise PermanentError(
+            f"a hudi table is named by its path: the catalog {shown(catalog)} is for discover, which finds {identifier}"
+        )
 
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None

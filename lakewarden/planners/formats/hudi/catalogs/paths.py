@@ -1,0 +1,137 @@
+"""The tables below a path: folders are listed, and a folder that is a table is not gone into.
+
+A table is a folder with the file `.hoodie/hoodie.properties`, which Hudi writes when it makes one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lakewarden.planners.formats.hudi.catalogs.pattern import PathPattern, Places
+from lakewarden.planners.formats.hudi.catalogs.settings import PathsCatalog
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.ports import FileEntry, Listing, Storage
+from lakewarden.planners.settings import shown
+from lakewarden.planners.storage import canonical_location
+
+_HOODIE = ".hoodie"
+_NO_NAMES = ("", ".", "..")
+
+
+class _EnoughError(LakewardenError):
+    """As many requests have been made as may be."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Folder:
+    """A folder to look at: where it is, its names below the first one, and how far into the pattern it may be."""
+
+    location: str
+    names: tuple[str, ...]
+    places: Places
+
+    @property
+    def called(self) -> str:
+        """Return what a table in it is called: the first folder by its own name."""
+        return ".".join(self.names) or self.location.rpartition("/")[2]
+
+
+def tables_below(catalog: PathsCatalog, storage: Storage) -> Listing:
+    """Return the tables in the folders that fit the catalog's pattern, those nearer to its root first.
+
+    A folder that cannot be listed is told of, and the others are looked through. Links are not followed below the root:
+    they lead anywhere, also in circles, and what they lead to has its own address.
+    Raises TemporaryError and PermanentError where the root cannot be listed, is not there, or holds nothing: so looks a
+    disk that is not mounted.
+    """
+    return _Walk(catalog, storage).listing()
+
+
+class _Walk:
+    """One look through the folders, breadth first."""
+
+    def __init__(self, catalog: PathsCatalog, storage: Storage) -> None:
+        self._storage = storage
+        self._pattern = PathPattern.of(catalog.path).resolved()
+        self._exclude = [PathPattern.of(text).resolved() for text in catalog.exclude]
+        self._depth = catalog.max_depth
+        self._requests = self._left = catalog.max_requests
+        self._waiting = deque([_Folder(location=self._pattern.root, names=(), places=self._pattern.start)])
+        self._found: dict[str, str] = {}
+        self._unlisted: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
+
+    def listing(self) -> Listing:
+        try:
+            while self._waiting:
+                self._look_at(self._waiting.popleft())
+        except _EnoughError:
+            more = f"there is more below {self._pattern.root} than {self._requests} requests show"
+            self._unlisted = {"": f"{more}: write a narrower path, exclude folders, or raise max_requests"}
+        return Listing(tables=tuple(self._found), locations=self._found, unlisted=self._unlisted, refused=self._refused)
+
+    def _look_at(self, folder: _Folder) -> None:
+        """Find a table there, or the folders below it. What is wrong with a folder is told of that folder alone."""
+        try:
+            if self._pattern.is_fitted(folder.places) and self._is_table(folder):
+                self._register(folder)
+            elif self._pattern.goes_on(folder.places) and len(folder.names) < self._depth:
+                for below in self._below(folder):
+                    if len(self._waiting) >= self._left:
+                        raise _EnoughError
+                    self._waiting.append(below)
+        except FileNotFoundError:
+            if not folder.names:
+                raise PermanentError(f"there is no folder {folder.location}") from None
+        except (TemporaryError, PermanentError) as trouble:
+            if not folder.names:
+                raise
+            self._unlisted[".".join(folder.names)] = str(trouble)
+
+    def _is_table(self, folder: _Folder) -> bool:
+        self._count()
+        try:
+            self._storage.version(f"{folder.location}/{_HOODIE}/hoodie.properties")
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _register(self, folder: _Folder) -> None:
+        other = self._found.setdefault(folder.called, folder.location)
+        if other != folder.location:
+            self._refused[folder.location] = f"the table at {other} has the same name, {folder.called}"
+
+    def _below(self, folder: _Folder) -> Iterator[_Folder]:
+        """Yield the folders in a folder that may fit, or lead to what fits; none where it is a table itself."""
+        entries = self._entries(folder)
+        if any(entry.name == _HOODIE for entry in entries):
+            return  # it fits not, or is being made or dropped
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if not entry.is_folder or entry.name in _NO_NAMES or "/" in entry.name:
+                continue
+            places = self._pattern.below(folder.places, entry.name)
+            location = f"{folder.location}/{entry.name}"
+            if places and not any(pattern.fits(location) for pattern in self._exclude) and self._is_itself(location):
+                yield _Folder(location=location, names=(*folder.names, entry.name), places=places)
+
+    def _entries(self, folder: _Folder) -> Sequence[FileEntry]:
+        self._count()
+        entries = self._storage.listing(folder.location)
+        if not entries and not folder.names:
+            raise TemporaryError(f"{folder.location} holds nothing: is it mounted?")
+        return entries
+
+    def _is_itself(self, location: str) -> bool:
+        """Whether a folder is known by this address, and not behind a link, or by none that could be a table's."""
+        try:
+            return canonical_location(location) == location
+        except PermanentError as wrong:
+            self._refused[shown(location)] = str(wrong)
+            return False
+
+    def _count(self) -> None:
+        if self._left == 0:
+            raise _EnoughError
+        self._left -= 1
