@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -19,6 +19,16 @@ _OURS = {
     "spark.kryo.registrator": "",
 }
 """Keys that Lakewarden sets itself, each with the setting that says it."""
+
+SessionKey = Literal[
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes",
+    "spark.sql.adaptive.coalescePartitions.enabled",
+    "spark.sql.adaptive.enabled",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.files.maxPartitionBytes",
+    "spark.sql.shuffle.partitions",
+]
+"""Keys that a run's own session may have another value for: how much work is made of the rows, never what they are."""
 
 _MASTER = re.compile(r"(local(\[(\*|[0-9]{1,4})(, ?[0-9]{1,4})?\])?|local-cluster\[.+\]|yarn|(spark|k8s|mesos)://\S+)")
 _MEMORY = re.compile(r"[0-9]{1,7}[mg]")

@@ -250,12 +250,15 @@ class Claims:
 
     def _stop_what_must_not_go_on(self, place: _Place) -> None:
         # A run without a step has not had a permit yet, which is when the claim is taken.
-        names = {run.id for run in self._runs_on(place) if run.step is not None}
+        begun = {run.id: run for run in self._runs_on(place) if run.step is not None}
+        pools = {name: self._pools[place.table.profile_of(run.service)] for name, run in begun.items()}
+        names = set(begun)
         lost = not isinstance(place.known, _Ours) or self._is_overdue(place, self._cadence.give_up)
         for run in names - place.cancelled if lost else ():
-            self._pools[place.table.spark].cancel(run, self._overdue())
+            pools[run].cancel(run, self._overdue())
         if names - place.killed and self._is_overdue(place, self._cadence.kill):
-            self._pools[place.table.spark].evict(self._overdue())
+            for pool in set(pools.values()):
+                pool.evict(self._overdue())
             place.killed = names
         place.cancelled = names if lost else set()
         place.killed &= names

@@ -213,7 +213,8 @@ class Daemon:
             self._surroundings.cut_off()
         if self.phase is Phase.STEPPING_BACK:
             for run in self._book.under_way():
-                self._pools[self._tables[run.table].spark].cancel(run.id, "the drain deadline has passed")
+                profile = self._tables[run.table].profile_of(run.service)
+                self._pools[profile].cancel(run.id, "the drain deadline has passed")
 
     # -- the inbox
 

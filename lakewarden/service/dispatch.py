@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from lakewarden.executors.contract import Room
-from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.services import SERVICES
 from lakewarden.service.store.port import Run
@@ -18,7 +18,7 @@ def startable(
     queued: Sequence[Run],
     running: Sequence[Run],
     gates: Collection[TableId],
-    pools: Mapping[TableId, str],
+    pools: Mapping[RunId, str],
     rooms: Mapping[str, Room],
     barred: Collection[TableId] = (),
     alone: Collection[tuple[TableId, Service]] = (),
@@ -33,7 +33,7 @@ def startable(
     every clean back, `alone` the services that their policies let run beside no other, `suspects` those that may have
     killed a JVM: each has its pool to itself, and whatever was queued after it waits until it had.
     `troubled` are those that failed of late: together they take half of a pool at most, however many they are.
-    `pools` names the pool of each table, `rooms` the room in each. Tables with fewer runs under way come first,
+    `pools` names the pool of each run, `rooms` the room in each. Tables with fewer runs under way come first,
     then a rollback, because others may wait for the very write that it undoes, then what has the highest `rank`, then
     the longest queued.
     """
@@ -41,9 +41,11 @@ def startable(
     kept: set[str] = set()
     starters: list[Run] = []
     for run in queued:
-        pool = pools[run.table]
-        beside = [other for other in running if pools.get(other.table) == pool]
-        if pool in kept or _bolted(run, gates, barred) or _hindered(run, beside, alone, rooms[pool]):
+        pool = pools[run.id]
+        beside = [other for other in running if pools.get(other.id) == pool]
+        if pool in kept or _bolted(run, gates, barred):
+            continue
+        if _kept_apart(run, running, alone) or _has_no_slot(run, beside, rooms[pool]):
             continue
         if _is_suspect(run, suspects):
             kept.add(pool)
@@ -90,13 +92,17 @@ def _bolted(run: Run, gates: Collection[TableId], barred: Collection[TableId]) -
     return None
 
 
-def _hindered(run: Run, running: Sequence[Run], alone: Collection[tuple[TableId, Service]], room: Room) -> str | None:
-    """Return why there is no place for the run now."""
-    traits = SERVICES[run.service]
+def _has_no_slot(run: Run, beside: Sequence[Run], room: Room) -> str | None:
+    """Return why there is no slot for the run in its pool, where others are `beside` it."""
     if room.free == 0:
         return "no slot is free"
-    if not traits.barrier and room.slots > 1 and room.free == 1 and not _cleaning(running):
-        return "the last slot is kept for cleans"
+    kept = room.slots > 1 and room.free == 1 and not _cleaning(beside)
+    return "the last slot is kept for cleans" if kept and not SERVICES[run.service].barrier else None
+
+
+def _kept_apart(run: Run, running: Sequence[Run], alone: Collection[tuple[TableId, Service]]) -> str | None:
+    """Return what is at work on the run's table, in whatever pool, that it may not run beside."""
+    traits = SERVICES[run.service]
     for other in running:
         if other.identity != run.identity:
             continue

@@ -152,7 +152,10 @@ class Questions:
         self._book.let_go(run)
         self._listener.rejected(run, str(late))
         if asked is None:
-            self._pool_of(run).cancel(run.id, str(late))  # the step that it may be taking is not ours any more
+            # The step that it may be taking is not ours any more. What an earlier life left may have no pool by now.
+            profile = self._tables[run.table].profile_of(run.service)
+            if profile in self._pools:
+                self._pools[profile].cancel(run.id, str(late))
         else:
             self._pool_of(run).answer(run.id, asked, Refused(reason=str(late)))
 
@@ -256,7 +259,7 @@ class Questions:
         self._pool_of(run).answer(run.id, question.step, permit)
 
     def _pool_of(self, run: Run) -> Pool:
-        return self._pools[self._tables[run.table].spark]
+        return self._pools[self._tables[run.table].profile_of(run.service)]
 
 
 def _deletion(run: Run, question: _Open) -> Mapping[str, int] | None:

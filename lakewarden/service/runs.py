@@ -150,7 +150,7 @@ class Runs:
                 suspects=self._standings.suspects(),
                 troubled=troubled,
                 rank=functools.partial(self._rank, troubled=troubled),
-                pools={table.id: table.spark for table in self._tables.values()},
+                pools={r.id: self._tables[r.table].profile_of(r.service) for r in rows if r.table in self._tables},
                 rooms={name: pool.room() for name, pool in self._pools.items()},
             )
             if run is None or not self._start(run):
@@ -183,7 +183,7 @@ class Runs:
                 largest_plan=self._standings.largest_plan(run.table, run.service),
             )
             with self._tenure.held():
-                self._pools[table.spark].submit(assignment)
+                self._pools[table.profile_of(run.service)].submit(assignment)
         except TemporaryError as no_slot:
             # It never began, and nobody is to blame. As a letter it survives a store that cannot note it now.
             self._tell(Ended(run=run.id, outcome=Yielded(reason=str(no_slot))))
@@ -360,4 +360,5 @@ def _assignment(
         predecessor_dead=predecessor_dead,
         last_beats=last_beats,
         largest_plan=largest_plan,
+        session_conf=policy.session,
     )

@@ -380,11 +380,11 @@ def serve(config_file: Path) -> int:
 def _pools(
     profiles: Mapping[str, SparkProfile], tables: Sequence[Table], stores: Sequence[StoreSettings], folder: Path
 ) -> Mapping[str, Pool]:
-    """Return a pool for each profile that a table acts through; the others would only hold memory."""
+    """Return a pool for each profile through which a table is acted on; the others would only hold memory."""
     served = [table for table in tables if table.mode is Mode.ACT and table.policies]
     pools = {}
-    for name in sorted({table.spark for table in served}):
-        found = [store for table in served if table.spark == name for store in _stores_of(table, stores)]
+    for name in sorted({name for table in served for name in table.profiles()}):
+        found = [store for table in served if name in table.profiles() for store in _stores_of(table, stores)]
         storage = [store for number, store in enumerate(found) if store not in found[:number]]
         schemes = {store.scheme for store in storage}
         bundles.fetch(profiles[name].formats, say=lambda what: log.info("bundle", what=what), stores=schemes)

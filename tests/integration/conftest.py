@@ -325,13 +325,19 @@ def s3_store(s3_server: S3Server) -> S3Store:
 
 
 @pytest.fixture(scope="session")
-def spark(s3_store: S3Store) -> Iterator[Any]:
-    """Start the writers' SparkSession, in a JVM apart from the worker's."""
+def writers_session(s3_store: S3Store) -> Iterator[Any]:
+    """Start the writers' session, in a JVM apart from the worker's."""
     from lakewarden.executors.worker.session import Session  # noqa: PLC0415 - imports pyspark
 
     session = _in_a_thread(lambda: Session(_profile(), [s3_store]))
-    yield session._root
+    yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(writers_session: Any) -> Any:
+    """Return the writers' SparkSession."""
+    return writers_session._root
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,7 @@ class LightSession:
         """Leave it to the worker."""
 
     @contextlib.contextmanager
-    def for_run(self, run: RunId) -> Iterator[None]:
+    def for_run(self, run: RunId, conf: Mapping[str, str]) -> Iterator[None]:
         yield None
 
     def progress(self, run: RunId) -> None:

@@ -68,7 +68,7 @@ class Run:
         """Carry the run out and tell how it ended."""
         run = self.assignment.run
         self._tell(Started(run=run, executor=session.executor))
-        with session.for_run(run) as spark:
+        with session.for_run(run, self.assignment.session_conf) as spark:
             outcome = carry_out(program, spark, self.assignment, storage, self._ask)
         self._step_ended()
         self._ended.set()

@@ -68,14 +68,17 @@ class Session:
         self._timer.set(moment)
 
     @contextlib.contextmanager
-    def for_run(self, run: RunId) -> Iterator[SparkSession]:
-        """Lend a new session to the calling thread, whose Spark jobs bear the run's name meanwhile.
+    def for_run(self, run: RunId, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+        """Lend a new session to the calling thread, whose Spark jobs bear the run's name meanwhile. What `conf` says
+        counts before the profile's.
 
         It is the one that Java code finds as the thread's active session. The name is a tag besides the group: whoever
         starts a job may put it into a group of its own, while the tags of a thread stay with all that it starts.
         """
         context = self._root.sparkContext
         spark = self._root.newSession()
+        for key, value in (conf or {}).items():
+            spark.conf.set(key, value)
         active = self._jvm.org.apache.spark.sql.SparkSession
         context.setJobGroup(run, f"lakewarden run {run}", interruptOnCancel=True)
         context.addJobTag(run)

@@ -41,7 +41,8 @@ class Policy:
     `schedule` says whose plans we execute, `grace` how long a writer's own plan is left to its writer
     before we take it up. Outside its `window` nothing new is planned. `beside` says whether it may run beside the
     services that its traits allow: a clean that may not runs after a compaction instead of beside it. Where slots are
-    few the service with the higher `priority` starts first.
+    few the service with the higher `priority` starts first. `spark` names the profile whose workers carry it out, where
+    that is not the table's, and `session` is the Spark configuration of the session of each of its runs.
     """
 
     trigger: Trigger
@@ -51,6 +52,8 @@ class Policy:
     window: Window | None = None
     beside: bool = True
     priority: int = 0
+    spark: str | None = None
+    session: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +74,8 @@ class Table:
     `zone` is the time zone of the session workers that serve it; `options` are the format's own
     settings of the table (for Hudi: the lock its writers use), of the type the format declares. `budget` bounds
     each of its services that delete. `catalog` are the settings of the catalog that knows it, of the type the format
-    declares, for a table whose location is `catalog://<name>/<identifier>`.
+    declares, for a table whose location is `catalog://<name>/<identifier>`. `spark` names the profile whose workers
+    serve it, where a policy does not name another.
     """
 
     id: TableId
@@ -85,3 +89,12 @@ class Table:
     options: Any = None
     policies: Mapping[Service, Policy] = field(default_factory=dict)
     budget: DeletionBudget = DeletionBudget()
+
+    def profile_of(self, service: Service) -> str:
+        """Return the name of the `spark` profile whose workers carry a service out."""
+        policy = self.policies.get(service)
+        return self.spark if policy is None or policy.spark is None else policy.spark
+
+    def profiles(self) -> frozenset[str]:
+        """Return the names of all `spark` profiles whose workers carry services of the table out."""
+        return frozenset(map(self.profile_of, self.policies))

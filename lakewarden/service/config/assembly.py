@@ -278,9 +278,24 @@ class Assembly:
                 continue
             options = self._typed(options_type, policy.options, (*here, "options"))
             policies[service] = policy_of(service, policy, options, priority=table.priority)
+            self._check_profile_of_its_own(policy, table, table_format, here)
             if not policy.asynchronous:
                 self._check_follows_a_compaction(service, policy, table, here)
         return policies
+
+    def _check_profile_of_its_own(
+        self, policy: ServiceSettings, table: CareSettings, table_format: TableFormat, at: KeyPath
+    ) -> None:
+        """Find a service's own profile that is not there, or whose workers could not serve the table."""
+        if policy.spark is None:
+            return
+        defaults = self._settings.defaults
+        profile = self._profile(policy.spark, table_format, table.mode or defaults.mode, (*at, "spark"))
+        name = table.spark or defaults.spark
+        others = self._settings.spark.get(name)
+        if profile is not None and others is not None and profile.timezone != others.timezone:
+            said = f"the workers of {shown(policy.spark)} stamp instants in {profile.timezone}, the table's ({name}) in"
+            self._problem((*at, "spark"), f"{said} {others.timezone}: one table has one zone")
 
     def _check_follows_a_compaction(
         self, service: Service, policy: ServiceSettings, table: CareSettings, at: KeyPath

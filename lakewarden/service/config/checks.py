@@ -160,7 +160,7 @@ def _unused(subject: Subject) -> Iterator[Problem]:
         return
     cataloged = [named_in_catalog(table.location)[0] for table in tables if is_in_catalog(table.location)]
     for name in subject.settings.spark if "spark" in subject.written else ():
-        if name not in {table.spark for table in tables}:
+        if not any(name == table.spark or name in table.profiles() for table in tables):
             yield _warning(("spark", name), "no table is served by this profile")
     for name in subject.catalogs:
         if name not in cataloged:

@@ -35,6 +35,8 @@ def policy_of(service: Service, settings: ServiceSettings, options: Settings | N
         window=None if settings.window is None else settings.window.window(),
         beside=settings.asynchronous,
         priority=priority if settings.priority is None else settings.priority,
+        spark=settings.spark,
+        session={str(key): value for key, value in settings.session.items()},
     )
 
 

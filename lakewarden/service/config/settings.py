@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, field_validator
 
-from lakewarden.executors.profile import SparkProfile
+from lakewarden.executors.profile import SessionKey, SparkProfile
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Scheduling
 from lakewarden.planners.settings import Duration, Settings, Size, Within
@@ -202,6 +202,14 @@ class ServiceSettings(Settings):
 
     priority: Annotated[int, Within(-100, 100)] | None = None
     """How far in front it stands where slots are few; by default as its table."""
+
+    spark: str | None = None
+    """The `spark` profile whose workers carry it out; by default the table's. A large clustering may so have a JVM with
+    more memory, or a cluster, and take no slot from the others."""
+
+    session: dict[SessionKey, str] = Field(default_factory=dict)
+    """Spark configuration of the session of its runs, over the profile's: what Spark lets each session say for itself,
+    as `spark.sql.shuffle.partitions`. Memory and cores are a JVM's, and so the profile's."""
 
     options: dict[str, Any] = Field(default_factory=dict)
     """The service's options in the format's own terms."""

@@ -74,6 +74,8 @@ def explain(
             service.value: ServiceExplanation(
                 due_when=due_when(policy),
                 window=None if policy.window is None else hours(policy.window),
+                spark=table.profile_of(service),
+                session=dict(policy.session),
                 waits_for_approval=service in status.approvals,
                 decision=_decision(decisions.get(service)),
                 backlog=_backlog(view, service) if view else None,

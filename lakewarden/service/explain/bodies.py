@@ -119,10 +119,13 @@ class ServiceExplanation(BaseModel):
     `waits_for_approval`: it would delete more than the table's budget lets it, and waits for a person. `notes` are
     what a person should know of what it is going to do, or to keep: how large its plans may be, for one. `steps_back`
     is how often in a row its runs gave way, or failed for a time, and `stepped_back_for` why the last one did.
+    `spark` is the profile whose workers carry it out, `session` the Spark configuration of its runs' own sessions.
     """
 
     due_when: str
     window: str | None
+    spark: str
+    session: dict[str, str]
     waits_for_approval: bool
     decision: DecisionExplanation | None
     backlog: BacklogExplanation | None

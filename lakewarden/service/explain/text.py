@@ -125,6 +125,7 @@ def _service(service: ServiceExplanation, explanation: TableExplanation) -> _Lin
     yield "due when", service.due_when
     if service.window is not None:
         yield "window", service.window
+    yield "spark", "; ".join([service.spark, *(f"{key}={value}" for key, value in service.session.items())])
     if service.backlog is not None:
         yield "backlog", _backlog(service.backlog)
     for note in service.notes:

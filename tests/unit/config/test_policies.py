@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import time, timedelta
 from pathlib import Path
@@ -30,11 +31,11 @@ from lakewarden.service.config.loading import load
 HOUR = timedelta(hours=1)
 
 
-def a_table(folder: Path, services: str, *, more: str = "", defaults: str = "{}") -> Table:
+def a_table(folder: Path, services: str, *, more: str = "", defaults: str = "{}", top: str = "") -> Table:
     """Load a file with one fake table."""
     file = folder / "lakewarden.yaml"
     file.write_text(
-        f"defaults: {defaults}\ntables: [{{id: a, format: fake, path: /x, services: {{{services}}}{more}}}]"
+        f"{top}\ndefaults: {defaults}\ntables: [{{id: a, format: fake, path: /x, services: {{{services}}}{more}}}]"
     )
     (table,) = load(file).tables
     return table
@@ -43,6 +44,38 @@ def a_table(folder: Path, services: str, *, more: str = "", defaults: str = "{}"
 def compaction(folder: Path, written: str) -> Policy:
     """Return what is written down of a compaction policy."""
     return a_table(folder, f"compaction: {{{written}}}").policies[Service.COMPACTION]
+
+
+PROFILES = "spark: {default: {}, large: {memory: 4g}, abroad: {timezone: Asia/Tokyo}}"
+
+
+def test_a_service_may_have_workers_of_its_own(tmp_path: Path) -> None:
+    """The table's other services, and those that say nothing, stay with the table's profile."""
+    written = "clustering: {spark: large, session: {spark.sql.shuffle.partitions: '64'}}, compaction: {}"
+    table = a_table(tmp_path, written, top=PROFILES)
+    assert table.policies[Service.CLUSTERING].session == {"spark.sql.shuffle.partitions": "64"}
+    assert [table.profile_of(one) for one in (Service.CLUSTERING, Service.COMPACTION, Service.CLEAN)] == [
+        "large",
+        "default",
+        "default",
+    ]
+    assert table.profiles() == {"default", "large"}
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("spark: huge", "clustering.spark: there is no spark profile 'huge'; there is default, large, abroad"),
+        ("spark: abroad", "one table has one zone"),
+        ("spark: large", "the workers of 'large' have no bundle of fake: add it to spark.large.formats"),
+        ("session: {spark.executor.memory: 8g}", "session.spark.executor.memory"),
+    ],
+)
+def test_workers_that_could_not_serve_a_service_are_refused(tmp_path: Path, written: str, said: str) -> None:
+    """By the key that is wrong, before anything starts."""
+    profiles = PROFILES.replace("{}", "{formats: [hudi, fake]}").replace("timezone", "formats: [fake], timezone")
+    with pytest.raises(PermanentError, match=re.escape(said)):
+        a_table(tmp_path, f"clustering: {{{written}}}", more=", mode: act", top=profiles)
 
 
 @pytest.mark.parametrize(

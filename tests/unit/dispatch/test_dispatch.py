@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -42,9 +43,14 @@ def started(
     free: int | None = None,
     troubled: Sequence[TableId] = (),
     priorities: Mapping[TableId, int] | None = None,
+    large: Sequence[Service] = (),
     now: datetime = NOW,
 ) -> str | None:
-    """Return the id of the run that starts next in a pool with so many slots, of which the running take one each."""
+    """Return the id of the run that starts next in a pool with so many slots, of which the running take one each.
+    `large` services have another pool, with as many.
+    """
+    pools = {r.id: "large" if r.service in large else "default" for r in (*queued, *running)}
+    used = Counter(pools[r.id] for r in running)
     chosen = startable(
         queued=queued,
         running=[replace(r, state=RunState.RUNNING) for r in running],
@@ -55,8 +61,10 @@ def started(
         rank=lambda one: rank_of(
             one, priority=(priorities or {}).get(one.table, 0), troubled=one.table in troubled, now=now
         ),
-        pools=dict.fromkeys([r.table for r in (*queued, *running)], "default"),
-        rooms={"default": Room(slots=slots, free=slots - len(running) if free is None else free)},
+        pools=pools,
+        rooms={
+            name: Room(slots=slots, free=slots - used[name] if free is None else free) for name in ("default", "large")
+        },
     )
     return None if chosen is None else chosen.id
 
@@ -210,12 +218,28 @@ def test_each_pool_has_its_own_slots() -> None:
         queued=[run("a"), run("b", ORDERS)],
         running=[],
         gates=(),
-        pools={TRIPS: "small", ORDERS: "large"},
+        pools={RunId("a"): "small", RunId("b"): "large"},
         rooms={"small": Room(slots=1, free=0), "large": Room(slots=2, free=2)},
     )
 
     assert chosen is not None
     assert chosen.id == "b"
+
+
+def test_a_service_with_workers_of_its_own_takes_no_slot_of_the_others() -> None:
+    """A clustering that runs for hours leaves the slots of its table's profile to everything else."""
+    clustering = run("a", service=Service.CLUSTERING)
+    others = [run("x", ORDERS), run("y", STOCK)]
+    assert started(clustering, running=others) is None, "the last slot of one pool is kept for cleans"
+    assert started(clustering, running=others, large=[Service.CLUSTERING]) == "a"
+    assert started(run("b", ORDERS), running=[clustering], large=[Service.CLUSTERING], slots=1) == "b"
+
+
+def test_what_may_not_run_beside_another_is_kept_apart_from_it_in_every_pool() -> None:
+    """Two JVMs at work on one table harm it as two threads of one do."""
+    for one, other in itertools.product(Service, Service):
+        chosen = started(run("a", service=one), running=[run("x", service=other)], large=[other], slots=4)
+        assert (chosen == "a") is (other in SERVICES[one].beside)
 
 
 _tables = st.sampled_from([TRIPS, ORDERS, STOCK])

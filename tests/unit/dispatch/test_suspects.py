@@ -42,7 +42,7 @@ def started(
         gates=(),
         barred=barred,
         suspects={(TableId(name), service) for name in suspects for service in Service},
-        pools={r.table: "other" if r.table == ELSEWHERE else "default" for r in (*queued, *running)},
+        pools={r.id: "other" if r.table == ELSEWHERE else "default" for r in (*queued, *running)},
         rooms={
             "default": Room(slots=slots, free=slots - in_default if free is None else free),
             "other": Room(slots=slots, free=slots - (len(running) - in_default)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -119,7 +119,7 @@ class _NoJvm:
     executor = None
 
     @contextlib.contextmanager
-    def for_run(self, run: RunId) -> Iterator[Any]:
+    def for_run(self, run: RunId, conf: Mapping[str, str]) -> Iterator[Any]:
         yield None
 
 

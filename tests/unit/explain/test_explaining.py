@@ -28,7 +28,9 @@ NOW = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
 ORDERS = TableId("sales.orders")
 POLICIES = {
     Service.CLEAN: Policy(trigger=NumCommits(at_least=1)),
-    Service.COMPACTION: Policy(trigger=NumCommits(at_least=5)),
+    Service.COMPACTION: Policy(
+        trigger=NumCommits(at_least=5), spark="large", session={"spark.sql.shuffle.partitions": "64"}
+    ),
 }
 TABLE = Table(
     id=ORDERS, format="hudi", location="/data/orders", mode=Mode.ACT, poll=timedelta(seconds=5), policies=POLICIES
@@ -194,6 +196,7 @@ def test_the_text_is_aligned_and_what_stands_still_is_loud() -> None:
         "compaction",
         "  decision        none yet",
         "  due when        5 commits since the last one",
+        "  spark           large; spark.sql.shuffle.partitions=64",
         "  backlog         3 commits, 1 since the last request; at most 7 log files in a file group; "
         "at most 3.0 MiB of log files in a file group",
         "  pending         20260301025500000 requested 5m 0s ago, ours",
@@ -209,6 +212,7 @@ def test_the_text_is_aligned_and_what_stands_still_is_loud() -> None:
         "  APPROVAL        it would delete more than the table's budget, and waits for a person",
         "  STANDS STILL    it stepped back 5 times in a row, the last time for: disk full",
         "  due when        1 commit since the last one",
+        "  spark           default",
         "  backlog         4 commits, 4 since the last request",
         "  last run        FAILED 3m 5s ago, took 15s: disk full (run-6)",
     ]
