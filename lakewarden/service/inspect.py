@@ -25,7 +25,7 @@ from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.model.instant import Instant, Service, State
 from lakewarden.planners.model.printable import printable, printable_values
 from lakewarden.planners.model.table import Policy, Table, TableId
-from lakewarden.planners.model.view import MetadataBacklog, TableView
+from lakewarden.planners.model.view import Hindrance, MetadataBacklog, TableView
 from lakewarden.planners.ports import Storage, TableFormat
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import Storages, canonical_location
@@ -146,10 +146,15 @@ def report(view: TableView, table_format: str) -> dict[str, Any]:
         ],
         "metadata_table": None if view.metadata is None else _metadata_table(view.metadata),
         "held_back": [
-            {"services": sorted(h.services) or "all", "reason": h.reason, "remedy": h.remedy} for h in view.hindrances
+            {"services": sorted(h.services) or "all", "reason": h.reason, "remedy": h.remedy} for h in _of_its_own(view)
         ],
         "warnings": list(view.warnings),
     }
+
+
+def _of_its_own(view: TableView) -> list[Hindrance]:
+    """Return what holds services back for the table's own sake: there is no policy of a person's to be removed."""
+    return [hindrance for hindrance in view.hindrances if not hindrance.moot]
 
 
 def _fullest_file_group(view: TableView) -> dict[str, Any] | None:
@@ -204,9 +209,9 @@ def rendered(view: TableView, now: datetime) -> RenderableType:
         parts += [Text("writes in flight", style="bold"), _indented(_writes(view, now))]
     if view.writers.failures:
         parts += [Text("writes that failed", style="bold yellow"), _indented(_failures(view, now))]
-    if view.hindrances:
+    if found := _of_its_own(view):
         parts += [Text("services would be held back", style="bold yellow")]
-        parts += [_indented(_reason(h.reason, h.remedy)) for h in view.hindrances]
+        parts += [_indented(_reason(h.reason, h.remedy)) for h in found]
     for heading, style, texts in (
         ("warnings", "bold yellow", view.warnings),
         ("could not be read", "bold red", view.faults),

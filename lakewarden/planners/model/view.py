@@ -120,12 +120,13 @@ class MetadataBacklog:
 class Hindrance:
     """Why a service may not touch this table, and what a person sets to allow it.
 
-    `services` empty means every service.
+    `services` empty means every service. `moot`: they have nothing to do on a table of this kind, whatever is set.
     """
 
     reason: str
     remedy: str
     services: frozenset[Service] = frozenset()
+    moot: bool = False
 
     def concerns(self, service: Service) -> bool:
         """Whether `service` is held back by it."""

@@ -196,6 +196,16 @@ def test_a_profile_that_could_not_start_is_refused(tmp_path: Path, profile: str,
             "tables[0].options.lock: is missing, and mode is act: nothing runs beside live writers without a lock",
         ),
         (
+            "tables: [{id: a, format: hudi, path: s3://b/a, mode: plan, services: {clean: {}}, options: {lock: "
+            "{provider: hive, database: d, table: t, uris: 'thrift://m:9083'}}}]",
+            "tables[0].options.lock_proof: a hive lock leaves no trace of having been taken",
+        ),
+        (
+            "tables: [{id: a, format: hudi, path: s3://b/a, services: {clustering: {}}, options: {writers: none, "
+            "lock: {provider: zookeeper, url: 'z:2181', base_path: /b, lock_key: a}, bucket_index: {engine: simple}}}]",
+            "tables[0].services.clustering: files of a simple bucket index must not be clustered: it never runs",
+        ),
+        (
             "tables: [{id: a, format: hudi, path: s3://b/a, mode: plan}]",
             "tables[0].services: there are none: mode is plan, and nothing will ever run",
         ),

@@ -131,3 +131,13 @@ def test_a_table_may_be_named_by_its_uri_or_from_here(table: HudiTable, monkeypa
     """As people and other programs name it."""
     monkeypatch.chdir(table.folder.parent)
     assert inspected("trips")[0] == inspected(f"file://{table.folder}/")[0] == 0
+
+
+def test_policies_that_nobody_has_set_are_not_to_be_removed(tmp_path: Path) -> None:
+    """A table that is looked at without a configuration has no policy, and a copy-on-write one nothing to compact."""
+    table = HudiTable(tmp_path / "trips", version=9, clock=ManualClock(), zone=UTC, kind="COPY_ON_WRITE")
+    table.commit_write(table.begin_write("commit"))
+    said = inspected(table.folder)[1]
+    assert "COPY_ON_WRITE" in said
+    assert "policy" not in said
+    assert all("copy-on-write" not in held["reason"] for held in report(table)["held_back"])

@@ -7,14 +7,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakewarden.planners.formats.hudi.acquisitions.around import around
-from lakewarden.planners.formats.hudi.archiving import archived_too_early
 from lakewarden.planners.formats.hudi.catalogs import Catalog, tables_below
+from lakewarden.planners.formats.hudi.contradictions import contradictions
 from lakewarden.planners.formats.hudi.endangered import awaited, endangered_writes
-from lakewarden.planners.formats.hudi.locks import lockless, misplaced
 from lakewarden.planners.formats.hudi.needs import needs_commits
 from lakewarden.planners.formats.hudi.observing import observed
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.ours import why_not
 from lakewarden.planners.formats.hudi.service_options import (
     ArchiveOptions,
     CleanOptions,
@@ -30,16 +28,10 @@ from lakewarden.planners.formats.hudi.tokens import Tokens
 from lakewarden.planners.formats.hudi.writer_options import writer_options
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, Service
-from lakewarden.planners.model.table import Mode, Table
+from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Contradiction, Listing, Observation, Storage, WriterEngine, WriterOption
 from lakewarden.planners.settings import Settings, shown
-from lakewarden.planners.storage.locations import is_in_catalog
-
-_NO_LOCK = (
-    "is missing, and mode is act: nothing runs beside live writers without a lock that both sides name. Name the "
-    "writers' lock (docs/writers.md), or say writers: none where nobody writes"
-)
 
 
 class HudiFormat:
@@ -89,19 +81,7 @@ class HudiFormat:
         """Return a lock that is missing or cannot work where the table is, an archive that takes a clean's commits, and
         keys that are not the user's to set. Where a table that is yet to be found will be, is not known.
         """
-        options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
-        alone = options.lock is None and options.writers == "none"
-        is_known = not is_in_catalog(table.location)
-        reasons = {
-            "options.lock.provider": misplaced(options.lock, table.location) if options.lock and is_known else None,
-            "options.writers": lockless(table.location) if alone and is_known else None,
-            "services.archive.options.keep_min_commits": archived_too_early(table),
-        }
-        reasons |= {f"options.conf.{key}": why_not(key) for key in options.conf}
-        found = [Contradiction(key=key, reason=reason) for key, reason in reasons.items() if reason is not None]
-        if options.lock is None and options.writers == "live" and table.mode is Mode.ACT and table.policies:
-            found.append(Contradiction(key="options.lock", reason=_NO_LOCK, holds_back=True))
-        return tuple(found)
+        return tuple(contradictions(table))
 
     def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
         """Raise PermanentError: a Hudi table is known by its path, whoever found it."""

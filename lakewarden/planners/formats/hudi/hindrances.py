@@ -128,12 +128,14 @@ def _meaningless(table: Table, properties: TableProperties) -> Iterator[Hindranc
                     services=frozenset({service}),
                     reason="the table is copy-on-write: it has no log files to compact",
                     remedy=f"remove its {service} policy",
+                    moot=True,
                 )
     if not properties.partitioned and Service.TTL in table.policies:
         yield Hindrance(
             services=frozenset({Service.TTL}),
             reason="the table has no partitions that could expire",
             remedy="remove its ttl policy",
+            moot=True,
         )
 
 
