@@ -70,6 +70,7 @@ class WriterActivity:
     a write that does not say it is missing. `updated` is by partition the newest commit that changed rows in a way that
     a rewrite of ours could collide with (of a new partition, which none has touched yet: its first append), and
     `update_interval` the usual time between two of those: None where the format tells no such commits apart.
+    `non_blocking`: they check no conflict before they commit, and so lose to no compaction.
     """
 
     in_flight: tuple[Instant, ...] = ()
@@ -80,6 +81,7 @@ class WriterActivity:
     updated: Mapping[str, Touch] | None = None
     update_interval: timedelta | None = None
     failures: tuple[WriteFailure, ...] = ()
+    non_blocking: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

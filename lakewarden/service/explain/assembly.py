@@ -127,6 +127,7 @@ def _writers(view: TableView, failures: Sequence[Blamed]) -> WritersExplanation:
         ],
         last_commit_at=writers.last_commit_at,
         usual_interval_seconds=None if writers.usual_interval is None else writers.usual_interval.total_seconds(),
+        non_blocking=writers.non_blocking,
         failures=[
             WriteFailureExplanation(
                 instant=one.failure.instant, at=one.failure.at, reason=one.failure.reason, near_run=one.run

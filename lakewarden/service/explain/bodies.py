@@ -30,11 +30,12 @@ class WriteFailureExplanation(BaseModel):
 
 
 class WritersExplanation(BaseModel):
-    """What the table's writers are doing."""
+    """What the table's writers are doing. `non_blocking`: none checks a conflict, and compaction waits for none."""
 
     in_flight: list[WriteExplanation]
     last_commit_at: datetime | None
     usual_interval_seconds: float | None
+    non_blocking: bool
     failures: list[WriteFailureExplanation]
 
 

@@ -88,6 +88,8 @@ def _writers(writers: WritersExplanation, now: datetime) -> _Lines:
             "" if writers.usual_interval_seconds is None else f"; usually every {span(writers.usual_interval_seconds)}"
         )
         yield "last commit", f"{_ago(writers.last_commit_at, now)}{usual}"
+    if writers.non_blocking:
+        yield "writers", "without blocking: they check no conflict, and compaction waits for none of them"
     for write in writers.in_flight:
         yield (
             "write in flight",

@@ -91,11 +91,14 @@ class WriteFailureBody(BaseModel):
 
 
 class WritersBody(BaseModel):
-    """What the table's writers are doing, and which of their writes failed."""
+    """What the table's writers are doing, and which of their writes failed. `non_blocking`: none of them checks a
+    conflict, and compaction waits for none.
+    """
 
     in_flight: list[InstantBody]
     last_commit_at: datetime | None
     usual_interval_seconds: float | None
+    non_blocking: bool
     failures: list[WriteFailureBody]
 
 
@@ -252,6 +255,7 @@ def _writers(view: TableView, failures: Sequence[Blamed]) -> WritersBody:
         in_flight=[_instant(write) for write in view.writers.in_flight],
         last_commit_at=view.writers.last_commit_at,
         usual_interval_seconds=_seconds(view.writers.usual_interval),
+        non_blocking=view.writers.non_blocking,
         failures=[
             WriteFailureBody(
                 instant=blamed.failure.instant,

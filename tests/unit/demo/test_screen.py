@@ -57,7 +57,9 @@ def table(decision: str, reason: str) -> TableBody:
         kind="MERGE_ON_READ",
         version="9",
         latest_instant=None,
-        writers=WritersBody(in_flight=[], last_commit_at=None, usual_interval_seconds=None, failures=[]),
+        writers=WritersBody(
+            in_flight=[], last_commit_at=None, usual_interval_seconds=None, non_blocking=False, failures=[]
+        ),
         warnings=[],
         faults=[],
         services={"compaction": ServiceBody(decision=decided, commits_since=3, pending=1, active_run="r1")},

@@ -71,6 +71,7 @@ VIEW = TableView(
         in_flight=(_write("20260301025958000", 2, 178), _write("20260301025900000", 60, None)),
         last_commit_at=_ago(12),
         usual_interval=timedelta(seconds=5),
+        non_blocking=True,
     ),
     backlogs={
         Service.COMPACTION: Backlog(commits=3, commits_since_request=1, log_files=7, log_bytes=3 * 2**20),
@@ -187,6 +188,7 @@ def test_the_text_is_aligned_and_what_stands_still_is_loud() -> None:
         "                     LAZY",
         "  warning         the lock is for trials",
         "  last commit     12s ago; usually every 5s",
+        "  writers         without blocking: they check no conflict, and compaction waits for none of them",
         "  write in flight 20260301025958000, begun 2s ago, heartbeat good for 2m 58s",
         "  write in flight 20260301025900000, begun 1m 0s ago, no heartbeat",
         "  WRITE FAILED    20260301025800000, 1m 10s ago: rolled back (it met our run run-6)",

@@ -73,7 +73,8 @@ class CompactionSteps(RewriteSteps):
         """Schedule a compaction. Where its plan alone would fail a write, it leaves out what writes in flight touch,
         and is made between two looks under the lock. Raises YieldError where a write does not say what it touches.
         """
-        if self._table.client.table_version >= _PENDING_PLAN_IS_HARMLESS_FROM:
+        harmless = self._table.client.table_version >= _PENDING_PLAN_IS_HARMLESS_FROM
+        if harmless or self._table.view().writers.non_blocking:
             return super()._schedule()
         deadline = self._table.clock.monotonic() + _UNTIL_WRITES_SAY_WHERE.total_seconds()
         while True:

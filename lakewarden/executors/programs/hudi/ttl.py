@@ -19,10 +19,11 @@ from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.planners.formats.hudi import guard
 from lakewarden.planners.formats.hudi.beside import does_not_say, meeting
 from lakewarden.planners.formats.hudi.expiry import Partition, Term, confirm_expired, read_partitions
+from lakewarden.planners.formats.hudi.non_blocking import GIVEN_AGAIN
 from lakewarden.planners.formats.hudi.plans import RUN_KEY
 from lakewarden.planners.formats.hudi.service_options import SilentWrites, TtlOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.planners.model.errors import LakewardenError, TemporaryError, YieldError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, YieldError
 from lakewarden.planners.ports import Storage
 
 
@@ -101,7 +102,8 @@ class TtlSteps:
             return [path for path in self._table.client.partitions() if path]
 
     def _expired(self, paths: Iterable[str]) -> list[Partition]:
-        """Return those of the partitions that are expired, show files still, and are needed by nobody.
+        """Return those of the partitions that are expired, show files still, and are needed by nobody. Raises
+        PermanentError where writers would come back to one and find its file groups' names taken.
 
         Many are listed at a time, of those that may have expired by their paths. A listing that leaves out the newest
         files makes a partition look old. So whatever looks expired is listed once more.
@@ -116,6 +118,9 @@ class TtlSteps:
         held = guard.partitions_in_need(location, storage, expired, known=self._table.looks.seen)
         with translated(Step.PLAN):
             shown = self._table.client.shows_files_of([path for path in expired if path not in held])
+        for path in shown:
+            if partitions[path].shares_names:
+                raise PermanentError(f"partition {path} has buckets of writers that do not block: {GIVEN_AGAIN}")
         return [partitions[path] for path in shown]
 
     def _stay_out_of_the_way(self, partitions: Sequence[str], *, since: datetime) -> None:

@@ -8,6 +8,7 @@ from lakewarden.planners.formats.hudi.acquisitions.sights import leaves_traces
 from lakewarden.planners.formats.hudi.archiving import archived_too_early
 from lakewarden.planners.formats.hudi.buckets import BucketIndex
 from lakewarden.planners.formats.hudi.locks import lockless, misplaced
+from lakewarden.planners.formats.hudi.non_blocking import GIVEN_AGAIN
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.ours import why_not
 from lakewarden.planners.model.instant import Service
@@ -48,9 +49,11 @@ def contradictions(table: Table) -> Iterator[Contradiction]:
 
 def _holding_back(table: Table, options: HudiTableOptions) -> Iterator[Contradiction]:
     """Yield what keeps services from running on a table that can be looked at all the same."""
-    buckets = options.bucket_index
-    if Service.CLUSTERING in table.policies and buckets is not None and buckets.engine is BucketIndex.SIMPLE:
+    if Service.CLUSTERING in table.policies and options.declared_index is BucketIndex.SIMPLE:
         yield Contradiction(key="services.clustering", reason=_SIMPLE_BUCKETS, holds_back=True)
+    if Service.TTL in table.policies and options.concurrency == "non_blocking":
+        reason = f"writers do not block: {GIVEN_AGAIN}. It never runs: remove the policy"
+        yield Contradiction(key="services.ttl", reason=reason, holds_back=True)
     if options.writers != "live" or table.mode is Mode.OBSERVE or not table.policies:
         return
     if options.lock is None and table.mode is Mode.ACT:

@@ -35,6 +35,8 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
     now = view.observed_at
     at_stake = writes if pending_plans_hurt(view) else tuple(write for write in writes if may_lose(write, now))
     match service, step:
+        case Service.COMPACTION, _ if view.writers.non_blocking:
+            return ()
         case Service.COMPACTION, "plan":
             return at_stake if pending_plans_hurt(view) or len(at_stake) == 1 else ()
         case Service.COMPACTION, "commit":

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import assert_never
 
+from lakewarden.planners.formats.hudi.non_blocking import bears_shared_name
 from lakewarden.planners.formats.hudi.service_options import TtlOptions, TtlStrategy
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.ports import MOST_FILES, FileEntry, Storage
@@ -38,12 +39,14 @@ class Partition:
     not known).
 
     They are the times of the files, not of commits: they also tell of writes in flight, of log files and of copies.
+    `shares_names`: writers without blocking would give a file group in it the same name again.
     """
 
     path: str
     files: int
     written_at: datetime | None
     created_at: datetime | None
+    shares_names: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,4 +141,5 @@ def partition_of(path: str, entries: Sequence[FileEntry]) -> Partition:
         files=len(times),
         written_at=max(times) if known else None,
         created_at=min(times) if known else None,
+        shares_names=any(bears_shared_name(entry.name) for entry in entries),
     )

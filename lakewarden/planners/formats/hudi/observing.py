@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
+from lakewarden.planners.formats.hudi import non_blocking
 from lakewarden.planners.formats.hudi.backlog import backlogs
-from lakewarden.planners.formats.hudi.buckets import why_not_clustered
+from lakewarden.planners.formats.hudi.buckets import BucketIndex, why_not_clustered
 from lakewarden.planners.formats.hudi.failures import write_failures
 from lakewarden.planners.formats.hudi.file_groups import file_groups
 from lakewarden.planners.formats.hudi.folders import hindrance as stray_hindrance
@@ -76,7 +78,9 @@ def _view(
     indexes = read_indexes(table.location, properties, storage)
     metadata, foreign = _foreign(table.location, properties, instants, reading)
     of_indexes = index_hindrances(indexes, properties, timeline, conf=options.conf)
-    of_buckets = _not_clustered(table, options, storage)
+    names = non_blocking.found_in(table, options, known, properties, reading)
+    of_names = non_blocking.warning(options, properties, names)
+    of_buckets = (*_not_clustered(table, options, storage, names), *_not_deleted(table, options, names))
     found = (*foreign, *of_indexes, *of_buckets, *hindrances(table, options, timeline, properties, now=now))
     cleaned = last_clean(known, reading)
     left = uncleaned_of(table, timeline, retained=None if cleaned is None else cleaned.retained, now=now)
@@ -87,22 +91,32 @@ def _view(
         version=sys.intern(properties.version),
         observed_at=now,
         timeline=timeline,
-        writers=_writers(known, timeline, reading, properties, zone=finding.zone, commits=commits, now=now),
+        writers=replace(
+            _writers(known, timeline, reading, properties, zone=finding.zone, commits=commits, now=now),
+            non_blocking=non_blocking.believed(options, properties, names),
+        ),
         backlogs=backlogs(table, timeline, properties, cleaned=cleaned, uncleaned=left, groups=groups, now=now),
         hindrances=(*found, finding.hindrance) if finding.hindrance else found,
         faults=tuple(reading.faults),
-        warnings=(*warnings(options), *reading.remarks),
+        warnings=(*warnings(options), *([] if of_names is None else [of_names]), *reading.remarks),
         notes=_notes(notes(timeline, now=now), recovery_notes(table, timeline, left)),
         metadata=None if metadata is None else metadata_backlog(metadata, properties, timeline, zone=finding.zone),
     )
 
 
-def _not_clustered(table: Table, options: HudiTableOptions, storage: Storage) -> tuple[Hindrance, ...]:
+def _not_clustered(
+    table: Table, options: HudiTableOptions, storage: Storage, names: non_blocking.Names | None
+) -> tuple[Hindrance, ...]:
     """Return what keeps a table from the clustering that is asked for."""
     if Service.CLUSTERING not in table.policies:
         return ()
-    declared = None if options.bucket_index is None else options.bucket_index.engine
+    declared = BucketIndex.SIMPLE if names is non_blocking.Names.SHARED else options.declared_index
     why = why_not_clustered(declared, table.location, storage)
+    return () if why is None else (why,)
+
+
+def _not_deleted(table: Table, options: HudiTableOptions, names: non_blocking.Names | None) -> tuple[Hindrance, ...]:
+    why = non_blocking.not_deleted(table, options, names)
     return () if why is None else (why,)
 
 

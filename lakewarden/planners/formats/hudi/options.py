@@ -131,6 +131,11 @@ class HudiTableOptions(Settings):
     writers: Literal["live", "none"] = "live"
     """`none` declares that nobody writes to the table while Lakewarden serves it."""
 
+    concurrency: Literal["optimistic", "non_blocking"] = "optimistic"
+    """How writers keep apart (`hoodie.write.concurrency.mode`). `non_blocking` declares that all of them have
+    NON_BLOCKING_CONCURRENCY_CONTROL (Hudi 1.0 and later, simple bucket index, merge-on-read): then compaction waits for
+    no write. It is believed as long as the file groups that they write to are buckets that such writers have made."""
+
     failed_writes: Literal["lazy"] | None = None
     """`lazy` declares that every writer of the table has `hoodie.clean.failed.writes.policy=LAZY`, as its lock asks for
     and `writer-options` prints. Then a write that shows no heartbeat is dead within minutes, even if none was ever seen
@@ -145,3 +150,16 @@ class HudiTableOptions(Settings):
 
     conf: dict[str, str] = Field(default_factory=dict)
     """Further `hoodie.*` options for our write client. Keys that guard the table are Lakewarden's own."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> HudiTableOptions:
+        if self.concurrency == "non_blocking" and self.declared_index is not BucketIndex.SIMPLE:
+            raise ValueError("concurrency: non_blocking needs bucket_index: {engine: simple}, or none of it named")
+        return self
+
+    @property
+    def declared_index(self) -> BucketIndex | None:
+        """The bucket index that the owner declares: writers without blocking have a simple one."""
+        if self.bucket_index is not None:
+            return self.bucket_index.engine
+        return BucketIndex.SIMPLE if self.concurrency == "non_blocking" else None

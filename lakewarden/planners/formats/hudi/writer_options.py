@@ -52,6 +52,7 @@ def _groups(
 ) -> Iterator[_Group]:
     if options.lock is not None:
         yield from _locked(table, options.lock, worst_hold)
+        yield from _kept_apart(options, engine)
     elif options.writers == "live":
         raise PermanentError(
             f"table {table.id} names no lock that keeps its writers and Lakewarden apart: set options.lock, and "
@@ -70,9 +71,10 @@ def _groups(
         keys = _service_keys(service, engine, scheduled=scheduled)
         if keys:
             yield _why(service, scheduled=scheduled), keys
-    if Service.CLUSTERING in table.policies and options.lock is not None:
+    clustered = Service.CLUSTERING in table.policies and options.declared_index is not BucketIndex.SIMPLE
+    if clustered and options.lock is not None:
         yield from _beside_clustering(engine, resized=_hashes_consistently(options))
-    elif Service.CLUSTERING in table.policies and _hashes_consistently(options):
+    elif clustered and _hashes_consistently(options):
         yield from _met(engine, resized=True)
     yield from _indexes(table)
 
@@ -98,7 +100,7 @@ _SWITCHES = {
 
 
 def _hashes_consistently(options: HudiTableOptions) -> bool:
-    return options.bucket_index is not None and options.bucket_index.engine is BucketIndex.CONSISTENT_HASHING
+    return options.declared_index is BucketIndex.CONSISTENT_HASHING
 
 
 def _locked(table: Table, lock: Lock, worst_hold: timedelta | None) -> Iterator[_Group]:
@@ -108,10 +110,26 @@ def _locked(table: Table, lock: Lock, worst_hold: timedelta | None) -> Iterator[
     tried_for = format_duration(patience(lock, worst_hold=worst_hold))
     seen = "no hold was measured yet" if worst_hold is None else f"held for {worst_hold.total_seconds():.1f}s at most"
     yield f"the lock is tried for {tried_for} at least ({seen})", wait_keys(lock, worst_hold=worst_hold)
-    yield (
-        "commits are checked against what others committed meanwhile",
-        {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"},
-    )
+
+
+def _kept_apart(options: HudiTableOptions, engine: WriterEngine) -> Iterator[_Group]:
+    if options.concurrency == "non_blocking":
+        flink = engine is WriterEngine.FLINK
+        yield (
+            "writers append to the same buckets at once, and check no conflict: hoodie.bucket.index.num.buckets has to "
+            "be the same in all of them",
+            {
+                "hoodie.write.concurrency.mode": "non_blocking_concurrency_control",
+                "table.type" if flink else "hoodie.table.type": "MERGE_ON_READ",
+                "index.type" if flink else "hoodie.index.type": "BUCKET",
+                "hoodie.index.bucket.engine": "SIMPLE",
+            },
+        )
+    else:
+        yield (
+            "commits are checked against what others committed meanwhile",
+            {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"},
+        )
     yield (
         "a write counts as failed when its heartbeat stops, not when somebody else begins one",
         {"hoodie.clean.failed.writes.policy": "LAZY", "hoodie.cleaner.policy.failed.writes": "LAZY"},
