@@ -135,12 +135,16 @@ class Discovery:
         self._membership.registered_anew(gone=gone)
 
     def _tables(self) -> Iterator[Table]:
-        """Yield what is registered from now on: the first to come has the id, and the place with all below it."""
+        """Yield what is registered from now on: the first to come has the id, and the place with all below it, and who
+        is there was first.
+        """
         ids: set[TableId] = set()
         taken: dict[str, TableId] = {}
         around: set[str] = set()
         told: dict[TableId, str] = {}
-        for table in (*self._listed, *(found for asked in self._asked for found in asked.found.tables)):
+        found = [table for asked in self._asked for table in asked.found.tables]
+        found.sort(key=self._is_new)
+        for table in (*self._listed, *found):
             above = tuple(_above(table.location))
             inside = next((taken[place] for place in above if place in taken), None)
             if table.id in ids or table.location in taken:
@@ -155,6 +159,10 @@ class Discovery:
         if news := {table: why for table, why in told.items() if table not in self._nested}:
             log.warning("cannot_be_registered", number=len(news), tables=dict(islice(news.items(), _MOST_TOLD)))
         self._nested = told
+
+    def _is_new(self, table: Table) -> bool:
+        known = self._register.get(table.id)
+        return known is None or known.location != table.location
 
 
 def _above(location: str) -> Iterator[str]:

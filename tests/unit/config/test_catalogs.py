@@ -83,7 +83,7 @@ def test_a_catalog_of_another_format_is_refused(tmp_path: Path) -> None:
     ("written", "problem"),
     [
         ("lake: {format: iceburg}", "lake.format: 'iceburg' is no format: it is one of hudi, iceberg"),
-        ("lake: {format: hudi}", "lake.type: is missing"),
+        ("lake: {format: hudi}", "lake: needs a key type"),
         ("lake: {format: hudi, type: paths, path: 'lake/*'}", "lake.path: 'lake/*' begins with no place"),
         ("lake: {type: hadoop}", "lake.format: is missing"),
         ("lake: {format: iceberg, uri: /x}", "lake: needs a key type"),

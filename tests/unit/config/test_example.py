@@ -45,6 +45,7 @@ def test_the_example_loads() -> None:
     assert [source.table("sales.parcels").id for source in config.discover] == [
         "lake.sales.parcels",
         "landing.sales.parcels",
+        "hudi_metastore.sales.parcels",
     ]
 
 

@@ -253,3 +253,17 @@ def test_a_table_in_the_folder_of_another_is_not_registered(lake: Lake) -> None:
     lake.source.moved["returns"] = lake.source.folder.parent / "lake"
     lake.until_asked()
     assert lake.registered == ["trips", "lake.orders"]
+
+
+def test_another_name_for_a_place_takes_no_table_over(lake: Lake) -> None:
+    """Who may write into a catalog does not decide by that what happens to a table that is there already."""
+    lake.create("orders")
+    lake.until_asked()
+    lake.create("a_table")
+    lake.source.moved["a_table"] = lake.source.folder / "orders"
+    lake.until_asked()
+    assert lake.registered == ["trips", "lake.orders"]
+
+    lake.source.moved["a_table"] = lake.source.folder.parent / "lake"
+    lake.until_asked()
+    assert lake.registered == ["trips", "lake.orders"]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakewarden.planners.formats.hudi.acquisitions.around import around
-from lakewarden.planners.formats.hudi.catalogs import Catalog, tables_below
+from lakewarden.planners.formats.hudi.catalogs import Catalog, tables_in
 from lakewarden.planners.formats.hudi.contradictions import contradictions
 from lakewarden.planners.formats.hudi.endangered import awaited, endangered_writes
 from lakewarden.planners.formats.hudi.needs import needs_commits
@@ -61,7 +61,7 @@ class HudiFormat:
 
     def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
         """Return the tables that the catalog finds, with their locations: no Hudi table is known by a name alone."""
-        return tables_below(settings, storage)
+        return tables_in(catalog, settings, storage)
 
     @property
     def services(self) -> Mapping[Service, type[Settings]]:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, assert_never
 
 from pydantic import Field, field_validator
 
+from lakewarden.planners.metastores import URIS
 from lakewarden.planners.settings import Duration, Settings, Within
 from lakewarden.planners.storage.settings import SecretSetting
 
@@ -107,7 +108,7 @@ class HiveCatalog(CatalogSettings):
 
     type: Literal["hive"]
 
-    uri: str = Field(pattern=r"^thrift://[^,\s]+(,thrift://[^,\s]+)*$")
+    uri: str = Field(pattern=URIS)
     """The metastore, `thrift://host:9083`, with commas between several."""
 
     warehouse: str | None = None

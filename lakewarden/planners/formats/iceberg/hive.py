@@ -7,22 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from hive_metastore.ThriftHiveMetastore import Client  # type: ignore[import-untyped]
-from hive_metastore.ttypes import MetaException, NoSuchObjectException  # type: ignore[import-untyped]
-from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # type: ignore[import-untyped]
-from thrift.Thrift import TApplicationException, TException  # type: ignore[import-untyped]
-from thrift.transport.TSocket import TSocket  # type: ignore[import-untyped]
-from thrift.transport.TTransport import TBufferedTransport  # type: ignore[import-untyped]
+from hive_metastore.ttypes import NoSuchObjectException  # type: ignore[import-untyped]
 
 from lakewarden.planners.formats.iceberg.catalogs import HiveCatalog
 from lakewarden.planners.formats.iceberg.gate import UnreachableError
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.metastores import Metastores, NoAnswerError
+from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import Listing
 
 _T = TypeVar("_T")
-_PORT = 9083
 _ICEBERG = "iceberg"
 
 
@@ -33,7 +28,7 @@ class Metastore:
 
     def __init__(self, name: str, settings: HiveCatalog) -> None:
         self._name = name
-        self._settings = settings
+        self._metastores = Metastores(name, settings.uri, timeout=settings.timeout)
 
     def metadata_file(self, identifier: str) -> str:
         """Return the table's parameter: one request."""
@@ -61,26 +56,7 @@ class Metastore:
         return Listing(tables=sorted(self._asked(lambda client: list(listed(client)))))
 
     def _asked(self, ask: Callable[[Client], _T]) -> _T:
-        troubles, answered = [], False
-        for uri in self._settings.uri.split(","):
-            try:
-                return self._ask_one(uri, ask)
-            except NoSuchObjectException:
-                raise
-            except (TException, MetaException, OSError, EOFError) as trouble:
-                answered = answered or isinstance(trouble, MetaException | TApplicationException)
-                troubles.append(f"{uri}: {' '.join(str(trouble).split()) or type(trouble).__name__}")
-        kind = TemporaryError if answered else UnreachableError
-        raise kind(f"the catalog {self._name} does not answer: {'; '.join(troubles)}")
-
-    def _ask_one(self, uri: str, ask: Callable[[Client], _T]) -> _T:
-        """Ask one metastore. What it raises passes no generator's bracket: its exceptions are frozen, even to that."""
-        where = urlsplit(uri)
-        socket = TSocket(where.hostname, where.port or _PORT)
-        socket.setTimeout(self._settings.timeout.total_seconds() * 1000)
-        transport = TBufferedTransport(socket)
-        transport.open()
         try:
-            return ask(Client(TBinaryProtocol(transport)))
-        finally:
-            transport.close()
+            return self._metastores.asked(ask)
+        except NoAnswerError as trouble:
+            raise UnreachableError(str(trouble)) from trouble

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from lakewarden.planners.formats.hudi.catalogs.pattern import PathPattern
-from lakewarden.planners.settings import Settings, Within
+from lakewarden.planners.metastores import URIS
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.settings import Duration, Settings, Within
+from lakewarden.planners.storage.locations import spelled_location
 
 
 class PathsCatalog(Settings):
@@ -45,4 +48,36 @@ class PathsCatalog(Settings):
         return value
 
 
-Catalog = PathsCatalog
+class HiveCatalog(Settings):
+    """`type: hive`: the Hudi tables of a Hive metastore, named `<database>.<table>`. The views `_ro` and `_rt` of one
+    table are that table. It needs `pip install 'lakewarden[hive]'`.
+    """
+
+    type: Literal["hive"]
+
+    uri: str = Field(pattern=URIS)
+    """The metastore, `thrift://host:9083`, with commas between several: the first that answers is asked. Kerberos and
+    TLS are not spoken."""
+
+    databases: tuple[str, ...] = ("*",)
+    """Patterns of the databases that are listed, with `*` and `?` (all by default)."""
+
+    below: tuple[str, ...] = ()
+    """Places, as `s3://lake`: a table that is below none of them is refused. People who may create tables in the
+    metastore say where those are, so name places where tables are acted on. By default tables may be anywhere."""
+
+    timeout: Annotated[Duration, Within("100ms", "10m")] = Field(default="10s", validate_default=True)
+    """A request that is not answered by then has failed."""
+
+    @field_validator("below")
+    @classmethod
+    def _places(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for text in value:
+            try:
+                spelled_location(text)
+            except PermanentError as wrong:
+                raise ValueError(str(wrong)) from wrong
+        return value
+
+
+Catalog = Annotated[PathsCatalog | HiveCatalog, Field(discriminator="type")]

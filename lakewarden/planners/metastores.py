@@ -1,0 +1,81 @@
+"""Hive metastores: the first of several that answers is asked, on a connection of its own and within bounds.
+
+The client is the one that pyiceberg brings, generated from Hive's own IDL. It needs `pip install 'lakewarden[hive]'`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
+
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+
+if TYPE_CHECKING:
+    from hive_metastore.ThriftHiveMetastore import Client  # type: ignore[import-untyped]
+
+URIS = r"^thrift://[^,\s]+(,thrift://[^,\s]+)*$"
+"""How metastores are written: `thrift://host:9083`, with commas between several."""
+
+_T = TypeVar("_T")
+_PORT = 9083
+_LONGEST_TEXT = 16 * 2**20
+_MOST_ENTRIES = 1_000_000
+
+
+class NoAnswerError(TemporaryError):
+    """None of the metastores has answered."""
+
+
+class Metastores:
+    """The metastores of one catalog. For any thread."""
+
+    def __init__(self, name: str, uris: str, *, timeout: timedelta) -> None:
+        """`name` is what people call the catalog. Raises PermanentError where there is no client."""
+        if importlib.util.find_spec("hive_metastore") is None:
+            raise PermanentError(f"the catalog {name} needs a Thrift client: pip install 'lakewarden[hive]'")
+        self._name = name
+        self._uris = uris.split(",")
+        self._timeout = timeout
+
+    def asked(self, ask: Callable[[Client], _T]) -> _T:
+        """Return what `ask` brings. Hive's own NoSuchObjectException is raised as it is.
+
+        Raises NoAnswerError, and TemporaryError where a metastore has answered with an error.
+        """
+        from hive_metastore.ttypes import MetaException, NoSuchObjectException  # type: ignore  # noqa: PLC0415
+        from thrift.Thrift import TApplicationException, TException  # type: ignore  # noqa: PLC0415
+
+        troubles, answered = [], False
+        for uri in self._uris:
+            try:
+                return self._ask_one(uri, ask)
+            except NoSuchObjectException:
+                raise
+            except (TException, MetaException, OSError, EOFError) as trouble:
+                answered = answered or isinstance(trouble, MetaException | TApplicationException)
+                troubles.append(f"{uri}: {' '.join(str(trouble).split()) or type(trouble).__name__}")
+        kind = TemporaryError if answered else NoAnswerError
+        raise kind(f"the catalog {self._name} does not answer: {'; '.join(troubles)}")
+
+    def _ask_one(self, uri: str, ask: Callable[[Client], _T]) -> _T:
+        """Ask one metastore. What it raises passes no generator's bracket: its exceptions are frozen, even to that."""
+        from hive_metastore.ThriftHiveMetastore import Client  # noqa: PLC0415 - optional, and slow to import
+        from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # type: ignore  # noqa: PLC0415
+        from thrift.transport.TSocket import TSocket  # type: ignore  # noqa: PLC0415
+        from thrift.transport.TTransport import TBufferedTransport  # type: ignore  # noqa: PLC0415
+
+        where = urlsplit(uri)
+        socket = TSocket(where.hostname, where.port or _PORT)
+        socket.setTimeout(self._timeout.total_seconds() * 1000)
+        transport = TBufferedTransport(socket)
+        transport.open()
+        try:
+            bounded = TBinaryProtocol(
+                transport, string_length_limit=_LONGEST_TEXT, container_length_limit=_MOST_ENTRIES
+            )
+            return ask(Client(bounded))
+        finally:
+            transport.close()
