@@ -97,7 +97,8 @@ class Discovery:
             self._listener.discovery_failed(asked.source.name, str(trouble))
             return False
         self._tell(asked, found)
-        untold = (table for table in asked.found.tables if not found.tells_of(table.id))
+        told = {table.id for table in found.tables}
+        untold = (table for table in asked.found.tables if table.id not in told and not found.tells_of(table.id))
         asked.found = replace(found, tables=(*found.tables, *untold))
         self._listener.discovered(asked.source.name, asked.found)
         asked.troubles = 0

@@ -62,6 +62,7 @@ class Diary(Listener):
     adopted_runs: list[RunId] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
     unlisted: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    found: dict[str, list[TableId]] = field(default_factory=dict)
 
     def decided(self, table: Table, service: Service, decision: Decision) -> None:
         self.decisions.append((service, decision))
@@ -86,6 +87,7 @@ class Diary(Listener):
 
     def discovered(self, source: str, found: Found) -> None:
         self.unlisted[source] = found.unlisted
+        self.found[source] = [table.id for table in found.tables]
 
     def trouble(self, table: Table, reason: str) -> None:
         self.troubles.append((table.id, reason))

@@ -36,6 +36,7 @@ class Folder:
         self.dropped: set[str] = set()
         self.hidden: set[str] = set()
         self.moved: dict[str, Path] = {}
+        self.is_cut_short = False
         self.asked = 0
 
     def find(self) -> Found:
@@ -53,7 +54,8 @@ class Folder:
             for folder in sorted(self.folder.iterdir())
             if folder.name not in self.dropped | self.hidden
         ]
-        return Found(tables=tables, unlisted={f"lake.{name}": "forbidden" for name in self.hidden})
+        cut = {"lake": "more than may be looked at"} if self.is_cut_short else {}
+        return Found(tables=tables, unlisted={f"lake.{name}": "forbidden" for name in self.hidden} | cut)
 
 
 class Lake:
@@ -267,3 +269,17 @@ def test_another_name_for_a_place_takes_no_table_over(lake: Lake) -> None:
     lake.source.moved["a_table"] = lake.source.folder.parent / "lake"
     lake.until_asked()
     assert lake.registered == ["trips", "lake.orders"]
+
+
+def test_a_look_that_ended_early_forgets_nothing_and_keeps_each_table_once(lake: Lake) -> None:
+    """However often that happens: what is told again and again is not remembered again and again."""
+    lake.create("orders")
+    lake.create("returns")
+    lake.until_asked()
+    lake.source.is_cut_short = True
+    lake.source.dropped = {"returns"}
+    for _ in range(5):
+        lake.until_asked()
+
+    assert lake.registered == ["trips", "lake.orders", "lake.returns"]
+    assert lake.road.diary.found == {"lake": ["lake.orders", "lake.returns"]}
