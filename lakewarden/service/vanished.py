@@ -18,7 +18,7 @@ _ARCHIVED_BY_THEMSELVES = frozenset({Service.CLEAN, Service.ROLLBACK})
 """Some releases of Hudi archive these apart from the commits; whatever else a service completes is a commit."""
 
 _NOT_ARCHIVED = frozenset({Deed.SAVEPOINT, Deed.RESTORE, Deed.OTHER, Service.INDEXING})
-"""Of these no order can be told."""
+"""Of these no order can be told, and so none of them is ever told to have vanished."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +88,7 @@ def has_vanished(timeline: Timeline, time: str, service: Service) -> bool:
     Archives take the oldest of a kind first, but for savepoints, and never the newest of all: what is older and still
     there, or the lack of anything newer, proves that this one was not archived.
     """
-    if not timeline.oldest_leave_first:
+    if not timeline.oldest_leave_first or service in _NOT_ARCHIVED:
         return False
     completed = [i for i in timeline.instants if not i.pending and i.stands_for not in _NOT_ARCHIVED]
     if any(instant.time == time for instant in completed):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from lakewarden.planners.model.instant import Deed, Instant, Service, State
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.service.vanished import has_vanished
@@ -29,6 +32,19 @@ HISTORY = (done(10), done(20, Service.CLEAN), done(30), done(40, Service.COMPACT
 def test_what_is_completed_has_not_vanished() -> None:
     """It is there."""
     assert not has_vanished(timeline(*HISTORY), "040", Service.COMPACTION)
+
+
+@given(
+    at=st.integers(1, 20),
+    service=st.sampled_from(Service),
+    others=st.dictionaries(st.integers(1, 20), st.sampled_from([*Service, *Deed]), max_size=8),
+)
+def test_what_a_service_has_completed_has_not_vanished_whatever_it_is(
+    at: int, service: Service, others: dict[int, Service | Deed]
+) -> None:
+    """The first index that was built put its service into quarantine: the table, it said, had been restored."""
+    history = (*(done(time, what) for time, what in others.items() if time != at), done(at, service))
+    assert not has_vanished(timeline(*history), f"{at:03}", service)
 
 
 def test_what_is_older_and_still_active_proves_that_it_was_not_archived() -> None:
