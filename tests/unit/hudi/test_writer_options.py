@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from lakewarden.executors.programs.hudi.config import client_settings
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.service_options import IndexingOptions
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Scheduling, Table, TableId
@@ -49,6 +51,17 @@ def test_writers_and_our_own_client_name_the_same_lock(engine: WriterEngine) -> 
     asked.pop("hoodie.write.lock.conflict.resolution.strategy")  # it is about conflicts, not about the lock
     assert asked == lock
     assert theirs["hoodie.write.concurrency.mode"] == ours["hoodie.write.concurrency.mode"]
+
+
+def test_an_index_that_is_to_be_built_is_neither_built_nor_dropped_by_a_writer() -> None:
+    """Without its own switch a writer drops it at its next write; with that alone it builds it within its commit."""
+    asked = IndexingOptions.model_validate({"build": ["record_index"], "drop": ["bloom_filters"]})
+    policy = Policy(trigger=NumCommits(at_least=1), options=asked)
+    found = _set(replace(_table(), policies={Service.INDEXING: policy}))
+
+    assert found["hoodie.metadata.global.record.level.index.enable"] == "true"
+    assert found["hoodie.metadata.index.async"] == "true"
+    assert found["hoodie.metadata.index.bloom.filter.enable"] == "false"
 
 
 def test_writers_of_buckets_that_are_resized_write_to_the_new_ones_as_well() -> None:

@@ -85,11 +85,18 @@ def _indexes(table: Table) -> Iterator[_Group]:
     options = None if policy is None else policy.options
     if not isinstance(options, IndexingOptions):
         return
-    for what, names, value in (("has", options.build, _ON), ("has not", options.drop, _OFF)):
+    for why, names, value in ((_TO_HAVE, options.build, _ON), (_NOT_TO_HAVE, options.drop, _OFF)):
         keys = {key: value for name in names for key in _SWITCHES.get(name, ())}
         if keys:
-            yield f"a writer builds and drops indexes by its own switches: the table {what} these", keys
+            yield why, {_LEAVES_IT_TO_US: _ON, **keys} if value is _ON else keys
 
+
+_LEAVES_IT_TO_US = "hoodie.metadata.index.async"
+_TO_HAVE = (
+    "a writer drops an index that it does not name, and builds one that is missing within its commit, under the lock, "
+    "unless it leaves that to others: the table is to have these"
+)
+_NOT_TO_HAVE = "a writer builds indexes by its own switches: the table is not to have these"
 
 _SWITCHES = {
     "record_index": ("hoodie.metadata.record.index.enable", "hoodie.metadata.global.record.level.index.enable"),
