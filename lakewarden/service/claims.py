@@ -196,10 +196,12 @@ class Claims:
                 reason=f"claimed by somebody who writes claims of another form: {place.location}",
                 remedy="stop the other daemon, or delete the file if it is certainly gone",
             )
+        silent_after = format_duration(known.claim.silent_after)
         return Blocked(
             reason=f"claimed by another daemon that shares no store with this one: {known.claim.who}",
-            remedy=f"stop one of the two, or let them share a store; delete {place.location} if the other is "
-            "certainly gone",
+            remedy=f"stop one of the two, or let them share a store. If this table is a copy of one that the other "
+            f"serves, or the other is gone, nothing renews the claim: it ends by itself {silent_after} after we first "
+            f"saw it, or delete {place.location} now",
         )
 
     def warning(self, table: TableId) -> str | None:
