@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 
@@ -47,6 +47,7 @@ def explain(
     table, view = status.table, status.view
     decisions = {row.service: row for row in decided}
     active = {run.service: run for run in status.active}
+    named = {run.instant for run in (*status.active, *last_runs.values())}
     return TableExplanation(
         table=table.id,
         format=table.format,
@@ -80,7 +81,7 @@ def explain(
                 decision=_decision(decisions.get(service)),
                 backlog=_backlog(view, service) if view else None,
                 notes=_notes(status, service),
-                pending=[_plan(plan) for plan in view.timeline.pending(service)] if view else [],
+                pending=[_plan(plan, named) for plan in view.timeline.pending(service)] if view else [],
                 active_run=_active(active.get(service), waiting),
                 last_run=_ended(last_runs.get(service)),
                 steps_back=_times(status.steps_back.get(service)),
@@ -169,12 +170,15 @@ def _backlog(view: TableView, service: Service) -> BacklogExplanation | None:
     return None if backlog is None else BacklogExplanation.model_validate(asdict(backlog))
 
 
-def _plan(plan: Instant) -> PlanExplanation:
+def _plan(plan: Instant, named: Collection[str | None]) -> PlanExplanation:
+    """Return a plan. It is ours where it bears our signature, or a run of ours has named it: not every plan can bear
+    one.
+    """
     return PlanExplanation(
         instant=plan.time,
         state=plan.state.name,
         requested_at=plan.requested_at,
-        ours=plan.author is not None,
+        ours=plan.author is not None or plan.time in named,
         guarded_until=plan.guarded_until,
         file_groups=plan.plan.file_groups if plan.plan else None,
         bytes=plan.plan.bytes if plan.plan else None,

@@ -140,6 +140,22 @@ def test_plans_that_are_made_smaller_are_told_with_the_reason() -> None:
     assert smaller[Service.CLEAN] in written_out(_explained(replace(STATUS, smaller=smaller)))
 
 
+def test_a_plan_that_can_bear_no_signature_is_ours_where_a_run_of_ours_has_named_it() -> None:
+    """A clean that waits for approval is nobody else's, and an index that is being built neither."""
+    clean = replace(PLAN, time="20260301025600000", action="clean", stands_for=Service.CLEAN, author=None)
+    view = replace(VIEW, timeline=Timeline(instants=(PLAN, clean)))
+    last = replace(ENDED, instant=clean.time)
+
+    def shown(last_runs: dict[Service, Run]) -> bool:
+        status = replace(STATUS, view=view)
+        found = explain(status, decided=DECIDED, last_runs=last_runs, waiting={}, now=NOW)
+        [plan] = found.services["clean"].pending
+        return plan.ours
+
+    assert shown({Service.CLEAN: last})
+    assert not shown({Service.CLEAN: ENDED})
+
+
 def _explained(status: TableStatus = STATUS) -> TableExplanation:
     return explain(
         status,
