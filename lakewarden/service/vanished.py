@@ -88,7 +88,7 @@ def has_vanished(timeline: Timeline, time: str, service: Service) -> bool:
     Archives take the oldest of a kind first, but for savepoints, and never the newest of all: what is older and still
     there, or the lack of anything newer, proves that this one was not archived.
     """
-    if not timeline.oldest_leave_first or service in _NOT_ARCHIVED:
+    if not timeline.oldest_leave_first:
         return False
     if any(instant.time == time and not instant.pending for instant in timeline.instants):
         return False

@@ -82,14 +82,6 @@ def test_a_savepoint_that_an_archive_left_behind_proves_nothing() -> None:
     assert not has_vanished(left, "040", Service.COMPACTION)
 
 
-def test_what_is_there_has_not_vanished_whatever_it_is() -> None:
-    """An index that was built looked like a table that was restored: it was looked for among commits alone."""
-    for service in Service:
-        assert not has_vanished(timeline(done(10), done(40, service), done(60)), "040", service)
-        assert has_vanished(timeline(done(10), pending(40, service)), "040", service)
-    assert not has_vanished(timeline(done(10), done(60)), "040", Service.INDEXING), "it may be archived"
-
-
 def test_cleans_may_be_archived_apart_from_commits() -> None:
     """An old commit proves nothing of a clean; an older clean, or that nothing at all is newer, does."""
     commits = (done(10), done(50))
