@@ -18,6 +18,7 @@ from lakewarden.planners.formats.hudi.archiving import (
     archivable,
     checkpoints,
     overtaken_pins,
+    taken_back_pins,
 )
 from lakewarden.planners.formats.hudi.names import Action, InstantFiles
 from lakewarden.planners.formats.hudi.service_options import ArchiveOptions, CleanOptions, CleanPolicy
@@ -29,7 +30,7 @@ from lakewarden.planners.ports import FileEntry
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.triggers import NumCommits
 from tests.support.hudi_look import made
-from tests.support.hudi_table import HudiTable
+from tests.support.hudi_table import HudiTable, log_file
 
 TIMES = [f"2026010100{minute:02}00000" for minute in range(40)]
 WRITERS = st.frozensets(st.sampled_from(["query a", "query b", "deltastreamer.checkpoint.key"]))
@@ -333,6 +334,44 @@ def test_a_write_that_a_compaction_overtook_stays_while_its_log_files_are_read(
     )
 
     assert [pin.at for pin in pins] == ([TIMES[10]] if pinned else [])
+
+
+@given(
+    plan=st.integers(0, 39), writes=st.sets(st.integers(0, 39)), completed=st.booleans(), keep_min=st.integers(2, 20)
+)
+def test_no_archive_goes_past_a_plan_that_was_taken_back_while_its_log_files_are_there(
+    plan: int, writes: set[int], completed: bool, keep_min: int
+) -> None:
+    """Hudi counts what is older than the first commit as completed: so one that is older than the plan stays first."""
+    between = f"{TIMES[plan][:-1]}5"  # after one commit, and before the next one
+    commits = [
+        Commit(time=time, logged=frozenset({time, between} if n in writes and n > plan else {time}))
+        for n, time in enumerate(TIMES)
+    ]
+    done = {*TIMES, between} if completed else set(TIMES)
+
+    going, reason = archivable(commits, taken_back_pins(commits, done), keep_min=keep_min, keep_max=keep_min + 1)
+
+    first = commits[len(going)].time
+    if completed or not any(n > plan for n in writes):
+        assert len(going) == len(commits) - keep_min
+    else:
+        assert first <= between or keep_min >= len(commits) - plan
+        assert between in reason or len(going) == len(commits) - keep_min
+
+
+def test_the_log_files_of_a_plan_that_was_taken_back_are_found_in_the_commits(tmp_path: Path) -> None:
+    """By their names alone: a commit's own log files bear its own instant."""
+    table = made(tmp_path)
+    before = [table.write({"p0": []}) for _ in range(3)]
+    plan = f"{before[-1][:-1]}9"
+    for _ in range(4):
+        table.write({"p0": [log_file("new", plan)]})
+
+    found = ArchiveReading(str(table.folder), LocalStorage()).archiving(keep_min=2, keep_max=3)
+
+    assert found.going == 2
+    assert plan in found.reason
 
 
 def test_a_timeline_leaves_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,10 @@ from lakewarden.planners.formats.hudi.archiving import (
     archivable,
     checkpoints,
     overtaken_pins,
+    taken_back_pins,
 )
-from lakewarden.planners.formats.hudi.names import COMMITS, Action, InstantFiles
+from lakewarden.planners.formats.hudi.commits import logged_at
+from lakewarden.planners.formats.hudi.names import COMMITS, Action, InstantFiles, Layout
 from lakewarden.planners.formats.hudi.payloads import (
     LARGEST,
     MALFORMED,
@@ -71,6 +73,8 @@ class ArchiveReading:
         else:
             commits = self._commits(timeline, properties)
             pins = [*self._pins(timeline, properties), *self._metadata_pins(timeline, properties)]
+            if properties.layout is Layout.V2:
+                pins += taken_back_pins(commits, timeline.completed)
             going, reason = archivable(commits, pins, keep_min=keep_min, keep_max=keep_max)
             kept = [*self._replacement_pins(going, timeline, locked=locked)]
             if kept:
@@ -87,7 +91,7 @@ class ArchiveReading:
         done = timeline.done(COMMITS)
         told = self._payloads(done, properties, _told)
         return [
-            Commit(time=one.time, checkpoints=found[0], replaced=found[1])
+            Commit(time=one.time, checkpoints=found[0], replaced=found[1], logged=found[2])
             for one, found in zip(done, told, strict=True)
         ]
 
@@ -200,6 +204,11 @@ class _Timeline:
     def done(self, actions: Iterable[Action]) -> Sequence[InstantFiles]:
         return [one for one in self.instants if one.state is State.COMPLETED and one.action.completed_as in actions]
 
+    @property
+    def completed(self) -> frozenset[str]:
+        """The requested times of everything that is completed."""
+        return frozenset(one.time for one in self.instants if one.state is State.COMPLETED)
+
     def services_before(self, time: str) -> int:
         """Return how many cleans and rollbacks are archived with the commits up to `time`."""
         return sum(one.time < time for one in self.done((Action.CLEAN, Action.ROLLBACK)))
@@ -213,15 +222,20 @@ def _at_once(what: Callable[[_T], _Found], of: Collection[_T]) -> Sequence[_Foun
         return list(pool.map(what, of))
 
 
-def _told(pieces: Pieces) -> tuple[frozenset[str], tuple[FileGroup, ...]]:
-    """Return whose progress a commit holds, and which file groups it took out of the table."""
+def _told(pieces: Pieces) -> tuple[frozenset[str], tuple[FileGroup, ...], frozenset[str]]:
+    """Return whose progress a commit holds, which file groups it took out of the table, and the instants in the names
+    of its log files.
+    """
     held: frozenset[str] = frozenset()
     groups: list[FileGroup] = []
+    logged: set[str] = set()
     for piece in pieces:
         held |= checkpoints(piece.get("extraMetadata") or {})
         replaced = piece.get("partitionToReplaceFileIds") or {}
         groups += [FileGroup(partition.strip("/"), str(one)) for partition, ids in replaced.items() for one in ids]
-    return held, tuple(groups)
+        for stats in (piece.get("partitionToWriteStats") or {}).values():
+            logged.update(logged_at(one.get("path") or "") for one in stats)
+    return held, tuple(groups), frozenset(logged - {""})
 
 
 def _retained(pieces: Pieces) -> str | None:

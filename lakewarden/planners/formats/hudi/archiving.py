@@ -8,7 +8,7 @@ only, so a query whose last commit is archived writes its last batch twice (docs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,11 +42,14 @@ class FileGroup(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Commit:
-    """A completed commit, whose progress it holds, and the file groups that it took out of the table."""
+    """A completed commit, whose progress it holds, the file groups that it took out of the table, and the instants that
+    its log files bear in their names.
+    """
 
     time: str
     checkpoints: frozenset[str] = frozenset()
     replaced: tuple[FileGroup, ...] = ()
+    logged: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,6 +120,21 @@ def overtaken_pins(
         if overtaken_by and not merged:
             yield Pin(at=write.time, reason=f"compaction {overtaken_by[0]} overtook write {write.time}")
             return
+
+
+def taken_back_pins(commits: Sequence[Commit], completed: Collection[str]) -> Iterator[Pin]:
+    """Yield what keeps log files out of the table that bear the instant of a plan which was taken back, or waits. Pure.
+
+    Writers make them while buckets are being resized. Hudi takes an instant for completed that is older than the first
+    commit of the active timeline: then every such row would be there twice (docs/hudi.md). Of layout 2 alone: in
+    layout 1 log files bear the instant of their base file.
+    """
+    strays = {time for one in commits for time in one.logged if time != one.time and time not in completed}
+    before = [(one.time, stray) for stray in sorted(strays) for one in commits if one.time < stray]
+    if before:
+        stray = before[0][1]
+        at = max(time for time, of in before if of == stray)
+        yield Pin(at=at, reason=f"log files of plan {stray}, which was not completed, would be part of the table")
 
 
 def archivable(

@@ -40,7 +40,7 @@ class Files:
         self.sizes.append(size)
         if _A_LOG in name:
             self.names.append(hash(name))
-            self.slices.append(_interned(name.partition(_A_LOG)[0].rpartition("_")[2]))
+            self.slices.append(_interned(logged_at(name)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +86,12 @@ def partitions_to_come(record: Mapping[str, Any] | None) -> frozenset[str] | Non
         return None
     profile = record.get("partitionToWriteStats")
     return frozenset(map(_interned, profile)) if profile else None
+
+
+def logged_at(path: str) -> str:
+    """Return the instant that a log file bears in its name; an empty text for any other file."""
+    name = path.rpartition("/")[2]
+    return name.partition(_A_LOG)[0].rpartition("_")[2] if _A_LOG in name else ""
 
 
 def _changed(stat: Mapping[str, Any]) -> bool:
