@@ -123,7 +123,8 @@ class Discovery:
         stay = {id_: table for id_, table in before.items() if id_ in found and found[id_].location == table.location}
         # A dropped table with a run stays until that is settled.
         stay |= {id_: table for id_, table in before.items() if id_ not in stay and self._book.of(id_)}
-        new = [table for table in found.values() if table.id not in before]
+        taken = {table.location for table in stay.values()}
+        new = [table for table in found.values() if table.id not in before and table.location not in taken]
         gone = before.keys() - stay.keys()
         if not new and not gone:
             return
@@ -136,15 +137,14 @@ class Discovery:
         self._membership.registered_anew(gone=gone)
 
     def _tables(self) -> Iterator[Table]:
-        """Yield what is registered from now on: the first to come has the id, and the place with all below it, and who
-        is there was first.
+        """Yield what is registered from now on: the first to come has the id, and the place with all below it. The
+        order is the configuration's, whichever source answers first; of a source, a table that is there was first.
         """
         ids: set[TableId] = set()
         taken: dict[str, TableId] = {}
         around: set[str] = set()
         told: dict[TableId, str] = {}
-        found = [table for asked in self._asked for table in asked.found.tables]
-        found.sort(key=self._is_new)
+        found = (table for asked in self._asked for table in sorted(asked.found.tables, key=self._is_new))
         for table in (*self._listed, *found):
             above = tuple(_above(table.location))
             inside = next((taken[place] for place in above if place in taken), None)

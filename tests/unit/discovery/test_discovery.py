@@ -27,10 +27,10 @@ class Folder:
     those that are `hidden` it cannot tell either.
     """
 
-    name = "lake"
     every = EVERY
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = "lake") -> None:
+        self.name = name
         self.folder = folder
         self.away = False
         self.dropped: set[str] = set()
@@ -45,7 +45,7 @@ class Folder:
             raise TemporaryError("the catalog lake does not answer")
         tables = [
             Table(
-                id=TableId(f"lake.{folder.name}"),
+                id=TableId(f"{self.name}.{folder.name}"),
                 format="fake",
                 location=str(self.moved.get(folder.name, folder)),
                 mode=Mode.ACT,
@@ -283,3 +283,40 @@ def test_a_look_that_ended_early_forgets_nothing_and_keeps_each_table_once(lake:
 
     assert lake.registered == ["trips", "lake.orders", "lake.returns"]
     assert lake.road.diary.found == {"lake": ["lake.orders", "lake.returns"]}
+
+
+def test_of_two_catalogs_that_know_a_table_the_first_has_it_whichever_answers_first(lake: Lake) -> None:
+    """What a table's policies are is said by the configuration, and not by a race at the start."""
+    second = Folder(lake.source.folder, "other")
+    lake.create("orders")
+    del lake.road.lakes[ORDERS]
+    lake.road.sources = [lake.source, second]
+    lake.source.away = True
+    lake.road.compose()
+    lake.until_asked()
+    assert lake.registered == ["trips", "other.orders"]
+
+    lake.source.away = False
+    lake.until_asked()
+    lake.until_asked()
+    assert lake.registered == ["trips", "lake.orders"]
+
+
+def test_a_place_with_a_run_has_no_second_attendant(lake: Lake) -> None:
+    """A table that is known by another name now waits until the run under the first one is settled."""
+    orders = lake.create("orders")
+    lake.until_asked()
+    for _ in range(3):
+        orders.write()
+    lake.road.until_executing(Step.EXECUTE)
+    lake.create("renamed")
+    lake.source.dropped = {"orders"}
+    lake.source.moved["renamed"] = orders.folder
+    lake.until_asked()
+    assert lake.registered == ["trips", "lake.orders"]
+
+    lake.road.held_pool.release()
+    lake.road.until(lambda: lake.road.states(table=ORDERS) == [RunState.SUCCEEDED])
+    lake.until_asked()
+    lake.until_asked()
+    assert lake.registered == ["trips", "lake.renamed"]
