@@ -90,11 +90,13 @@ def has_vanished(timeline: Timeline, time: str, service: Service) -> bool:
     """
     if not timeline.oldest_leave_first:
         return False
-    completed = [i for i in timeline.instants if not i.pending and i.stands_for not in _NOT_ARCHIVED]
-    if any(instant.time == time for instant in completed):
+    if any(instant.time == time and not instant.pending for instant in timeline.instants):
         return False
     if any(instant.pending and instant.time == time for instant in timeline.instants):
         return True  # it waits to be completed again
+    if service in _NOT_ARCHIVED:
+        return False
+    completed = [i for i in timeline.instants if not i.pending and i.stands_for not in _NOT_ARCHIVED]
     kept = {instant.time for instant in timeline.instants if instant.stands_for is Deed.SAVEPOINT}
     older = [i for i in completed if i.time < time and i.time not in kept and _archived_alike(i.stands_for, service)]
     return bool(older) or not any(instant.time > time for instant in completed)
