@@ -193,6 +193,12 @@ class _Answers:
     def drop_table(self, database: str, name: str, _: bool) -> None:
         del self._memory.tables(database)[name]
 
+    def get_table(self, database: str, name: str) -> Any:
+        known = self._memory.tables(database)
+        if name not in known:
+            raise NoSuchObjectException(name)
+        return known[name]
+
     def get_table_objects_by_name(self, database: str, names: Sequence[str]) -> list[Any]:
         known = self._memory.tables(database)
         return [known[name] for name in names if name in known]
