@@ -61,6 +61,8 @@ class Point(StrEnum):
     """K7: the timeline was read, and the ending is not in the store."""
     NOTIFIED = "notified"
     """K8: the ending is in the store, and nobody was told."""
+    SAVED = "saved"
+    """(w), between K5 and K6: a savepoint is complete, the table's lock is held, and none that expired is removed."""
     EXPIRING = "expiring"
     """(w), between K5 and K6: the table was looked at for the last time before it gives snapshots up."""
     EXPIRED = "expired"

@@ -137,6 +137,8 @@ def _plan_anew(
         return view.at_rest.get(service) or NotDue(reason="the table has nothing for it to do")
     if asked:
         return Due(reason="asked for")
+    if backlog.unfinished is not None:
+        return Due(reason=backlog.unfinished)
     if policy.schedule is Scheduling.WRITER:
         return NotDue(reason="its plans are made by the table's writers")
     if standing.idle is not None:

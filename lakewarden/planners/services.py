@@ -44,6 +44,7 @@ SERVICES: Mapping[Service, ServiceTraits] = {
     Service.ROLLBACK: ServiceTraits(deletes=True, one_plan=True),
     Service.TTL: ServiceTraits(deletes=True, meets_writers=True),
     Service.INDEXING: ServiceTraits(deletes=False, one_plan=True),
+    Service.SAVEPOINT: ServiceTraits(deletes=False),
     Service.ORPHANS: ServiceTraits(deletes=True),
     Service.PARTITION_COMMIT: ServiceTraits(deletes=False),
 }

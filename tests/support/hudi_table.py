@@ -43,6 +43,9 @@ _CLEAN = {
 }  # fmt: skip
 _SAVEPOINT = {
     "type": "record", "name": "HoodieSavepointMetadata", "fields": [
+        {"name": "savepointedBy", "type": "string"},
+        {"name": "savepointedAt", "type": "long"},
+        {"name": "comments", "type": "string"},
         {"name": "partitionMetadata", "type": {"type": "map", "values": {
             "type": "record", "name": "HoodieSavepointPartitionMetadata", "fields": [
                 {"name": "savepointDataFile", "type": {"type": "array", "items": "string"}}]}}},
@@ -196,11 +199,15 @@ class HudiTable:
         self.put(f"{time}.clean.requested", avro(CLEAN_PLAN, plan))
         return time
 
-    def savepoint(self, time: str, files: Mapping[str, tuple[str, ...]]) -> None:
+    def savepoint(
+        self, time: str, files: Mapping[str, tuple[str, ...]] | None = None, *, by: str = "ann", comments: str = ""
+    ) -> None:
         """Save what a commit shows."""
-        held = {partition: {"savepointDataFile": list(names)} for partition, names in files.items()}
+        held = {partition: {"savepointDataFile": list(names)} for partition, names in (files or {}).items()}
+        at = int(self.clock.now().timestamp() * 1000)
+        record = {"savepointedBy": by, "savepointedAt": at, "comments": comments, "partitionMetadata": held}
         self.put(f"{time}.savepoint.inflight")
-        self.complete(time, "savepoint", avro(_SAVEPOINT, {"partitionMetadata": held}))
+        self.complete(time, "savepoint", avro(_SAVEPOINT, record))
 
     def start(self, time: str, action: str) -> None:
         """Take up a plan."""

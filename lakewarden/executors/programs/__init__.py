@@ -13,6 +13,7 @@ from lakewarden.executors.programs.hudi.compaction import Compaction
 from lakewarden.executors.programs.hudi.indexing import Indexing
 from lakewarden.executors.programs.hudi.log_compaction import LogCompaction
 from lakewarden.executors.programs.hudi.rollback import Rollback
+from lakewarden.executors.programs.hudi.savepoint import Savepointing
 from lakewarden.executors.programs.hudi.ttl import Ttl
 from lakewarden.executors.programs.iceberg.archive import Archive as IcebergArchive
 from lakewarden.executors.programs.iceberg.clean import Clean as IcebergClean
@@ -34,6 +35,7 @@ PROGRAMS: Mapping[tuple[str, Service], Callable[[], Program]] = {
     ("hudi", Service.ROLLBACK): Rollback,
     ("hudi", Service.TTL): Ttl,
     ("hudi", Service.INDEXING): Indexing,
+    ("hudi", Service.SAVEPOINT): Savepointing,
     ("iceberg", Service.ARCHIVE): IcebergArchive,
     ("iceberg", Service.CLEAN): IcebergClean,
     ("iceberg", Service.CLUSTERING): IcebergClustering,

@@ -21,6 +21,7 @@ class Service(StrEnum):
     ROLLBACK = "rollback"
     TTL = "ttl"
     INDEXING = "indexing"
+    SAVEPOINT = "savepoint"
     ORPHANS = "orphans"
     PARTITION_COMMIT = "partition_commit"
 

@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
 
+_COMMITS = frozenset({Deed.WRITE, Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING, Service.TTL})
+
 
 class Fate(StrEnum):
     """What the timeline says has become of a run's instant."""
@@ -41,6 +43,14 @@ class Timeline:
         """Return the completed instant of this kind with the greatest requested time, if any."""
         done = (i for i in reversed(self.instants) if not i.pending and i.stands_for is what)
         return next(done, None)
+
+    def held_by_savepoint(self) -> tuple[Instant, ...]:
+        """Return the oldest completed savepoint, and the completed commits after the one that it saves: as long as it
+        is there, they stay. Nothing where there is none.
+        """
+        saved = [i for i in self.instants if i.stands_for is Deed.SAVEPOINT and not i.pending]
+        after = (i for i in self.instants if saved and not i.pending and i.time > saved[0].time)
+        return (*saved[:1], *(i for i in after if i.stands_for in _COMMITS))
 
     def is_past(self, instant: str) -> bool:
         """Whether `instant` is older than everything that is active. One that is not shown then has left the active

@@ -91,7 +91,8 @@ class Backlog:
     `commits` since the service last completed, `commits_since_request` since it was last asked for;
     `since` is when the clock of elapsed time started: the last completion, or the first commit. `rewrites` are the
     compactions and clusterings completed since. `log_files` and `log_bytes` are those of the file group that has
-    the most; `small_files` are base files that a rewrite would make fewer.
+    the most; `small_files` are base files that a rewrite would make fewer. `unfinished` is what a dead run has left
+    that the next one has to take back, in words: then the service is due, whatever its trigger says.
     """
 
     commits: int = 0
@@ -105,6 +106,7 @@ class Backlog:
     log_files: int | None = None
     log_bytes: int | None = None
     small_files: int | None = None
+    unfinished: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

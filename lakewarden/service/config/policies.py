@@ -17,6 +17,7 @@ _TRIGGERS: Mapping[Service, Trigger] = {
     Service.CLUSTERING: NumCommits(at_least=4),
     Service.ARCHIVE: NumCommits(at_least=10),
     Service.TTL: TimeElapsed(at_least=timedelta(days=1)),
+    Service.SAVEPOINT: TimeElapsed(at_least=timedelta(days=1)),
     Service.ORPHANS: TimeElapsed(at_least=timedelta(days=1)),
 }
 _OTHERWISE: Trigger = NumCommits(at_least=1)

@@ -100,6 +100,12 @@ def test_our_plan_is_taken_up_although_an_older_one_is_left_to_its_writer() -> N
     assert decided(PLAN, newer) == Due(reason="our plan 00000030 waits to be completed", instant="00000030")
 
 
+def test_what_a_dead_run_has_left_is_due_whatever_the_trigger_says() -> None:
+    """It may hold back every other service, and does not wait for the next day."""
+    left = Backlog(unfinished="savepoint 1 was left half-way")
+    assert decided(backlog=left) == Due(reason="savepoint 1 was left half-way")
+
+
 def test_asking_skips_the_trigger() -> None:
     """A person need not wait for the trigger to fire."""
     assert isinstance(decided(backlog=Backlog(commits=1)), NotDue)

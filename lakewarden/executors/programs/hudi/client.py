@@ -15,6 +15,8 @@ from lakewarden.executors.programs.hudi import config
 from lakewarden.executors.programs.hudi.metadata_writes import left_for_the_commit, settings_of_a_commit
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.plans import EMPTIED_KEY, DataFile
+from lakewarden.planners.formats.hudi.savepoints import MARK
+from lakewarden.planners.formats.hudi.table_properties import HOME
 from lakewarden.planners.model.errors import PermanentError
 
 _NO_META_FIELDS = False
@@ -23,6 +25,7 @@ _WITHOUT_LOCKING = True
 _OF_ALL = False
 _OF_WRITES = True  # the rollbacks of compactions and clusterings left out
 _NO_RESTORE = False
+_ANEW = True  # whatever was there
 _PARTITIONS_AT_ONCE = 200
 _CLUSTERING_IS_AN_ACTION = 8  # of its own, from this table version on
 _STRATEGIES = "org.apache.hudi.table.action.compact.strategy"
@@ -220,6 +223,47 @@ class HudiClient:
             settings.setValue(_LOCK_PROVIDER, provider)
             lock.endStateChange(self.none())
             lock.close()
+
+    def savepoint(self, commit: str, *, user: str, comment: str) -> None:
+        """Save what a completed commit shows. To be called under the lock, which Hudi takes only to stamp it: its clock
+        is given one that excludes nobody. Raises Py4JJavaError where the commit has a savepoint.
+        """
+        self._mark(commit)
+        clock = self.java.getConfig().getTimeGeneratorConfig()
+        provider = clock.getString(_LOCK_PROVIDER)
+        clock.setValue(_LOCK_PROVIDER, _NO_LOCK)
+        try:
+            self.table().savepoint(self.java.getEngineContext(), commit, user, comment)
+        finally:
+            clock.setValue(_LOCK_PROVIDER, provider)
+        self._unmark()
+
+    def remove_savepoint(self, commit: str) -> None:
+        """Remove a completed savepoint. To be called under the lock."""
+        self._mark(commit)
+        self.java.deleteSavepoint(commit)
+        self._unmark()
+
+    def undo_savepoint(self, commit: str) -> None:
+        """Take back what a dead run of ours has left of a savepoint that it was making or removing: one that is
+        complete stays. To be called under the lock.
+        """
+        timeline = self._meta.reloadActiveTimeline()
+        for one in _pending(timeline, commit):
+            if str(one.getAction()) == "savepoint":
+                timeline.deletePending(one)
+        self._unmark()
+
+    def _mark(self, commit: str) -> None:
+        written = self._meta.getStorage().create(self._marked(), _ANEW)
+        written.write(bytearray(commit.encode()))
+        written.close()
+
+    def _unmark(self) -> None:
+        self._meta.getStorage().deleteFile(self._marked())
+
+    def _marked(self) -> Any:
+        return self.hudi.storage.StoragePath(self._meta.getBasePath(), f"{HOME}/{MARK}")
 
     def archive(self, *, keep: int) -> int:
         """Archive until `keep` commits are left, and return how many instants went. To be called under the lock."""

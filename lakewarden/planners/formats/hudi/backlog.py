@@ -11,10 +11,11 @@ from lakewarden.planners.formats.hudi.heartbeats import dead_since
 from lakewarden.planners.formats.hudi.indexes import to_build, to_drop
 from lakewarden.planners.formats.hudi.names import COMMITS, Action, Layout
 from lakewarden.planners.formats.hudi.neglected import Uncleaned
+from lakewarden.planners.formats.hudi.savepoints import in_flight as savepoints_in_flight
 from lakewarden.planners.formats.hudi.service_options import ClusteringOptions, IndexingOptions, RollbackOptions
 from lakewarden.planners.formats.hudi.table_properties import TableProperties
 from lakewarden.planners.formats.hudi.timeline import LastClean
-from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.instant import Deed, Instant, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Backlog
@@ -54,6 +55,7 @@ def backlogs(
         ),
         Service.ROLLBACK: _dead_writes(table, timeline, now),
         Service.INDEXING: _indexing(table, properties),
+        Service.SAVEPOINT: _savepoints(timeline, commits),
     }
     if properties.partitioned:
         found[Service.TTL] = _since(timeline, (Service.TTL,), commits, _requested)
@@ -133,6 +135,19 @@ def _indexing(table: Table, properties: TableProperties) -> Backlog:
         return Backlog()
     wanted = to_build(options, properties.metadata_partitions) + to_drop(options, properties.metadata_partitions)
     return Backlog(commits=len(wanted), commits_since_request=len(wanted))
+
+
+def _savepoints(timeline: Timeline, commits: Sequence[Instant]) -> Backlog:
+    """Count the commits since the one that we saved last, whatever others have saved."""
+    ours = [i for i in timeline.instants if i.stands_for is Deed.SAVEPOINT and i.author is not None]
+    new = [i for i in commits if not ours or i.time > ours[-1].time]
+    half = savepoints_in_flight(timeline)
+    return Backlog(
+        commits=len(new),
+        commits_since_request=len(new),
+        since=_ended(ours[-1]) if ours else _ended(commits[0]) if commits else None,
+        unfinished=f"savepoint {half[0].time} was left half-way" if half else None,
+    )
 
 
 def _requested(instant: Instant) -> str:

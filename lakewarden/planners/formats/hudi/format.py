@@ -21,6 +21,7 @@ from lakewarden.planners.formats.hudi.service_options import (
     IndexingOptions,
     LogCompactionOptions,
     RollbackOptions,
+    SavepointOptions,
     TtlOptions,
 )
 from lakewarden.planners.formats.hudi.table_properties import CLAIM, HOME
@@ -75,6 +76,7 @@ class HudiFormat:
             Service.ROLLBACK: RollbackOptions,
             Service.TTL: TtlOptions,
             Service.INDEXING: IndexingOptions,
+            Service.SAVEPOINT: SavepointOptions,
         }
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:

@@ -54,10 +54,10 @@ def hindrances(
             remedy="remove the table's policies",
         )
     for instant in timeline.instants:
-        if instant.pending and instant.stands_for in (Deed.RESTORE, Deed.SAVEPOINT):
+        if instant.pending and instant.stands_for is Deed.RESTORE:
             yield Hindrance(
-                reason=f"{instant.stands_for} {instant.time} is in flight",
-                remedy=f"let the {instant.stands_for} end, or remove what is left of it",
+                reason=f"restore {instant.time} is in flight",
+                remedy="let the restore end, or remove what is left of it",
             )
     if options.lock is None and options.writers == "live":
         yield Hindrance(reason="no lock is named that keeps us and the table's writers apart", remedy=_NAME_THE_LOCK)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from lakewarden.planners.formats.hudi import non_blocking
+from lakewarden.planners.formats.hudi import non_blocking, savepoints
 from lakewarden.planners.formats.hudi.backlog import backlogs
 from lakewarden.planners.formats.hudi.buckets import BucketIndex, why_not_clustered
 from lakewarden.planners.formats.hudi.failures import write_failures
@@ -80,8 +80,12 @@ def _view(
     of_indexes = index_hindrances(indexes, properties, timeline, conf=options.conf)
     names = non_blocking.found_in(table, options, known, properties, reading)
     of_names = non_blocking.warning(options, properties, names)
-    of_buckets = (*_not_clustered(table, options, storage, names), *_not_deleted(table, options, names))
-    found = (*foreign, *of_indexes, *of_buckets, *hindrances(table, options, timeline, properties, now=now))
+    of_table = (
+        *_not_clustered(table, options, storage, names),
+        *_not_deleted(table, options, names),
+        *_savepoints(table, timeline, storage),
+    )
+    found = (*foreign, *of_indexes, *of_table, *hindrances(table, options, timeline, properties, now=now))
     cleaned = last_clean(known, reading)
     left = uncleaned_of(table, timeline, retained=None if cleaned is None else cleaned.retained, now=now)
     return TableView(
@@ -99,7 +103,7 @@ def _view(
         hindrances=(*found, finding.hindrance) if finding.hindrance else found,
         faults=tuple(reading.faults),
         warnings=(*warnings(options), *([] if of_names is None else [of_names]), *reading.remarks),
-        notes=_notes(notes(timeline, now=now), recovery_notes(table, timeline, left)),
+        notes=_notes(notes(timeline, now=now), savepoints.notes(timeline), recovery_notes(table, timeline, left)),
         metadata=None if metadata is None else metadata_backlog(metadata, properties, timeline, zone=finding.zone),
     )
 
@@ -118,6 +122,12 @@ def _not_clustered(
 def _not_deleted(table: Table, options: HudiTableOptions, names: non_blocking.Names | None) -> tuple[Hindrance, ...]:
     why = non_blocking.not_deleted(table, options, names)
     return () if why is None else (why,)
+
+
+def _savepoints(table: Table, timeline: Timeline, storage: Storage) -> tuple[Hindrance, ...]:
+    """Return what savepoints hold back, and what holds back those that are asked for."""
+    ours = savepoints.left_half_way(table.location, storage) if savepoints.in_flight(timeline) else None
+    return tuple(savepoints.hindrances(timeline, ours=ours, wanted=Service.SAVEPOINT in table.policies))
 
 
 def _notes(*several: Mapping[Service, tuple[str, ...]]) -> Mapping[Service, tuple[str, ...]]:

@@ -226,6 +226,18 @@ class IndexingOptions(Settings):
         return self
 
 
+class SavepointOptions(Settings):
+    """Savepoints that are taken on a schedule. Of what a savepoint shows no clean deletes a file, and nothing that
+    follows it leaves the timeline, until it is removed: hence the expiry. Those that a person made stay.
+    """
+
+    expire_after: Annotated[Duration, Within("10m", "3650d")] = Field(default="7d", validate_default=True)
+    """One of ours that is older goes with the next run that takes one. The newest stays whatever its age."""
+
+    savepoints_retained: Annotated[int, Within(1, 1000)] | None = None
+    """How many of ours stay at most; by default only their age counts."""
+
+
 class TtlStrategy(StrEnum):
     """From when a partition's days count: its newest file, its oldest file, or the time that its own path names."""
 

@@ -13,6 +13,7 @@ from lakewarden.planners.formats.hudi.heartbeats import guarded_until
 from lakewarden.planners.formats.hudi.memo import Reading
 from lakewarden.planners.formats.hudi.names import COMMITS, Action, InstantFiles, Layout
 from lakewarden.planners.formats.hudi.payloads import InPieces, Pieces, UnreadableError, first, present
+from lakewarden.planners.formats.hudi.savepoints import signature
 from lakewarden.planners.formats.hudi.times import to_utc
 from lakewarden.planners.model.instant import Deed, Instant, PlanSize, RunId, Service, State
 from lakewarden.planners.model.timeline import Timeline
@@ -100,6 +101,9 @@ def _purpose(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_
     if files.action is Action.COMMIT and completed and merge_on_read:
         return Known(files=files, stands_for=Service.COMPACTION)
     stands_for = _STANDS_FOR[files.action]
+    if stands_for is Deed.SAVEPOINT and files.completed is not None:
+        author = reading.fact_if_whole(files.completed, signature)
+        return Known(files=files, stands_for=stands_for, fact=Fact(author=author))
     if completed or stands_for not in _PLANS:
         return Known(files=files, stands_for=stands_for)
     return Known(files=files, stands_for=stands_for, fact=_plan_fact(files, reading, _PLANS[stands_for]) or _NOTHING)

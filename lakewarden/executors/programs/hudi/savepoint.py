@@ -1,0 +1,128 @@
+"""Savepoints on a schedule: the newest commit that can be saved is saved, and those of ours that have expired go.
+
+Both happen in one hold of the table's lock, in which no write begins or commits and nobody plans. What is read there is
+what is acted on: so nobody's restore, rollback or clean is in the way, and whose a savepoint is was read from itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.faultpoints import Point
+from lakewarden.executors.programs.hudi.errors import translated
+from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
+from lakewarden.planners.formats.hudi import savepoints
+from lakewarden.planners.formats.hudi.names import Action, InstantFiles
+from lakewarden.planners.formats.hudi.savepoints import Savable, Savepoint
+from lakewarden.planners.formats.hudi.service_options import SavepointOptions
+from lakewarden.planners.formats.hudi.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.whole import whole_timeline
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import YieldError
+from lakewarden.planners.model.instant import State
+from lakewarden.planners.ports import Storage
+
+_IN_THE_WAY = (Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT)
+"""While one of these is pending nobody can tell which files a savepoint would hold, or who needs one."""
+_SOON = timedelta(seconds=30)
+
+
+class Savepointing:
+    """The savepoint program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the write client for one run. An abort leaves everything as it is."""
+        options = SavepointOptions.model_validate(dict(assignment.service_options))
+        with open_table(session, assignment, storage, service={}, clock=self._clock) as table:
+            yield SavepointSteps(table, options)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Found:
+    """The savepoints that there are, and the commit to be saved."""
+
+    there: Sequence[Savepoint]
+    savable: Savable
+
+    @property
+    def new(self) -> str | None:
+        """The commit to be saved; None where it has a savepoint, whoever made it, or there is none."""
+        commit = self.savable.commit
+        return None if commit in {one.time for one in self.there} else commit
+
+
+class SavepointSteps:
+    """The three steps, of which the second does nothing."""
+
+    def __init__(self, table: OpenTable, options: SavepointOptions) -> None:
+        self._table = table
+        self._options = options
+
+    def plan(self) -> Plan | NothingToDo:
+        """Take back what a dead run has left, and say what there is to do."""
+        location, storage = self._table.assignment.location, self._table.storage
+        if savepoints.left_half_way(location, storage) is not None:
+            with translated(Step.PLAN), self._table.client.locked():
+                self._take_back()
+        found = self._read()
+        if found.new is None and not self._expired(found.there):
+            saved = "" if found.savable.commit is None else ", has a savepoint"
+            return NothingToDo(reason=f"{found.savable.reason}{saved}, and none of ours has expired")
+        return Plan(instant=None)
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: a savepoint cannot be prepared."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Take the savepoint, and remove those of ours that have expired. Raises YieldError while something is pending
+        that bears on them.
+        """
+        self._table.view()  # what the look under the lock has to show as well
+        client, run = self._table.client, self._table.assignment.run
+        with translated(Step.COMMIT), client.locked():
+            self._take_back()
+            found = self._read()
+            if found.new is not None:
+                client.savepoint(found.new, user=savepoints.USER, comment=savepoints.comment(run))
+                self._table.reach(Point.SAVED)
+                found = self._read()
+            gone = self._expired(found.there)
+            for one in gone:
+                client.remove_savepoint(one.time)
+        return {"savepoints_removed": len(gone)}
+
+    def _take_back(self) -> None:
+        """Take back what a dead run has left of a savepoint. To be called under the lock: nobody of ours is at one."""
+        half = savepoints.left_half_way(self._table.assignment.location, self._table.storage)
+        if half is not None:
+            self._table.client.undo_savepoint(half)
+
+    def _expired(self, there: Sequence[Savepoint]) -> Sequence[Savepoint]:
+        return savepoints.expired(there, self._options, now=self._table.clock.now())
+
+    def _read(self) -> _Found:
+        """Read the timeline whole. Raises YieldError while anything is pending that is in the way."""
+        location, storage = self._table.assignment.location, self._table.storage
+        properties = read_table_properties(location, storage)
+        instants = whole_timeline(properties, storage, known=self._table.looks.seen)
+        _nothing_is_in_the_way(instants)
+        retained = savepoints.retained_since(instants, properties, storage)
+        return _Found(
+            there=savepoints.read_savepoints(instants, properties, storage),
+            savable=savepoints.savable(instants, retained=retained),
+        )
+
+
+def _nothing_is_in_the_way(instants: Sequence[InstantFiles]) -> None:
+    for one in instants:
+        if one.action in _IN_THE_WAY and one.state is not State.COMPLETED:
+            raise YieldError(f"{one.action} {one.time} is pending: savepoints wait for it", delay=_SOON)
