@@ -17,6 +17,7 @@ from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
+from lakewarden.service import retention
 from lakewarden.service.blame import Blamed
 from lakewarden.service.events import Listener
 from lakewarden.service.found import Found
@@ -233,7 +234,8 @@ class _Seen(Collector):
         statuses = self._plane.tables()
         yield from _pending(statuses)
         yield from _piles(statuses)
-        yield from _savepoints(statuses)
+        yield from retention.savepoints(statuses)
+        yield from retention.readers(statuses)
         yield from _tables(statuses)
         slots = GaugeMetricFamily("lakewarden_pool_slots", "Slots of the session pools.", labels=["spark", "state"])
         for profile, room in self._plane.rooms().items():
@@ -322,27 +324,6 @@ def _piles(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
             metadata.add_metric([printable(status.table.id)], status.view.metadata.commits)
     yield from piles.values()
     yield metadata
-
-
-def _savepoints(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
-    """Measure how far the oldest savepoint holds the timeline, where there is one."""
-    since = GaugeMetricFamily(
-        "lakewarden_table_oldest_savepoint_timestamp_seconds",
-        "When the commit of the oldest savepoint was requested: what follows it cannot be archived.",
-        labels=["table"],
-    )
-    commits = GaugeMetricFamily(
-        "lakewarden_table_commits_held_by_savepoint",
-        "Commits that the oldest savepoint holds on the timeline.",
-        labels=["table"],
-    )
-    for status in statuses:
-        held = None if status.view is None else status.view.timeline.held_by_savepoint()
-        if held:
-            since.add_metric([printable(status.table.id)], held[0].requested_at.timestamp())
-            commits.add_metric([printable(status.table.id)], len(held) - 1)
-    yield since
-    yield commits
 
 
 def _tables(statuses: Iterable[TableStatus]) -> Iterator[Metric]:

@@ -110,6 +110,21 @@ class Backlog:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ReaderPosition:
+    """Where an incremental reader is whom the table's owner has declared: `at` a position in words, with so many
+    commits not read yet (`behind`), the first of them completed at `unread_since`. It still `needs` everything from
+    this commit on; None where the table has none. `unreadable` is why its position is not known, if it is not.
+    """
+
+    name: str
+    at: str | None = None
+    behind: int = 0
+    unread_since: datetime | None = None
+    needs: str | None = None
+    unreadable: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MetadataBacklog:
     """What has piled up in a table that a format keeps about the table (Hudi's metadata table): `commits` since it
     was last compacted, at `since`, and what keeps it from being compacted, if anything does.
@@ -147,7 +162,8 @@ class TableView:
     why a service without a backlog has nothing to do now, and until when, where the format can tell; `waits` why its
     commit had better wait, although no write in flight would fail by it, and until when; `notes` are what a person
     should know of what a service is going to do, or to keep. `lock` is what was seen of the lock that
-    the writers are said to use; None where nothing is to be proved by it.
+    the writers are said to use; None where nothing is to be proved by it. `readers` are the incremental readers
+    that are declared.
     """
 
     identity: TableIdentity
@@ -166,3 +182,4 @@ class TableView:
     waits: Mapping[Service, NotDue] = field(default_factory=dict)
     notes: Mapping[Service, tuple[str, ...]] = field(default_factory=dict)
     lock: LockLook | None = None
+    readers: tuple[ReaderPosition, ...] = ()

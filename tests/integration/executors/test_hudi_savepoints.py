@@ -116,7 +116,8 @@ def test_savepoints_are_taken_and_ours_go_when_there_are_too_many(
     assert isinstance(driver.carry_out(table, Service.CLEAN, **ONE_VERSION), Succeeded | NothingToDo)
     assert _held(table, second) <= table.data_files()
     assert _as_of(table, second) == then
-    assert table.found() == table.expected
+    if version != "8":  # there hudi-rs reads no metadata table of Hudi 1.2 (docs/hudi.md)
+        assert table.found() == table.expected
 
 
 def test_a_pending_clean_and_a_savepoint_never_meet(driver: Driver, orders: Orders) -> None:

@@ -14,9 +14,11 @@ from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan
 from lakewarden.executors.programs.hudi.errors import translated
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.planners.formats.hudi.archive_reading import ArchiveReading
-from lakewarden.planners.formats.hudi.archiving import BATCH, Archiving
+from lakewarden.planners.formats.hudi.archiving import BATCH, Archiving, Pin
+from lakewarden.planners.formats.hudi.readers import needed_by
 from lakewarden.planners.formats.hudi.service_options import ArchiveOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.view import ReaderPosition
 from lakewarden.planners.ports import Storage
 
 SETTINGS = {
@@ -79,10 +81,16 @@ class ArchiveSteps:
         return {"instants_archived": archived, **more}
 
     def _read(self, *, locked: bool = False) -> Archiving:
-        self._table.view()  # it also knows what the run's earlier looks have shown
+        reader = needed_by(self._table.view().readers)  # the look also knows what the run's earlier ones have shown
+        unread = [] if reader is None or reader.needs is None else [Pin(at=reader.needs, reason=_unread(reader))]
         return self._reading.archiving(
             keep_min=self._options.keep_min_commits,
             keep_max=self._options.keep_max_commits,
             known=self._table.looks.seen,
             locked=locked,
+            more=unread,
         )
+
+
+def _unread(reader: ReaderPosition) -> str:
+    return f"reader {reader.name} at {reader.at} has not read what follows"

@@ -10,12 +10,13 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Step, Steps
 from lakewarden.executors.programs.hudi.errors import translated
-from lakewarden.executors.programs.hudi.look import clean_plan, clean_size
+from lakewarden.executors.programs.hudi.look import clean_plan, clean_size, retained_by
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.slices import schedule_clean
 from lakewarden.planners.formats.hudi import guard
 from lakewarden.planners.formats.hudi.heartbeats import silent_for
 from lakewarden.planners.formats.hudi.plans import Plan as HudiPlan
+from lakewarden.planners.formats.hudi.readers import needed_by
 from lakewarden.planners.formats.hudi.service_options import CleanOptions, CleanPolicy
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
@@ -132,9 +133,9 @@ class CleanSteps:
             return self._table.client.spare_folders(clean)
 
     def _guard(self) -> None:
-        """Raise unless no file of any pending clean is part of the table as it is now, needed by a pending plan or held
-        by a savepoint. A file that was superseded is part of it again where what superseded it was undone: by a
-        restore, or the rollback of a commit.
+        """Raise unless no file of any pending clean is part of the table as it is now, needed by a pending plan, held
+        by a savepoint, or not read yet by a reader that is declared. A file that was superseded is part of the table
+        again where what superseded it was undone: by a restore, or the rollback of a commit.
 
         An overlapping plan that nobody has begun is withdrawn, else whoever cleans next would execute it.
         """
@@ -142,14 +143,26 @@ class CleanSteps:
         for clean in self._pending():
             seen = self._table.looks.seen
             overlaps = guard.clean_overlaps(location, storage, instant=clean.time, known=seen, more=self._newest)
-            if not overlaps:
+            unread = self._unread(clean.time)
+            if not overlaps and unread is None:
                 continue
-            found = f"clean {clean.time} would delete {overlaps[0].file.name}: {overlaps[0].reason}"
+            found = f"clean {clean.time} would delete "
+            found += f"{overlaps[0].file.name}: {overlaps[0].reason}" if overlaps else f"{unread}"
             if clean.state is not State.REQUESTED:
                 raise PermanentError(f"{found}. It is being executed: stop every cleaner of the table and look at it")
             with translated(Step.PLAN):
                 withdrawn = self._table.client.withdraw(clean.time)
             raise TemporaryError(f"{found}. The plan was {'withdrawn' if withdrawn else 'taken up by somebody else'}")
+
+    def _unread(self, clean: str) -> str | None:
+        """Return what a pending clean would take from a reader that is declared; None if nothing."""
+        reader = needed_by(self._table.view().readers)
+        if reader is None or reader.needs is None:
+            return None
+        retained = retained_by(self._table.assignment, clean, self._table.storage)
+        if retained is not None and retained <= reader.needs:
+            return None
+        return f"what reader {reader.name} at {reader.at} has not read: it needs everything since {reader.needs}"
 
     def _newest(self, clean: HudiPlan) -> Iterator[guard.Need]:
         with translated(Step.PLAN):

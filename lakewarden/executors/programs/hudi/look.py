@@ -102,6 +102,15 @@ def clean_plan(assignment: Assignment, instant: str, storage: Storage) -> Plan:
     )
 
 
+def retained_by(assignment: Assignment, clean: str, storage: Storage) -> str | None:
+    """Return from which commit on a pending clean leaves everything (`earliestInstantToRetain`); None where it does not
+    say: it counts versions of files. Raises TemporaryError if its plan is unreadable.
+    """
+    return _requested(
+        assignment, clean, Action.CLEAN, storage, lambda found: plans.retained(first(found, "earliestInstantToRetain"))
+    )
+
+
 def planned_indexes(assignment: Assignment, instant: str, storage: Storage) -> tuple[str, ...]:
     """Return the partitions of the metadata table that a pending indexing builds (`HoodieIndexPlan`). Raises
     TemporaryError if its plan is unreadable.

@@ -13,6 +13,7 @@ from lakewarden.executors.programs.hudi.opened import OpenTable
 from lakewarden.planners.formats.hudi.commits import written
 from lakewarden.planners.formats.hudi.neglected import FILES_AT_A_TIME, Bisection, Uncleaned, first_slice, uncleaned
 from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, first, read_pieces
+from lakewarden.planners.formats.hudi.readers import needed_by
 from lakewarden.planners.formats.hudi.service_options import CleanOptions
 from lakewarden.planners.formats.hudi.table_properties import read_table_properties
 from lakewarden.planners.formats.hudi.whole import name_of
@@ -28,6 +29,8 @@ def schedule_clean(table: OpenTable, options: CleanOptions) -> str | None:
     folder = read_table_properties(table.assignment.location, table.storage).timeline_folder
     found = _uncleaned(table, options, folder)
     if found is None or not found.neglected:
+        if found is not None and table.view().readers:
+            table.client.retain_commits(max(1, found.kept))
         return _schedule(table)
     most = table.assignment.most_files or FILES_AT_A_TIME
     slices = Bisection(
@@ -75,7 +78,14 @@ def _uncleaned(table: OpenTable, options: CleanOptions, folder: str) -> Uncleane
             retained = first(read_pieces(table.storage, f"{folder}/{name_of(last)}"), key).get(key) or None
         except (FileNotFoundError, UnreadableError, *MALFORMED) as error:
             raise TemporaryError(f"clean {last.time} cannot be read: {error}") from error
-    return uncleaned(view.timeline, options, retained=retained, now=view.observed_at)
+    needed = needed_by(view.readers)
+    return uncleaned(
+        view.timeline,
+        options,
+        retained=retained,
+        now=view.observed_at,
+        needed=None if needed is None else needed.needs,
+    )
 
 
 def _files_of(table: OpenTable, commit: str) -> int:

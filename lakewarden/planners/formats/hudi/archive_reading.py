@@ -58,10 +58,16 @@ class ArchiveReading:
         self._large = Lock()
 
     def archiving(
-        self, *, keep_min: int, keep_max: int, known: Timeline | None = None, locked: bool = False
+        self,
+        *,
+        keep_min: int,
+        keep_max: int,
+        known: Timeline | None = None,
+        locked: bool = False,
+        more: Iterable[Pin] = (),
     ) -> Archiving:
-        """Return what may be archived of the table as it is now, `known` from an earlier look. Under the lock nothing
-        is listed: what has not been found gone before counts as being there.
+        """Return what may be archived of the table as it is now, `known` from an earlier look, with `more` pins than
+        the table itself has. Under the lock nothing is listed: what was not found gone before counts as being there.
 
         Raises TemporaryError if anything that matters cannot be read whole: then nobody knows.
         """
@@ -72,7 +78,7 @@ class ArchiveReading:
             going, reason = archivable([Commit(time=one.time) for one in done], (), keep_min=0, keep_max=keep_max)
         else:
             commits = self._commits(timeline, properties)
-            pins = [*self._pins(timeline, properties), *self._metadata_pins(timeline, properties)]
+            pins = [*more, *self._pins(timeline, properties), *self._metadata_pins(timeline, properties)]
             if properties.layout is Layout.V2:
                 pins += taken_back_pins(commits, timeline.completed)
             going, reason = archivable(commits, pins, keep_min=keep_min, keep_max=keep_max)

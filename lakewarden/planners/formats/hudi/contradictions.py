@@ -11,6 +11,7 @@ from lakewarden.planners.formats.hudi.locks import lockless, misplaced
 from lakewarden.planners.formats.hudi.non_blocking import GIVEN_AGAIN
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.ours import why_not
+from lakewarden.planners.formats.hudi.readers import misread
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.ports import Contradiction
@@ -31,8 +32,8 @@ _SIMPLE_BUCKETS = "files of a simple bucket index must not be clustered: it neve
 
 def contradictions(table: Table) -> Iterator[Contradiction]:
     """Yield the keys that have to change, why, and what to set: a lock that is missing or cannot work where the table
-    is, an archive that takes a clean's commits, keys that are not the user's to set, and what never runs. Where a table
-    that is yet to be found will be, is not known.
+    is, an archive that takes a clean's commits, readers whose needs cannot be kept, keys that are not the user's to
+    set, and what never runs. Where a table that is yet to be found will be, is not known.
     """
     options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
     alone = options.lock is None and options.writers == "none"
@@ -41,6 +42,7 @@ def contradictions(table: Table) -> Iterator[Contradiction]:
         "options.lock.provider": misplaced(options.lock, table.location) if options.lock and is_known else None,
         "options.writers": lockless(table.location) if alone and is_known else None,
         "services.archive.options.keep_min_commits": archived_too_early(table),
+        "options.readers": misread(table, options),
     }
     reasons |= {f"options.conf.{key}": why_not(key) for key in options.conf}
     yield from (Contradiction(key=key, reason=reason) for key, reason in reasons.items() if reason is not None)

@@ -55,9 +55,12 @@ class Uncleaned:
         return self.slices_from is not None and self.excess > max(self.slices_from, self.kept)
 
 
-def uncleaned(timeline: Timeline, options: CleanOptions, *, retained: str | None, now: datetime) -> Uncleaned | None:
+def uncleaned(
+    timeline: Timeline, options: CleanOptions, *, retained: str | None, now: datetime, needed: str | None = None
+) -> Uncleaned | None:
     """Return what is to be cleaned since the last clean, which `retained` everything from that commit on (None: there
-    was none). None under a policy that counts versions and not commits.
+    was none). All are kept from the commit on that a reader has `needed`. None under a policy that counts versions and
+    not commits.
     """
     done = [i for i in timeline.instants if not i.pending and Action(i.action).completed_as in COMMITS]
     commits = tuple(i for i in done if retained is None or i.time >= retained)
@@ -69,6 +72,8 @@ def uncleaned(timeline: Timeline, options: CleanOptions, *, retained: str | None
             kept = sum(i.requested_at >= since for i in commits)
         case _:
             return None
+    if needed is not None:
+        kept = max(kept, sum(i.time >= needed for i in commits))
     return Uncleaned(commits=commits, kept=kept, slices_from=options.slices_from_commits)
 
 
@@ -109,13 +114,15 @@ class Bisection:
         return True
 
 
-def uncleaned_of(table: Table, timeline: Timeline, *, retained: str | None, now: datetime) -> Uncleaned | None:
+def uncleaned_of(
+    table: Table, timeline: Timeline, *, retained: str | None, now: datetime, needed: str | None = None
+) -> Uncleaned | None:
     """Return the same by the table's policy; None where it has none for clean."""
     policy = table.policies.get(Service.CLEAN)
     options = None if policy is None else policy.options
     if policy is None or not isinstance(options, CleanOptions | None):
         return None
-    return uncleaned(timeline, options or CleanOptions(), retained=retained, now=now)
+    return uncleaned(timeline, options or CleanOptions(), retained=retained, now=now, needed=needed)
 
 
 def recovery_notes(table: Table, timeline: Timeline, found: Uncleaned | None) -> Mapping[Service, tuple[str, ...]]:

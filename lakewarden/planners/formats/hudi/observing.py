@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from lakewarden.planners.formats.hudi import non_blocking, savepoints
+from lakewarden.planners.formats.hudi import non_blocking, readers, savepoints
 from lakewarden.planners.formats.hudi.backlog import backlogs
 from lakewarden.planners.formats.hudi.buckets import BucketIndex, why_not_clustered
 from lakewarden.planners.formats.hudi.failures import write_failures
@@ -80,14 +80,22 @@ def _view(
     of_indexes = index_hindrances(indexes, properties, timeline, conf=options.conf)
     names = non_blocking.found_in(table, options, known, properties, reading)
     of_names = non_blocking.warning(options, properties, names)
+    positions = readers.read_positions(options.readers, timeline, storage, now=now)
     of_table = (
         *_not_clustered(table, options, storage, names),
         *_not_deleted(table, options, names),
         *_savepoints(table, timeline, storage),
+        *readers.hindrances(positions),
     )
     found = (*foreign, *of_indexes, *of_table, *hindrances(table, options, timeline, properties, now=now))
     cleaned = last_clean(known, reading)
-    left = uncleaned_of(table, timeline, retained=None if cleaned is None else cleaned.retained, now=now)
+    left = uncleaned_of(
+        table,
+        timeline,
+        retained=None if cleaned is None else cleaned.retained,
+        now=now,
+        needed=min((one.needs for one in positions if one.needs is not None), default=None),
+    )
     return TableView(
         identity=table_identity(table.location, storage),
         name=properties.name,
@@ -103,7 +111,13 @@ def _view(
         hindrances=(*found, finding.hindrance) if finding.hindrance else found,
         faults=tuple(reading.faults),
         warnings=(*warnings(options), *([] if of_names is None else [of_names]), *reading.remarks),
-        notes=_notes(notes(timeline, now=now), savepoints.notes(timeline), recovery_notes(table, timeline, left)),
+        notes=_notes(
+            notes(timeline, now=now),
+            savepoints.notes(timeline),
+            readers.notes(positions),
+            recovery_notes(table, timeline, left),
+        ),
+        readers=positions,
         metadata=None if metadata is None else metadata_backlog(metadata, properties, timeline, zone=finding.zone),
     )
 
@@ -245,7 +259,7 @@ def _keep_until(
     if any(write.guarded_until is None for write in view.writers.in_flight):
         return now
     guards = [i.guarded_until for i in view.timeline.instants if i.guarded_until is not None]
-    return min(guards, default=None)
+    return min([*guards, *([now + readers.LOOKED_AT] if view.readers else [])], default=None)
 
 
 def _is_young(folder: str, storage: Storage, now: datetime) -> bool:

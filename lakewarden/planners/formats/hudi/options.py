@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from lakewarden.planners.formats.hudi.buckets import BucketIndex
-from lakewarden.planners.settings import Settings, Within
+from lakewarden.planners.settings import Duration, Settings, Within
 
 
 class ZookeeperLock(Settings):
@@ -116,6 +116,33 @@ class Buckets(Settings):
         return self
 
 
+class IncrementalReader(Settings):
+    """Who reads what is new in the table, from a position of its own on: an incremental query that comes back, or a
+    stream. What it has not read yet is neither cleaned nor archived. Say how far back it may be, or where its position
+    is kept.
+    """
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+    """What it is called where it is spoken of."""
+
+    longest_lag: Annotated[Duration, Within("1m", "3650d")] | None = None
+    """It never is further behind than this. One that was stopped for longer may miss files, and fails."""
+
+    checkpoint: str | None = Field(default=None, min_length=1)
+    """The checkpoint folder (`checkpointLocation`) of its query of Spark's Structured Streaming, in the table's own
+    store."""
+
+    position: str | None = Field(default=None, min_length=1)
+    """A file in the table's own store that holds one instant: it has read everything up to there. On table versions
+    from 8 on that is a completion time, as Hudi's own readers count."""
+
+    @model_validator(mode="after")
+    def _is_somewhere(self) -> IncrementalReader:
+        if sum(one is not None for one in (self.longest_lag, self.checkpoint, self.position)) != 1:
+            raise ValueError(f"reader {self.name} needs one of longest_lag, checkpoint and position")
+        return self
+
+
 class HudiTableOptions(Settings):
     """What Lakewarden must know of a Hudi table that the table itself does not say."""
 
@@ -147,6 +174,10 @@ class HudiTableOptions(Settings):
 
     bucket_index: Buckets | None = None
     """The bucket index of the table's writers, if they use one."""
+
+    readers: tuple[IncrementalReader, ...] = Field(default=(), max_length=100)
+    """The table's incremental readers: clean and archive keep what the slowest of them has not read yet. Where the
+    position of one cannot be read, both stand still."""
 
     conf: dict[str, str] = Field(default_factory=dict)
     """Further `hoodie.*` options for our write client. Keys that guard the table are Lakewarden's own."""

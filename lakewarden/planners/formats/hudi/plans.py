@@ -112,6 +112,12 @@ def clean_plan(record: Mapping[str, Any]) -> Plan:
     )
 
 
+def retained(record: Mapping[str, Any]) -> str | None:
+    """Return the oldest commit whose files a plan of clean leaves; None where it does not say."""
+    earliest = record.get("earliestInstantToRetain")
+    return (str(earliest.get("timestamp") or "") or None) if isinstance(earliest, Mapping) else None
+
+
 def clean_size(pieces: Pieces) -> Cleaned:
     """Return how much a plan of clean deletes. Hudi names the files of a file group one after another, so a group is
     looked for in two pieces that follow one another.
