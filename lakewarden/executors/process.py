@@ -85,12 +85,17 @@ class WorkerProcess:
 
 
 def _environment(scratch: Path, mark: str) -> dict[str, str]:
-    """Return our environment, marked, with this very package importable and temporary folders kept in `scratch`."""
+    """Return our environment, marked, with this very package importable and temporary folders kept in `scratch`.
+
+    A JVM takes the names of files as its locale has it (`sun.jnu.encoding`): in `LC_ALL=C` it finds no file with a
+    letter beyond ASCII in its path, and a clean says to have deleted what is still there (run).
+    """
     root = str(Path(lakewarden.__file__).parent.parent)
     inherited = os.environ.get("PYTHONPATH")
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([root, inherited] if inherited else [root]),
+        "LC_ALL": "C.UTF-8",
         "TMPDIR": str(scratch),
         "SPARK_LOCAL_DIRS": str(scratch),
         leftovers.VARIABLE: mark,
