@@ -47,6 +47,8 @@ class Point(StrEnum):
     """(w), before K1: the plan is on the timeline, the table's lock is held, and no look at the writers came since."""
     WITHDRAWING = "withdrawing"
     """(w): a write is in the plan's way, the table's lock is held, and the plan is on the timeline still."""
+    WRITTEN = "written"
+    """(w), between K5 and K6: a clustering has written its files, and committed none."""
     STORED = "stored"
     """K2: the instant is in the store, and nothing is executed."""
     EXECUTING = "executing"

@@ -374,6 +374,11 @@ class HudiClient:
         self._roll_back(inflight, with_its_plan=True)
         return True
 
+    def undo_attempt(self, instant: str) -> None:
+        """Roll back what was written for a rewrite that was begun, and let it be requested again: its plan is left."""
+        self._bear_no_runs_name()
+        self._undo_attempt(instant)
+
     def _undo_attempt(self, instant: str) -> None:
         """Undo what was written for a rewrite that was begun before, and let it be requested again.
 

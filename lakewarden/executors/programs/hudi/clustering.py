@@ -19,10 +19,10 @@ from lakewarden.executors.faultpoints import Point
 from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.look import clustered_files, pending_plan, plan_of
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.executors.programs.hudi.resizing import resizing
+from lakewarden.executors.programs.hudi.resizing import refuse_what_would_lose_rows, resizing, take_back
 from lakewarden.executors.programs.hudi.stream_copy import copy_files, decode_files, why_not_copied
 from lakewarden.planners.formats.hudi.beside import does_not_say, meeting, silent_writes, touched_in_flight
-from lakewarden.planners.formats.hudi.buckets import named_after_buckets, why_not_clustered
+from lakewarden.planners.formats.hudi.buckets import BucketIndex, named_after_buckets, why_not_clustered
 from lakewarden.planners.formats.hudi.cold import ColdPartitions, cold_partitions, disturbed, known_since
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.plans import RUN_KEY, DataFile
@@ -73,7 +73,8 @@ class Clustering:
         options = ClusteringOptions.model_validate(dict(assignment.service_options))
         declared = HudiTableOptions.model_validate(dict(assignment.table_options)).bucket_index
         service = settings(options, largest_plan=assignment.largest_plan)
-        service |= {} if declared is None else resizing(declared, options)
+        if declared is not None:
+            service = resizing(declared, options, service)
         with open_table(session, assignment, storage, service=service, clock=self._clock) as table:
             table.client.lose_to_writes_alone()
             if options.layout is LayoutStrategy.NONE and declared is None:  # buckets are resized, never copied
@@ -94,6 +95,8 @@ class ClusteringSteps:
         self._options = options
         self._ours: str | None = None
         self._in_the_way = True
+        self._resizes = table.options.declared_index is BucketIndex.CONSISTENT_HASHING
+        self._resized: frozenset[str] = frozenset()  # the partitions of the plan
 
     def plan(self) -> Plan | None:
         """Schedule a clustering of cold partitions, or take up the pending one that was assigned."""
@@ -109,7 +112,9 @@ class ClusteringSteps:
                 f"clustering {instant} was begun by somebody else, and nobody can tell whether it is still being "
                 "executed: let it end, or roll it back"
             )
-        _refuse_files_of_buckets(self._table, clustered_files(self._table.assignment, pending, self._table.storage))
+        files = clustered_files(self._table.assignment, pending, self._table.storage)
+        _refuse_files_of_buckets(self._table, files)
+        self._resized = frozenset(file.partition for file in files)
         return plan_of(pending)
 
     def execute(self, plan: Plan) -> None:
@@ -132,6 +137,7 @@ class ClusteringSteps:
         try:
             with translated(Step.COMMIT):
                 files = int(statuses.count())
+            self._table.reach(Point.WRITTEN)
             with self._between_writers(instant):
                 self._table.before_a_commit()
                 self._refuse_a_wrong_copy(instant, ours=True, footers=False)
@@ -158,6 +164,9 @@ class ClusteringSteps:
         if self._ours is not None:
             with on_the_way_out("take the plan back"):
                 self._table.refuse_foreign_plans()
+                if self._resizes:
+                    take_back(self._table, self._ours)
+                    return
                 self._table.client.undo_clustering(self._ours)
                 self._table.withdraw(self._ours, hurts_writers=self._in_the_way)
 
@@ -260,7 +269,7 @@ class ClusteringSteps:
                         return
             if self._table.clock.monotonic() >= deadline:
                 self._in_the_way = False
-                raise YieldError(does_not_say(silent[0]))
+                raise YieldError(self._why_in_the_way(silent[0]))
             time.sleep(0.05)
 
     def _stay_out_of_the_way(self, instant: str, view: TableView) -> None:
@@ -272,6 +281,10 @@ class ClusteringSteps:
         files = clustered_files(self._table.assignment, pending, self._table.storage)
         planned = frozenset(file.partition for file in files)
         endangered = [write for write in self._meeting(view, planned) if write.time < instant]
+        if self._resizes and not endangered:
+            if not self._silent(view):
+                refuse_what_would_lose_rows(self._table, pending, planned, view)
+            return
         reason = disturbed(planned, pending, view.writers)
         if reason is None and endangered:
             reason = does_not_say(endangered[0])
@@ -297,10 +310,22 @@ class ClusteringSteps:
             return ()
 
     def _silent(self, view: TableView) -> Sequence[Instant]:
-        """Return the writes in flight that may touch what they do not say."""
+        """Return the writes in flight that may touch what they do not say. A plan to resize buckets is made beside none
+        (Hudi plans nothing then), and waits for those, too, that touch what it resizes: they fail by its commit alone.
+        """
+        now = view.observed_at
+        if self._resizes and not self._resized:
+            return [write for write in view.writers.in_flight if write.may_be_alive(now)]
+        if self._resizes:
+            return meeting(view.writers, self._resized, now)
         if self._options.silent_writes_touch is SilentWrites.WARM:
             return ()
-        return silent_writes(view.writers, view.observed_at)
+        return silent_writes(view.writers, now)
+
+    def _why_in_the_way(self, write: Instant) -> str:
+        if self._resizes:
+            return f"write {write.time} in flight touches, or may touch, buckets that would be resized"
+        return does_not_say(write)
 
     def _meeting(self, view: TableView, partitions: frozenset[str]) -> Sequence[Instant]:
         """Return the writes in flight that touch one of the partitions, or may touch it."""
@@ -318,8 +343,7 @@ class ClusteringSteps:
 
 def _refuse_buckets(table: OpenTable) -> None:
     """Raise PermanentError if the table shows a bucket index that a clustering like this one would destroy."""
-    declared = None if table.options.bucket_index is None else table.options.bucket_index.engine
-    why = why_not_clustered(declared, table.assignment.location, table.storage)
+    why = why_not_clustered(table.options.declared_index, table.assignment.location, table.storage)
     if why is not None:
         raise PermanentError(f"{why.reason}: {why.remedy}")
 
