@@ -1,4 +1,4 @@
-"""Hive metastores for tests: the real server, of the jars that PySpark brings, and one in memory, on one protocol."""
+"""A Hive metastore for tests: in memory, and on the real protocol."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from hive_metastore.ThriftHiveMetastore import Client, Processor  # type: ignore[import-untyped]
@@ -25,9 +23,7 @@ from thrift.server.TServer import TThreadedServer  # type: ignore[import-untyped
 from thrift.transport.TSocket import TServerSocket, TSocket  # type: ignore[import-untyped]
 from thrift.transport.TTransport import TBufferedTransport, TBufferedTransportFactory  # type: ignore[import-untyped]
 
-from lakewarden.executors.worker.bundles import spark_jars
-from lakewarden.executors.worker.java import java_home
-from lakewarden.service.demo.process import Child, free_port
+from lakewarden.service.demo.process import free_port
 
 PARQUET = "org.apache.hudi.hadoop.HoodieParquetInputFormat"
 PLAIN = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
@@ -102,41 +98,6 @@ class MetastoreClient:
     def drop_table(self, name: str) -> None:
         database, _, table = name.rpartition(".")
         self.tell("drop_table", database, table, False)
-
-
-class RealMetastore(MetastoreClient):
-    """`org.apache.hadoop.hive.metastore.HiveMetaStore` of Hive 2.3.9 over an embedded Derby, in a JVM of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(free_port())
-        settings = {
-            "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/db;create=true",
-            "hive.metastore.schema.verification": "false",
-            "datanucleus.schema.autoCreateAll": "true",
-            "hive.metastore.warehouse.dir": f"{folder}/warehouse",
-            "derby.stream.error.file": f"{folder}/derby.log",
-        }
-        command = [f"{java_home()}/bin/java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        command += ["-cp", f"{spark_jars()}/*", *(f"-D{key}={value}" for key, value in settings.items())]
-        command += ["org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(self.port)]
-        self._process = Child("metastore", command, log=folder / "metastore.log")
-
-    def wait(self) -> None:
-        """Return when it answers."""
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                self.tell("get_all_databases")
-            except Exception:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
-            else:
-                return
-
-    def stop(self) -> None:
-        """End it."""
-        self._process.end(grace=timedelta(seconds=2))
 
 
 class MetastoreInMemory(MetastoreClient):
