@@ -29,6 +29,8 @@ _TIMELINE = Path(".hoodie") / "timeline"
 _COMPLETED = re.compile(r"(?P<instant>\d+)_(?P<completed>\d+)\.(?P<action>[a-z]+)")
 _PENDING = re.compile(r"(?P<instant>\d+)\.(?P<action>[a-z]+)\.(?:requested|inflight)")
 _COMMITS = frozenset({"commit", "deltacommit", "replacecommit"})
+_GIVEN_UP = "lakewarden.given_up"
+"""Says of a completed instant that it has no files: its plan was not carried out, and no run succeeded on it."""
 _SERVICES = {"COMPACT": "compaction", "LOG_COMPACT": "log_compaction", "CLUSTER": "clustering"}
 _RUNS = "SELECT id, identity, service, state, instant, epoch, ended_at IS NOT NULL FROM runs ORDER BY number"
 
@@ -144,7 +146,9 @@ def _archived(table: Path) -> set[str]:
 
 
 def _what(name: str, content: Mapping[str, Any]) -> str:
-    """Return the service that an instant is of, else Hudi's word for it."""
+    """Return the service that an instant is of, else Hudi's word for it, or that it was given up."""
+    if _GIVEN_UP in (content.get("extraMetadata") or {}):
+        return _GIVEN_UP
     operation = str(content.get("operationType") or _action(name))
     return _SERVICES.get(operation, operation)
 

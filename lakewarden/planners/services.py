@@ -17,7 +17,8 @@ class ServiceTraits:
     before another can be made, so that leaving it to its author for ever would end the service. `joined`: it is
     executed and committed in one step, which nobody can stop half-way, so its permit expires. `yields`: its pending
     plan makes writers fail, so it never waits with one: it is executed at once or withdrawn at once. `meets_writers`: a
-    write can fail by its plan or by its commit.
+    write can fail by its plan or by its commit. `hinders`: a plan of it that was left half-way is in the way of writers
+    or of other services until it is finished or given up.
     """
 
     deletes: bool
@@ -27,6 +28,7 @@ class ServiceTraits:
     barrier: bool = False
     one_plan: bool = False
     meets_writers: bool = False
+    hinders: bool = False
 
 
 _CLEANED_BESIDE = frozenset({Service.COMPACTION, Service.LOG_COMPACTION})
@@ -36,9 +38,9 @@ SERVICES: Mapping[Service, ServiceTraits] = {
         deletes=False, joined=False, beside=frozenset({Service.CLEAN}), meets_writers=True
     ),
     Service.LOG_COMPACTION: ServiceTraits(
-        deletes=False, joined=False, beside=frozenset({Service.CLEAN}), meets_writers=True
+        deletes=False, joined=False, beside=frozenset({Service.CLEAN}), meets_writers=True, hinders=True
     ),
-    Service.CLUSTERING: ServiceTraits(deletes=False, yields=True, meets_writers=True),
+    Service.CLUSTERING: ServiceTraits(deletes=False, yields=True, meets_writers=True, hinders=True),
     Service.CLEAN: ServiceTraits(deletes=True, beside=_CLEANED_BESIDE, barrier=True, one_plan=True),
     Service.ARCHIVE: ServiceTraits(deletes=True),
     Service.ROLLBACK: ServiceTraits(deletes=True, one_plan=True),

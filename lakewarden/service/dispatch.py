@@ -34,16 +34,18 @@ def startable(
     killed a JVM: each has its pool to itself, and whatever was queued after it waits until it had.
     `troubled` are those that failed of late: together they take half of a pool at most, however many they are.
     `pools` names the pool of each run, `rooms` the room in each. Tables with fewer runs under way come first,
-    then a rollback, because others may wait for the very write that it undoes, then what has the highest `rank`, then
-    the longest queued.
+    then a rollback, because others may wait for the very write that it undoes, and what takes up a plan that hinders
+    others, for which nothing new is begun on its table but a rollback or a clean; then what has the highest `rank`,
+    then the longest queued.
     """
     busy = Counter(run.table for run in running)
+    awaited = {run.identity for run in queued if _hinders(run) and rooms[pools[run.id]].free > 0}
     kept: set[str] = set()
     starters: list[Run] = []
     for run in queued:
         pool = pools[run.id]
         beside = [other for other in running if pools.get(other.id) == pool]
-        if pool in kept or _bolted(run, gates, barred):
+        if pool in kept or _bolted(run, gates, barred) or (run.identity in awaited and _gives_way(run)):
             continue
         if _kept_apart(run, running, alone) or _has_no_slot(run, beside, rooms[pool]):
             continue
@@ -54,7 +56,7 @@ def startable(
         elif any(_is_suspect(other, suspects) for other in beside) or _crowds(run, beside, troubled, rooms[pool]):
             continue
         starters.append(run)
-    order = {run.id: (busy[run.table], run.service is not Service.ROLLBACK, -rank(run)) for run in starters}
+    order = {run.id: (busy[run.table], _can_wait(run), -rank(run)) for run in starters}
     return min(starters, key=lambda run: order[run.id], default=None)  # the first one of equals
 
 
@@ -79,6 +81,20 @@ def _crowds(run: Run, beside: Sequence[Run], troubled: Collection[tuple[TableId,
 
 def _is_suspect(run: Run, suspects: Collection[tuple[TableId, Service]]) -> bool:
     return (run.table, run.service) in suspects
+
+
+def _hinders(run: Run) -> bool:
+    """Whether the run takes up a plan that is in others' way as long as it is pending."""
+    return run.instant is not None and SERVICES[run.service].hinders
+
+
+def _gives_way(run: Run) -> bool:
+    """Whether the run begins something new, and would keep what hinders others waiting."""
+    return run.instant is None and run.service is not Service.ROLLBACK and not SERVICES[run.service].barrier
+
+
+def _can_wait(run: Run) -> bool:
+    return run.service is not Service.ROLLBACK and not _hinders(run)
 
 
 def _bolted(run: Run, gates: Collection[TableId], barred: Collection[TableId]) -> str | None:

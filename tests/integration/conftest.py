@@ -9,6 +9,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -33,10 +34,13 @@ from lakewarden.executors.contract import (
 from lakewarden.executors.pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker import bundles
+from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.indexes import read_indexes, switches
+from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.table_properties import read_table_properties
 from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.table import TableId
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import storage_for
 from lakewarden.planners.storage.settings import S3Store, StoreSettings
 from lakewarden.service.demo.zookeeper import ZooKeeper
@@ -123,6 +127,16 @@ class Orders:
     def timeline(self, pattern: str) -> list[str]:
         """Return the names of the timeline's files that match."""
         return sorted(path.name for path in (self.path / ".hoodie" / "timeline").glob(pattern))
+
+    def view(self) -> TableView:
+        """Return the table as the daemon sees it."""
+        options = HudiTableOptions.model_validate(dict(self.assigned["table_options"]))
+        table = Table(id=TableId("orders"), format="hudi", location=self.location, policies={}, options=options)
+        return HUDI.observe(table, storage_for(self.location), None, now=datetime.now(UTC)).view
+
+    def plans_of(self, service: Service) -> set[str]:
+        """Return the times of the plans of a service that wait to be carried out."""
+        return {instant.time for instant in self.view().timeline.pending(service)}
 
     def indexes(self) -> Mapping[str, str]:
         """Return the switches of the indexes that the table has now."""

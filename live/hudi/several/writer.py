@@ -31,6 +31,10 @@ CONF: Mapping[str, str] = {
 }
 """What Hudi asks of a Spark, of any release."""
 
+_OF_LATER_WRITERS_ALONE = 9
+_BESIDE_OLDER = {"hoodie.metadata.streaming.write.enabled": "false"}
+"""A writer of 1.0 rolls back what later ones have in flight in the metadata table, and these fail (docs/writers.md)."""
+
 _PACKS = {"hoodie.parquet.small.file.limit": "104857600"}
 
 
@@ -45,6 +49,7 @@ def written_options(kind: TableType, *, table_version: int, packs: bool) -> dict
         "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator",
         "hoodie.write.table.version": str(table_version),
         "hoodie.write.auto.upgrade": "false",
+        **(_BESIDE_OLDER if table_version < _OF_LATER_WRITERS_ALONE else {}),
         **(_PACKS if packs else {}),
     }
 

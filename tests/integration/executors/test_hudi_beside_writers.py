@@ -107,7 +107,7 @@ def test_a_write_that_nobody_had_seen_does_not_fail_by_the_plan(driver: Driver, 
 
         assert write.end() is None
         assert isinstance(answer, Yielded)
-    assert table.timeline("*.clustering.*") == []
+    assert table.plans_of(Service.CLUSTERING) == set()
     table.check_rows()
 
 
@@ -238,8 +238,8 @@ def test_a_clustering_killed_between_its_plan_and_its_look_fails_no_writer(
     table.expected = writing.expected
     table.check_rows()
 
-    pending = [name.partition(".")[0] for name in table.timeline("*.clustering.requested")]
-    outcome = driver.carry_out(table, Service.CLUSTERING, instant=pending[0] if pending else None, **AT_ONCE)
+    pending = next(iter(table.plans_of(Service.CLUSTERING)), None)
+    outcome = driver.carry_out(table, Service.CLUSTERING, instant=pending, **AT_ONCE)
     if isinstance(outcome, Yielded):  # the plan was in the way, and is gone
         outcome = driver.carry_out(table, Service.CLUSTERING, **AT_ONCE)
     assert isinstance(outcome, Succeeded)
@@ -263,31 +263,47 @@ def test_a_write_that_gives_way_does_not_lose_to_a_log_compaction(driver: Driver
     table.check_rows()
 
 
-def test_a_plan_that_is_in_no_writes_way_is_not_taken_from_a_write_that_has_found_it(
-    driver: Driver, table: Rivals
-) -> None:
-    """A write reads the plans that it has listed later on, and fails where one is gone: the next run takes it up."""
-    run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
-    driver.climb(run, to=Step.COMMIT)
-    with table.writing_with({**MAKES_ROOM, **GIVES_WAY}).held("p1", "new") as write:
-        driver.pool.answer(run, Step.COMMIT, Granted())
-        assert isinstance(driver.finish(run), Yielded)
-        [plan] = table.timeline("*.clustering.requested")
-
-        assert write.end() is None
-    outcome = driver.carry_out(table, Service.CLUSTERING, instant=plan.partition(".")[0], **AT_ONCE)
-
-    assert isinstance(outcome, Succeeded | Yielded)
-    assert table.timeline("*.clustering.inflight") == []
-    table.check_rows()
-
-
 _OPTIONS: dict[Service, dict[str, Any]] = {
     Service.CLEAN: {"policy": "KEEP_LATEST_COMMITS", "commits_retained": 1},
     Service.COMPACTION: {},
     Service.LOG_COMPACTION: {"log_blocks_threshold": 2},
     Service.CLUSTERING: {**AT_ONCE, "silent_writes_touch": "warm"},
 }
+
+
+@pytest.mark.parametrize("service", [Service.CLUSTERING, Service.LOG_COMPACTION])
+@pytest.mark.parametrize("to", [Step.EXECUTE, Step.COMMIT])
+def test_a_plan_that_is_given_up_is_not_taken_from_a_write_that_has_found_it(
+    driver: Driver, table: Rivals, service: Service, to: Step
+) -> None:
+    """A write reads the plans that it has listed later on, and fails where one is gone: so it is completed without a
+    file, whether it was begun or not. To us that is as if it had been removed, and the next run makes its own.
+    """
+    for region in ("p0", "p2", "p0", "p2"):
+        table.add(region, f"{region}-0")
+    options = _OPTIONS[service]
+    run = driver.submit(table, service, **options)
+    driver.climb(run, to=to)
+    [begun] = table.plans_of(service)
+    with table.writing_with({**MAKES_ROOM, **GIVES_WAY}).held("p1", "new") as write:
+        driver.pool.answer(run, to, Refused(reason="not now"))
+        assert isinstance(driver.finish(run), Yielded)
+
+        assert table.plans_of(service) == set()
+        assert [name for name in table.timeline(f"{begun}.*.requested") if "rollback" not in name]
+        assert write.end() is None
+    table.check_rows()
+    assert not any(f"_{begun}" in name for name in table.data_files())
+    view = table.view()
+    assert view.faults == ()
+    assert view.timeline.last_completed(service) is None
+
+    for region in ("p0", "p1", "p0"):
+        table.add(region, f"{region}-0")
+    assert isinstance(driver.carry_out(table, service, **options), Succeeded)
+    table.add("p1", "p1-0")
+    assert isinstance(driver.carry_out(table, Service.COMPACTION), Succeeded)
+    table.check_rows()
 
 
 @pytest.mark.parametrize("service", _OPTIONS)

@@ -204,7 +204,7 @@ def test_a_write_that_came_after_the_plan_makes_it_step_back(driver: Driver, tab
     with stopped_in_flight(table, lambda: table.put({"o0": "p0"})):
         driver.pool.answer(run, Step.COMMIT, Granted())
         outcome = driver.next(run, Ended).outcome
-        assert table.timeline("*.clustering.*") == []
+        assert table.plans_of(Service.CLUSTERING) == set()
 
     assert isinstance(outcome, Yielded)
     assert "partition p0" in outcome.reason
@@ -222,8 +222,9 @@ def test_of_a_clustering_and_a_write_that_overlap_the_clustering_loses(table: Sc
 
     with pytest.raises(YieldError), translated(Step.COMMIT):
         client.java.cluster(instant, True)
-    client.undo_clustering(instant)
-    client.withdraw(instant)
+    with client.locked():
+        client.undo_rewrite(instant)
+        client.remove_plan(instant)
     client.close()
 
     assert table.timeline("*.clustering.*") == []
@@ -242,7 +243,7 @@ def test_a_plan_that_may_not_be_executed_hinders_no_writer(driver: Driver, table
     driver.pool.answer(run, Step.COMMIT, Refused(reason="a writer is busy"))
 
     assert driver.next(run, Ended).outcome == Yielded(reason="a writer is busy")
-    assert table.timeline("*.clustering.*") == []
+    assert table.plans_of(Service.CLUSTERING) == set()
     table.put({"o0": "p0"})
     assert table.found() == table.expected
 

@@ -118,6 +118,30 @@ def test_a_rollback_goes_before_what_was_queued_earlier() -> None:
     assert started(rollback, run("b", ORDERS), running=[run("x", TRIPS, Service.CLEAN)]) == "b"
 
 
+@pytest.mark.parametrize("service", [Service.CLUSTERING, Service.LOG_COMPACTION])
+def test_a_plan_that_hinders_others_is_taken_up_before_anything_new_is_begun_on_its_table(service: Service) -> None:
+    """Behind services that are due all the time it was not taken up for half an hour, for its service had failed."""
+    left = replace(run("l", service=service), instant="20260101000000000")
+    archive, compaction = run("a", service=Service.ARCHIVE), run("c")
+
+    assert started(archive, compaction, left, troubled=[TRIPS]) == "l"
+    assert started(archive, left, running=[compaction], troubled=[TRIPS]) is None
+    assert started(clean("k"), left, running=[compaction]) == "k", "a commit may wait for it"
+    assert started(run("b", ORDERS), left, running=[compaction]) == "b"
+    assert started(run("n", service=service), compaction, running=[archive]) is None
+    assert started(replace(compaction, instant="20260101000000001"), left, running=[clean("k")]) == (
+        "c" if service is Service.CLUSTERING else "l"
+    ), "what cannot start yet holds up nothing else that was left half-way"
+
+
+def test_a_plan_whose_pool_is_full_holds_up_nothing() -> None:
+    """What other workers could do meanwhile they do."""
+    left = replace(run("l", service=Service.CLUSTERING), instant="20260101000000000")
+    taken = [run("x", ORDERS, Service.CLUSTERING), run("y", STOCK, Service.CLUSTERING)]
+
+    assert started(run("a"), left, running=taken, large=[Service.CLUSTERING], slots=2) == "a"
+
+
 def test_nothing_starts_without_a_free_slot() -> None:
     """Neither a compaction nor a clean."""
     assert started(run("a"), clean("k", ORDERS), free=0) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.instant import Deed, Service
+from lakewarden.planners.model.instant import Deed, RunId, Service
 from lakewarden.planners.model.table import Policy, Table, TableId
+from lakewarden.planners.model.timeline import Fate
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation
 from lakewarden.planners.storage import storage_for
@@ -188,6 +190,28 @@ def test_layout_1_tells_clustering_from_a_write_by_its_plan(tmp_path: Path) -> N
         table.put(f"{table.next_time()}.replacecommit.requested", content)
     kinds = [i.stands_for for i in view_of(table).timeline.instants]
     assert kinds == [Deed.WRITE, Service.CLUSTERING, Deed.WRITE]
+
+
+@pytest.mark.parametrize(
+    ("service", "action"), [(Service.CLUSTERING, "clustering"), (Service.LOG_COMPACTION, "logcompaction")]
+)
+def test_a_plan_that_was_given_up_counts_for_nothing(tmp_path: Path, service: Service, action: str) -> None:
+    """It was completed without a file, because a write may have found it: no run succeeded on it, and it is as due as
+    before. A whole one, whoever signed it, is what it looks like.
+    """
+    table = made(tmp_path)
+    for _ in range(3):
+        table.commit_write(table.begin_write())
+    for extra in ({"lakewarden.given_up": "run-1"}, {"lakewarden.run": "run-2"}):
+        time = table.next_time()
+        table.put(f"{time}.{action}.requested", CLUSTERING)
+        table.complete(time, action, json.dumps({"extraMetadata": extra, "partitionToWriteStats": {}}).encode())
+        view = view_of(table, policies=(service,))
+        given_up = "lakewarden.given_up" in extra
+
+        assert view.faults == ()
+        assert view.timeline.fate(run=RunId("run-1"), instant=time) is (Fate.ABSENT if given_up else Fate.COMPLETED)
+        assert view.backlogs[service].commits == (3 if given_up else 0)
 
 
 def test_a_write_that_ends_after_the_compactions_request_counts_in_layout_2(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from lakewarden.planners.model.errors import PermanentError
 _NO_META_FIELDS = False
 _LOCK_IS_HELD = False  # the parameter asks whether to take it
 _WITHOUT_LOCKING = True
+_AND_LEAVE_ITS_PLAN = False
 _OF_ALL = False
 _OF_WRITES = True  # the rollbacks of compactions and clusterings left out
 _NO_RESTORE = False
@@ -30,6 +31,8 @@ _PARTITIONS_AT_ONCE = 200
 _CLUSTERING_IS_AN_ACTION = 8  # of its own, from this table version on
 _STRATEGIES = "org.apache.hudi.table.action.compact.strategy"
 _LOCK_PROVIDER = "hoodie.write.lock.provider"
+_CONFLICTS = "hoodie.write.lock.conflict.resolution.strategy"
+_SIMPLE = "org.apache.hudi.client.transaction.SimpleConcurrentFileWritesConflictResolutionStrategy"
 _NO_LOCK = "org.apache.hudi.client.transaction.lock.NoopLockProvider"
 
 
@@ -337,14 +340,8 @@ class HudiClient:
         """Commit what a `cluster` has written. Hudi has no public call for it: this is what its own joined call goes on
         with (`BaseHoodieTableServiceClient.commitClustering`, 1.2.0).
         """
-        service = self.java.getTableServiceClient()
-        methods = service.getClass().getSuperclass().getDeclaredMethods()
-        [commit] = [method for method in methods if method.getName() == "commitClustering"]
-        commit.setAccessible(True)
-        given = self._spark._gateway.new_array(self._jvm.java.lang.Object, 3)  # noqa: SLF001
-        given[0], given[1], given[2] = written, self._committing(), instant
         with left_for_the_commit(self.java.getConfig()):
-            commit.invoke(service, given)
+            self._call("commitClustering", written, self._committing(), instant)
 
     def lone_files(self, partitions: Sequence[str]) -> Mapping[str, str]:
         """Return those of the partitions that are one base file and nothing else, each with the instant it is of."""
@@ -356,23 +353,42 @@ class HudiClient:
                 found[partition] = str(slices[0].getBaseInstantTime())
         return found
 
-    def undo_clustering(self, instant: str) -> None:
-        """Roll back what was written for a clustering, if it was begun: its plan is left. Nothing is done to one that
-        is completed, or gone.
+    def undo_rewrite(self, instant: str) -> None:
+        """Roll back what was written for a rewrite, if it was begun, and leave its plan, requested again. Nothing is
+        done to one that is completed, or gone. To be called under the lock.
         """
         self._bear_no_runs_name()
-        self.java.purgePendingClustering(instant)
+        begun = next((one for one in _pending(self._meta.reloadActiveTimeline(), instant) if one.isInflight()), None)
+        if begun is not None:
+            self._roll_back(begun)
+            self._meta.reloadActiveTimeline().revertInstantFromInflightToRequested(begun)
 
-    def remove_log_compaction(self, instant: str) -> bool:
-        """Roll back what was written for a log compaction, if it was begun, and remove its plan. False, and nothing
-        done, to one that is completed, or gone. To be called under the lock, for Hudi removes the plan with the rest.
+    def complete_without_files(self, instant: str, *, extra_metadata: Mapping[str, str]) -> None:
+        """Complete the plan of a clustering or a log compaction that was not begun, as if it had had nothing to do.
+        Nothing is done to one that is completed, or gone. To be called within `alone`.
         """
-        self._bear_no_runs_name()
-        inflight = self._meta.getInstantGenerator().getLogCompactionInflightInstant(instant)
-        if not self._meta.reloadActiveTimeline().filterPendingLogCompactionTimeline().containsInstant(inflight):
-            return self.remove_plan(instant)
-        self._roll_back(inflight, with_its_plan=True)
-        return True
+        timeline = self._meta.reloadActiveTimeline()
+        plan = next((one for one in _pending(timeline, instant) if one.isRequested()), None)
+        if plan is None:
+            return
+        kinds, none = self.hudi.common.model, self.java_list([])
+        of_logs = str(plan.getAction()) == "logcompaction"
+        if of_logs:
+            timeline.transitionLogCompactionRequestedToInflight(plan)
+        else:
+            begin = self.hudi.common.util.ClusteringUtils.transitionClusteringOrReplaceRequestedToInflight
+            begin(plan, self.none(), timeline)
+        metadata = kinds.HoodieCommitMetadata() if of_logs else kinds.HoodieReplaceCommitMetadata()
+        metadata.setOperationType(kinds.WriteOperationType.LOG_COMPACT if of_logs else kinds.WriteOperationType.CLUSTER)
+        for key, value in {**extra_metadata, "schema": self._schema()}.items():
+            metadata.addMetadata(key, value)
+        self.java.getConfig().setValue(_CONFLICTS, _SIMPLE)  # it changes nothing, and so has nobody to yield to
+        self._call("setPendingInflightAndRequestedInstants", self._jvm.java.util.HashSet())
+        with left_for_the_commit(self.java.getConfig()):
+            if of_logs:
+                self._call("completeLogCompaction", metadata, self._committing(), instant, none)
+            else:
+                self._call("completeClustering", metadata, none, self._committing(), instant, none)
 
     def undo_attempt(self, instant: str) -> None:
         """Roll back what was written for a rewrite that was begun, and let it be requested again: its plan is left."""
@@ -390,12 +406,12 @@ class HudiClient:
             begun = next((one for one in _pending(timeline, instant) if one.isInflight()), None)
             heartbeats = self.java.getTableServiceClient().getHeartbeatClient()
             if begun is not None and heartbeats.isHeartbeatExpired(instant):
-                self._roll_back(begun, with_its_plan=False)
+                self._roll_back(begun)
                 self._meta.reloadActiveTimeline().revertInstantFromInflightToRequested(begun)
 
-    def _roll_back(self, begun: Any, *, with_its_plan: bool) -> None:
-        """Roll back a service's instant in flight, by the plan to do so that is there, or a new one. To be called under
-        the lock.
+    def _roll_back(self, begun: Any) -> None:
+        """Roll back a service's instant in flight, by the plan to do so that is there, or a new one. Its own plan is
+        left. To be called under the lock.
         """
         table, context = self.table(), self.java.getEngineContext()
         instant = str(begun.requestedTime())
@@ -406,7 +422,18 @@ class HudiClient:
             rollback = self.java.createNewInstantTime(_LOCK_IS_HELD)
             by_markers = self.java.getConfig().shouldRollbackUsingMarkers()
             table.scheduleRollback(context, rollback, begun, _NO_RESTORE, by_markers, _NO_RESTORE)
-        table.rollback(context, rollback, begun, with_its_plan, _WITHOUT_LOCKING)
+        table.rollback(context, rollback, begun, _AND_LEAVE_ITS_PLAN, _WITHOUT_LOCKING)
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        """Call a method of Hudi's `BaseHoodieTableServiceClient` that is not public."""
+        service = self.java.getTableServiceClient()
+        methods = service.getClass().getSuperclass().getDeclaredMethods()
+        [method] = [method for method in methods if method.getName() == name]
+        method.setAccessible(True)
+        given = self._spark._gateway.new_array(self._jvm.java.lang.Object, len(arguments))  # noqa: SLF001
+        for place, argument in enumerate(arguments):
+            given[place] = argument
+        method.invoke(service, given)
 
     def _committing(self) -> Any:
         """Return Hudi's own view of the table, to complete a rewrite with."""

@@ -9,7 +9,6 @@ each with a look at the writers: so a step lies between two of their checks.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -17,6 +16,8 @@ from typing import Any
 from lakewarden.executors.contract import Assignment, Plan, Step, Steps
 from lakewarden.executors.faultpoints import Point
 from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
+from lakewarden.executors.programs.hudi.gaps import alone_between_writes
+from lakewarden.executors.programs.hudi.giving_up import give_up, give_up_alone
 from lakewarden.executors.programs.hudi.look import clustered_files, pending_plan, plan_of
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.resizing import refuse_what_would_lose_rows, resizing, take_back
@@ -94,7 +95,6 @@ class ClusteringSteps:
         self._table = table
         self._options = options
         self._ours: str | None = None
-        self._in_the_way = True
         self._resizes = table.options.declared_index is BucketIndex.CONSISTENT_HASHING
         self._resized: frozenset[str] = frozenset()  # the partitions of the plan
 
@@ -155,20 +155,14 @@ class ClusteringSteps:
             raise YieldError(f"plan {plan.time} of {format_size(size)} is taken back, for one of {format_size(most)}")
 
     def abort(self) -> None:
-        """Take the plan back if it is ours, or was begun by us, and has not been completed.
-
-        A write that has found it on the timeline fails where it is gone before its tasks read it, whatever it writes
-        to. So where nothing is known against a plan but that a write does not say what it touches, it goes between two
-        writes, or stays for the next run.
-        """
+        """Give the plan up if it is ours, or was begun by us, and has not been completed."""
         if self._ours is not None:
-            with on_the_way_out("take the plan back"):
-                self._table.refuse_foreign_plans()
+            with on_the_way_out("give the plan up"):
                 if self._resizes:
+                    self._table.refuse_foreign_plans()
                     take_back(self._table, self._ours)
-                    return
-                self._table.client.undo_clustering(self._ours)
-                self._table.withdraw(self._ours, hurts_writers=self._in_the_way)
+                else:
+                    give_up(self._table, self._ours)
 
     def _schedule(self) -> str | None:
         """Put a plan for the cold partitions on the timeline; None where there is nothing to do in any partition.
@@ -182,8 +176,8 @@ class ClusteringSteps:
         candidates = self._unordered(first.partitions) if self._options.sort_columns else first.partitions
         instant, cold = self._planned(candidates)
         if instant is not None and self._must_be_decoded(instant):
-            if not self._table.withdraw(instant):
-                raise YieldError(f"plan {instant} copies what has to be decoded: it is taken back between two writes")
+            give_up(self._table, instant)
+            self._ours = None
             decode_files(self._table.client)
             instant, cold = self._planned(candidates)
         if instant is None and (next_at := cold.next_at or first.next_at) is not None:
@@ -255,22 +249,20 @@ class ClusteringSteps:
 
         Raises YieldError if there is none for too long, or a write is in the way of the plan of `instant`.
         """
-        deadline = self._table.clock.monotonic() + _UNTIL_WRITES_SAY_WHERE.total_seconds()
-        while True:
-            silent = self._silent_at_a_glance()
-            if not silent or any(write.time < (instant or "") for write in silent):
-                with self._table.alone():
-                    view = self._look()
-                    if instant is not None:
-                        self._stay_out_of_the_way(instant, view)
-                    silent = self._silent(view)
-                    if not silent:
-                        yield view
-                        return
-            if self._table.clock.monotonic() >= deadline:
-                self._in_the_way = False
-                raise YieldError(self._why_in_the_way(silent[0]))
-            time.sleep(0.05)
+        with alone_between_writes(
+            self._table,
+            lambda view: self._silent(view, instant),
+            why=self._why_in_the_way,
+            within=_UNTIL_WRITES_SAY_WHERE,
+            commits=True,
+            judge=lambda view: self._judge(instant, view),
+        ) as view:
+            yield view
+
+    def _judge(self, instant: str | None, view: TableView) -> None:
+        _refuse_unknown_touches(view)
+        if instant is not None:
+            self._stay_out_of_the_way(instant, view)
 
     def _stay_out_of_the_way(self, instant: str, view: TableView) -> None:
         """Raise YieldError if a write has touched a planned partition since the plan, or is about to. To be called
@@ -282,7 +274,7 @@ class ClusteringSteps:
         planned = frozenset(file.partition for file in files)
         endangered = [write for write in self._meeting(view, planned) if write.time < instant]
         if self._resizes and not endangered:
-            if not self._silent(view):
+            if not self._silent(view, instant):
                 refuse_what_would_lose_rows(self._table, pending, planned, view)
             return
         reason = disturbed(planned, pending, view.writers)
@@ -291,36 +283,28 @@ class ClusteringSteps:
         if reason is not None:
             self._table.reach(Point.WITHDRAWING)
             if endangered:
-                self._take_back(instant)
+                with on_the_way_out("give the plan up"):
+                    give_up_alone(self._table, instant)
+                    self._ours = None
             raise YieldError(reason, delay=self._options.untouched_for)
 
-    def _take_back(self, instant: str) -> None:
-        """Take back the plan and what was written for it. To be called under the lock."""
-        with on_the_way_out("take the plan back"):
-            self._table.refuse_foreign_plans()
-            self._table.client.undo_clustering(instant)
-            self._table.client.remove_plan(instant)
-            self._ours = None
+    def _silent(self, view: TableView, instant: str | None) -> Sequence[Instant]:
+        """Return the writes in flight that may touch what they do not say. Where one began before the plan of `instant`
+        none is waited for: what it means for the plan is to be judged at once.
 
-    def _silent_at_a_glance(self) -> Sequence[Instant]:
-        """Return the same of a look without the lock, which may find a file that is just being written."""
-        try:
-            return self._silent(self._look())
-        except TemporaryError:
-            return ()
-
-    def _silent(self, view: TableView) -> Sequence[Instant]:
-        """Return the writes in flight that may touch what they do not say. A plan to resize buckets is made beside none
-        (Hudi plans nothing then), and waits for those, too, that touch what it resizes: they fail by its commit alone.
+        A plan to resize buckets is made beside none (Hudi plans nothing then), and waits for those, too, that touch
+        what it resizes: they fail by its commit alone.
         """
         now = view.observed_at
         if self._resizes and not self._resized:
-            return [write for write in view.writers.in_flight if write.may_be_alive(now)]
-        if self._resizes:
-            return meeting(view.writers, self._resized, now)
-        if self._options.silent_writes_touch is SilentWrites.WARM:
+            silent = tuple(write for write in view.writers.in_flight if write.may_be_alive(now))
+        elif self._resizes:
+            silent = meeting(view.writers, self._resized, now)
+        elif self._options.silent_writes_touch is SilentWrites.WARM:
             return ()
-        return silent_writes(view.writers, now)
+        else:
+            silent = silent_writes(view.writers, now)
+        return () if any(write.time < (instant or "") for write in silent) else silent
 
     def _why_in_the_way(self, write: Instant) -> str:
         if self._resizes:
@@ -336,9 +320,14 @@ class ClusteringSteps:
 
     def _look(self) -> TableView:
         view = self._table.view(commits=True)
-        if view.writers.touches is None:
-            raise TemporaryError("what was written to which partition cannot be read from the timeline")
+        _refuse_unknown_touches(view)
         return view
+
+
+def _refuse_unknown_touches(view: TableView) -> None:
+    """Raise TemporaryError where nobody can say which partitions are cold."""
+    if view.writers.touches is None:
+        raise TemporaryError("what was written to which partition cannot be read from the timeline")
 
 
 def _refuse_buckets(table: OpenTable) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Collection, Iterator
 from datetime import timedelta
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from lakewarden.executors.contract import Assignment, Plan, Step, Steps
 from lakewarden.executors.faultpoints import Point
 from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
+from lakewarden.executors.programs.hudi.gaps import alone_between_writes
 from lakewarden.executors.programs.hudi.look import compacted_files
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.rewriting import Calls, RewriteSteps, undertaken
@@ -76,16 +76,13 @@ class CompactionSteps(RewriteSteps):
         harmless = self._table.client.table_version >= _PENDING_PLAN_IS_HARMLESS_FROM
         if harmless or self._table.view().writers.non_blocking:
             return super()._schedule()
-        deadline = self._table.clock.monotonic() + _UNTIL_WRITES_SAY_WHERE.total_seconds()
-        while True:
-            with self._table.alone():
-                view = self._table.view()
-                silent = silent_writes(view.writers, view.observed_at)
-                if not silent:
-                    return self._schedule_around(touched_in_flight(view.writers))
-            if self._table.clock.monotonic() >= deadline:
-                raise YieldError(f"write {silent[0].time} in flight does not say which partitions it touches")
-            time.sleep(1)  # writers want the lock, too
+        with alone_between_writes(
+            self._table,
+            lambda view: silent_writes(view.writers, view.observed_at),
+            why=lambda write: f"write {write.time} in flight does not say which partitions it touches",
+            within=_UNTIL_WRITES_SAY_WHERE,
+        ) as view:
+            return self._schedule_around(touched_in_flight(view.writers))
 
     def _schedule_around(self, touched: Collection[str]) -> str | None:
         with translated(Step.PLAN):
@@ -117,7 +114,7 @@ class CompactionSteps(RewriteSteps):
             if self._executing is not None:
                 client.stop_heartbeat(self._executing)
             elif self._planned is not None and client.table_version < _PENDING_PLAN_IS_HARMLESS_FROM:
-                self._table.withdraw(self._planned, hurts_writers=True)
+                self._table.withdraw(self._planned)
 
     def _pending(self, instant: str) -> Instant:
         pending = super()._pending(instant)

@@ -1,49 +1,86 @@
-"""Moments in which no write in flight can meet what is about to be completed."""
+"""Moments in which no write in flight is in the way of what is about to be done under the table's lock."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
 from lakewarden.executors.programs.hudi.opened import OpenTable
-from lakewarden.planners.formats.hudi.beside import meeting
 from lakewarden.planners.model.errors import TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant
+from lakewarden.planners.model.view import TableView
 
-_SOON = timedelta(seconds=30)
+_BETWEEN_LOOKS = timedelta(milliseconds=200)
+_UNTIL_THEY_SAY_WHERE = timedelta(seconds=5)
+"""How long the lock is held for writes in flight to say what they touch. Beside several writers that are never idle
+there is hardly a moment in which all have said it, unless none begins meanwhile. Writers wait for minutes."""
 
 
 @contextlib.contextmanager
-def between_writes_to(table: OpenTable, partitions: Collection[str]) -> Iterator[None]:
-    """Hold the table's lock in a moment in which no write in flight touches one of the partitions, or may touch it.
+def alone_between_writes(
+    table: OpenTable,
+    in_the_way: Callable[[TableView], Sequence[Instant]],
+    *,
+    why: Callable[[Instant], str],
+    within: timedelta,
+    commits: bool = False,
+    judge: Callable[[TableView], None] | None = None,
+) -> Iterator[TableView]:
+    """Hold the table's lock in a moment in which no write is `in_the_way`, with a look at the table under it.
 
-    None begins while it is held (`OpenTable.alone`), so what is completed within meets no write. Raises YieldError
-    where there is no such moment within half a minute.
+    None begins while it is held (`OpenTable.alone`). It is looked without the lock, over and over, for a moment to take
+    it. When `within` is over it is taken in any case, and held until the writes in the way have said what they touch,
+    where that may take them out of it. Raises YieldError, with the reason `why`, where there is no such moment; and
+    what `judge` raises, which is shown each look under the lock first.
     """
-    deadline = table.clock.monotonic() + _SOON.total_seconds()
+    deadline = table.clock.monotonic() + within.total_seconds()
     while True:
-        met = _met_at_a_glance(table, partitions)
-        if not met:
+        late = table.clock.monotonic() >= deadline
+        if late or not _at_a_glance(table, in_the_way, commits=commits):
             with table.alone():
-                met = _met(table, partitions)
+                view, met = _patiently(table, in_the_way, judge, commits=commits, patient=late)
                 if not met:
-                    yield
+                    yield view
                     return
-        if table.clock.monotonic() >= deadline:
-            raise YieldError(f"write {met[0].time} in flight touches, or may touch, what would be completed")
-        time.sleep(0.05)
+            if late:
+                raise YieldError(why(met[0]))
+        time.sleep(_BETWEEN_LOOKS.total_seconds())
 
 
-def _met_at_a_glance(table: OpenTable, partitions: Collection[str]) -> Sequence[Instant]:
-    """Return the same of a look without the lock, which may find a file that is just being written."""
+def _at_a_glance(
+    table: OpenTable, in_the_way: Callable[[TableView], Sequence[Instant]], *, commits: bool
+) -> Sequence[Instant]:
+    """Return the writes in the way by a look without the lock, which may find a file that is just being written."""
     try:
-        return _met(table, partitions)
+        return in_the_way(table.view(commits=commits))
     except TemporaryError:
         return ()
 
 
-def _met(table: OpenTable, partitions: Collection[str]) -> Sequence[Instant]:
-    view = table.view()
-    return meeting(view.writers, partitions, view.observed_at)
+def _patiently(
+    table: OpenTable,
+    in_the_way: Callable[[TableView], Sequence[Instant]],
+    judge: Callable[[TableView], None] | None,
+    *,
+    commits: bool,
+    patient: bool,
+) -> tuple[TableView, Sequence[Instant]]:
+    """Return a look under the lock, and the writes that are in the way by it."""
+    deadline = table.clock.monotonic() + (_UNTIL_THEY_SAY_WHERE.total_seconds() if patient else 0)
+    while True:
+        late = table.clock.monotonic() >= deadline
+        try:
+            view = table.view(commits=commits)
+            if judge is not None:
+                judge(view)
+            met = in_the_way(view)
+            if late or not met or any(write.time in view.writers.touching for write in met):
+                return view, met
+        except YieldError:
+            raise
+        except TemporaryError:  # a file is being written
+            if late:
+                raise
+        time.sleep(_BETWEEN_LOOKS.total_seconds())

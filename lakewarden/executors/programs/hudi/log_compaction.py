@@ -14,10 +14,12 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Steps
 from lakewarden.executors.programs.hudi.errors import on_the_way_out
-from lakewarden.executors.programs.hudi.gaps import between_writes_to
+from lakewarden.executors.programs.hudi.gaps import alone_between_writes
+from lakewarden.executors.programs.hudi.giving_up import give_up
 from lakewarden.executors.programs.hudi.look import compacted_files
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.rewriting import Calls, RewriteSteps, undertaken
+from lakewarden.planners.formats.hudi.beside import meeting
 from lakewarden.planners.formats.hudi.service_options import LogCompactionOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, YieldError
@@ -28,6 +30,7 @@ _CALLS = Calls(
     service=Service.LOG_COMPACTION, schedule="LOG_COMPACT", execute="logCompact", commit="commitLogCompaction"
 )
 _SOON = timedelta(seconds=1)
+_UNTIL_WRITES_TOUCH_OTHERS = timedelta(seconds=30)
 
 
 def settings(options: LogCompactionOptions) -> dict[str, str]:
@@ -76,16 +79,20 @@ class LogCompactionSteps(RewriteSteps):
         """
         table = self._table
         pending = super()._pending(plan.on_timeline)
-        files = compacted_files(table.assignment, pending, table.storage)
-        with between_writes_to(table, frozenset(file.partition for file in files)):
+        partitions = {file.partition for file in compacted_files(table.assignment, pending, table.storage)}
+        with alone_between_writes(
+            table,
+            lambda view: meeting(view.writers, partitions, view.observed_at),
+            why=lambda write: f"write {write.time} in flight touches, or may touch, what would be completed",
+            within=_UNTIL_WRITES_TOUCH_OTHERS,
+        ):
             return super().commit(plan)
 
     def abort(self) -> None:
-        """Take the plan back if it is ours, or was begun by us, and has not been completed."""
+        """Give the plan up if it is ours, or was begun by us, and has not been completed."""
         if self._ours is not None:
-            with on_the_way_out("take the plan back"):
-                self._table.refuse_foreign_plans()
-                self._table.withdraw(self._ours, by=self._table.client.remove_log_compaction)
+            with on_the_way_out("give the plan up"):
+                give_up(self._table, self._ours)
 
     def _pending(self, instant: str) -> Instant:
         """Return the plan, if it can still be executed; what cannot is ours to take back, or a person's to see to."""

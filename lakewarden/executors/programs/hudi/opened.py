@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -37,13 +37,8 @@ _READS_NO_MORE_AFTER = timedelta(minutes=10)
 """A write that shows no heartbeat, and may be dead, is not waited for once it is as old as this."""
 
 
-def may_be_removed(plan: str, writes: Sequence[Instant], *, now: datetime, hurts_writers: bool) -> bool:
-    """Return whether a plan can go now, beside these writes in flight."""
-    reading = [write for write in writes if _may_read(write, now)]
-    return not reading or (hurts_writers and any(write.time < plan for write in reading))
-
-
-def _may_read(write: Instant, now: datetime) -> bool:
+def may_read(write: Instant, now: datetime) -> bool:
+    """Whether a write in flight may still read the plans that it has found on the timeline."""
     if write.guarded_until is None:
         return now - write.requested_at < _READS_NO_MORE_AFTER
     return write.may_be_alive(now)
@@ -132,34 +127,31 @@ class OpenTable:
         self.refuse_foreign_plans()
         return self.client.finish_rollback(write)
 
-    def withdraw(self, plan: str, *, hurts_writers: bool = False, by: Callable[[str], bool] | None = None) -> bool:
-        """Remove a plan of ours between two writes. False, and the plan is left, where there is no such moment soon.
-
-        It is removed `by` what is called with it under the table's lock; by default it must not have been begun.
+    def withdraw(self, plan: str, *, by: Callable[[str], bool] | None = None) -> bool:
+        """Remove a plan of ours between two writes, `by` what is called with it under the table's lock. False, and the
+        plan is left, where there is no such moment soon; by default also where it was begun.
 
         A writer reads the plans that it found on the timeline only when its tasks run, and fails if one of them is gone
-        by then (docs/hudi.md). One that `hurts_writers` while it is pending goes at once where a write began before
-        it, and in the end in any case.
+        by then (docs/hudi.md).
         """
         deadline = self.clock.monotonic() + _UNTIL_A_GAP.total_seconds()
         while True:
             late = self.clock.monotonic() >= deadline
-            if self._may_go(plan, hurts_writers=hurts_writers, late=late):
+            if not self.somebody_reads_plans():
                 with self.client.locked():  # no write begins while it is held
-                    if self._may_go(plan, hurts_writers=hurts_writers, late=late):
+                    if not self.somebody_reads_plans():
                         return (by or self.client.remove_plan)(plan)
             if late:
                 return False
             time.sleep(0.05)
 
-    def _may_go(self, plan: str, *, hurts_writers: bool, late: bool) -> bool:
-        if hurts_writers and late:
-            return True
+    def somebody_reads_plans(self) -> bool:
+        """Whether a write in flight may still read the plans that it has found on the timeline."""
         try:
             view = self.view()
         except TemporaryError:  # a file is being written
-            return False
-        return may_be_removed(plan, view.writers.in_flight, now=view.observed_at, hurts_writers=hurts_writers)
+            return True
+        return any(may_read(write, view.observed_at) for write in view.writers.in_flight)
 
     def files_if_asked(self, files_to_delete: int | None) -> int | None:
         """Return how many data files the table has, if the run was asked to count them; at least so many that the

@@ -41,7 +41,8 @@ def backlogs(
     the table's file groups as its active timeline tells them, None where nobody asked for them.
     """
     done = [i for i in timeline.instants if not i.pending]
-    commits = [i for i in done if Action(i.action).completed_as in COMMITS]
+    shown = [i for i in done if Action(i.action).completed_as in COMMITS]
+    commits = [i for i in shown if i.stands_for is not Deed.OTHER]  # a plan that was given up has changed nothing
     found = {
         Service.CLUSTERING: replace(
             _since(timeline, (Service.CLUSTERING,), commits, _requested),
@@ -49,9 +50,9 @@ def backlogs(
         ),
         Service.CLEAN: _clean(timeline, commits, cleaned, uncleaned),
         Service.ARCHIVE: Backlog(
-            commits=len(commits),
-            commits_since_request=len(commits),
-            since=_ended(commits[0]) if commits else None,
+            commits=len(shown),
+            commits_since_request=len(shown),
+            since=_ended(shown[0]) if shown else None,
         ),
         Service.ROLLBACK: _dead_writes(table, timeline, now),
         Service.INDEXING: _indexing(table, properties),

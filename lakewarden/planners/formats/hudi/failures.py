@@ -15,7 +15,7 @@ from lakewarden.planners.formats.hudi.plans import RollbackTarget, instant_info
 from lakewarden.planners.formats.hudi.table_properties import TableProperties
 from lakewarden.planners.formats.hudi.timeline import Known
 from lakewarden.planners.formats.hudi.times import to_utc
-from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.instant import Deed, Instant, Service
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import WriteFailure
 
@@ -36,7 +36,8 @@ def write_failures(
     A compaction or clustering that is rolled back is executed again under its own instant, or given up: no writer
     lost anything. In layout 1 a clustering that was given up cannot be told from a write: both are replacecommits.
     """
-    services = {i.time for i in timeline.instants if isinstance(i.stands_for, Service) and i.action != Action.ROLLBACK}
+    ours = [i for i in timeline.instants if isinstance(i.stands_for, Service) or i.stands_for is Deed.OTHER]
+    services = {i.time for i in ours if i.action != Action.ROLLBACK}
     found = {write.time: _dead(write) for write in timeline.writes_in_flight() if not write.may_be_alive(now)}
     for one, instant in zip(known, timeline.instants, strict=True):
         for undone in _rolled_back(one, reading):

@@ -19,6 +19,9 @@ from lakewarden.planners.model.instant import PlanSize, RunId
 RUN_KEY = "lakewarden.run"
 """The key of a plan's `extraMetadata` under which our runs sign. Clean plans cannot carry it: Hudi drops it."""
 
+GIVEN_UP_KEY = "lakewarden.given_up"
+"""The key of a completed instant's `extraMetadata` that says that its plan was given up: it has changed nothing."""
+
 EMPTIED_KEY = "lakewarden.emptied"
 """The key of a clean plan's `extraMetadata` under which stands how many partitions it would have deleted whole before
 we made it name their files alone."""
@@ -219,6 +222,11 @@ def _total(parts: Iterable[Mapping[str, Any]], metric: str) -> int | None:
     if not all(metrics):
         return None
     return count(sum(count(one.get(metric, 0), metric) for one in metrics if one), metric)
+
+
+def given_up(record: Mapping[str, Any] | None) -> bool:
+    """Whether a completed instant is a plan of ours that was not carried out."""
+    return GIVEN_UP_KEY in ((record or {}).get("extraMetadata") or {})
 
 
 def author_of(record: Mapping[str, Any]) -> RunId | None:

@@ -36,6 +36,9 @@ class LastClean(NamedTuple):
     retained: str | None = None
 
 
+_LARGEST_GIVEN_UP = 2**16
+"""A completed instant without files has its schema in it, and little else. Larger ones have changed something."""
+
 _NOTHING = Fact()
 _UNKNOWN_SIZE = PlanSize(file_groups=None, bytes=None)
 
@@ -56,6 +59,8 @@ class Known:
         """Whether it is, or will be, a commit of a write or a rewrite."""
         return self.files.action.completed_as in COMMITS
 
+
+_MAY_BE_GIVEN_UP = frozenset({Service.CLUSTERING, Service.LOG_COMPACTION})
 
 _STANDS_FOR: Mapping[Action, Service | Deed] = {
     Action.COMMIT: Deed.WRITE,
@@ -78,11 +83,23 @@ def know(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_read
     also what it wrote, if it is a completed one.
     """
     known = _purpose(files, reading, layout=layout, merge_on_read=merge_on_read)
+    if _is_given_up(known, reading):
+        known = replace(known, stands_for=Deed.OTHER)
     if not commits or files.completed is None or not known.is_commit:
         return known
     wrote = reading.fact(files.completed, written)
     expired = known.stands_for is Deed.WRITE and wrote is not None and _expires_partitions(wrote)
     return replace(known, stands_for=Service.TTL if expired else known.stands_for, written=wrote)
+
+
+def _is_given_up(known: Known, reading: Reading) -> bool:
+    """Whether it is a plan of ours that was completed without a file, because writes may have found it on the timeline.
+    To all that look at the timeline it is as if it had been removed.
+    """
+    completed = known.files.completed
+    if completed is None or known.stands_for not in _MAY_BE_GIVEN_UP or completed.size > _LARGEST_GIVEN_UP:
+        return False
+    return bool(reading.fact_if_whole(completed, plans.given_up))
 
 
 def _expires_partitions(wrote: Written) -> bool:
