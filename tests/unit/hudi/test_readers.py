@@ -191,3 +191,11 @@ def test_readers_whose_needs_cannot_be_kept_are_refused(tmp_path: Path) -> None:
     for wrong in ({"name": "a"}, {"name": "a", "longest_lag": "1d", "position": "/p"}, {"name": "", "position": "/p"}):
         with pytest.raises(ValidationError):
             IncrementalReader.model_validate(wrong)
+
+
+@pytest.mark.parametrize("place", ["data/positions", "s3://", "/data/*", "http://u:p@x/y"])
+def test_a_position_that_lies_nowhere_is_refused_where_it_is_written(place: str) -> None:
+    """A look would find out, and hold the table back."""
+    for key in ("checkpoint", "position"):
+        with pytest.raises(ValidationError):
+            IncrementalReader.model_validate({"name": "bi", key: place})

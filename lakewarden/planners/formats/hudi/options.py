@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from lakewarden.planners.formats.hudi.buckets import BucketIndex
+from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.settings import Duration, Settings, Within
+from lakewarden.planners.storage.locations import spelled_location
 
 
 class ZookeeperLock(Settings):
@@ -135,6 +137,14 @@ class IncrementalReader(Settings):
     position: str | None = Field(default=None, min_length=1)
     """A file in the table's own store that holds one instant: it has read everything up to there. On table versions
     from 8 on that is a completion time, as Hudi's own readers count."""
+
+    @field_validator("checkpoint", "position")
+    @classmethod
+    def _is_a_place(cls, place: str | None) -> str | None:
+        try:
+            return None if place is None else spelled_location(place)
+        except PermanentError as no_place:
+            raise ValueError(str(no_place)) from no_place
 
     @model_validator(mode="after")
     def _is_somewhere(self) -> IncrementalReader:

@@ -55,7 +55,7 @@ def misread(table: Table, options: HudiTableOptions) -> str | None:
         if (
             place is not None
             and not is_in_catalog(table.location)
-            and _store_of(canonical_location(place)) != _store_of(table.location)
+            and _store_of(place) != _store_of(table.location)
         ):
             return f"reader {one.name} keeps its position in another store than the table's, where it is not looked for"
     return None
