@@ -52,11 +52,7 @@ def misread(table: Table, options: HudiTableOptions) -> str | None:
         return f"two readers have the name {twice}"
     for one in options.readers:
         place = one.checkpoint or one.position
-        if (
-            place is not None
-            and not is_in_catalog(table.location)
-            and _store_of(place) != _store_of(table.location)
-        ):
+        if place is not None and not is_in_catalog(table.location) and _store_of(place) != _store_of(table.location):
             return f"reader {one.name} keeps its position in another store than the table's, where it is not looked for"
     return None
 
