@@ -114,9 +114,10 @@ def _journey(table: Path, commit: Commit, all_commits: Sequence[Commit], records
     differing = {key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key)}
     if not differing:
         return journey
-    overtaken = dict(overtakings(all_commits, records, as_of=commit.instant))
-    excused = differing <= {row.key for batch in overtaken.values() for row in batch.rows}
-    return replace(journey, wrong=len(differing), overtaken=min(overtaken) if excused else "")
+    overtaken = list(overtakings(all_commits, records, as_of=commit.instant))
+    excused = differing <= {row.key for _, batch in overtaken for row in batch.rows}
+    by = min((compaction for compaction, _ in overtaken), default="")
+    return replace(journey, wrong=len(differing), overtaken=by if excused else "")
 
 
 def rows_at(instant: str, all_commits: Sequence[Commit], records: Mapping[str, Record]) -> Mapping[str, Row]:
