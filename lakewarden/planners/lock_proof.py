@@ -104,7 +104,7 @@ def judged(known: Evidence | None, look: LockLook, view: TableView, *, ours_befo
     commits = writers_commits(view.timeline)
     evidence = replace(
         evidence,
-        several=evidence.several or len(view.timeline.writes_in_flight()) > 1,
+        several=evidence.several or _several_at_work(view),
         remark="" if look.after.number else "nobody has ever taken it, or it was lost",
     )
     evidence = at_rest(evidence, view, ours_before=ours_before, now=view.observed_at)
@@ -144,6 +144,12 @@ def is_live(view: TableView, now: datetime) -> bool:
     quiet_at = _quiet_at(view)
     writes = view.timeline.writes_in_flight()
     return any(_may_go_on(write, now) for write in writes) or (quiet_at is not None and now < quiet_at)
+
+
+def _several_at_work(view: TableView) -> bool:
+    """Whether more than one write is under way. One that has failed is the past of a writer that writes another."""
+    writes = view.timeline.writes_in_flight()
+    return sum(write.stopped_at is None and _may_go_on(write, view.observed_at) for write in writes) > 1
 
 
 def _may_go_on(write: Instant, now: datetime) -> bool:

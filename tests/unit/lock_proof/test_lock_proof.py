@@ -114,6 +114,17 @@ def test_several_writers_are_watched_for_longer() -> None:
     assert witnessed(FROM_SEVERAL_WRITERS, first).verdict is Verdict.PROVED
 
 
+@pytest.mark.parametrize("failed", [{"stopped_at": NOW}, {"guarded_until": NOW - timedelta(seconds=1)}])
+def test_a_write_that_has_failed_makes_no_second_writer(failed: dict[str, Any]) -> None:
+    """Its writer is at the next one. A table with one writer was watched for ten commits, for one that had failed."""
+    dead = an_instant(time="00000090", state=State.INFLIGHT, **failed)
+    write = an_instant(time="00000091", state=State.INFLIGHT)
+    look = LockLook(name=LOCK, before=counted(1), after=counted(1))
+    first = learned(a_view(an_instant(time="00000000", completed_at=NOW), dead, write, lock=look))
+
+    assert witnessed(FROM_ONE_WRITER, first).verdict is Verdict.PROVED
+
+
 def test_after_a_commit_without_the_lock_much_more_is_asked_or_a_persons_word() -> None:
     """The writers that hold it must not hide the one that does not."""
     commits = [f"{n:08}" for n in range(2)]

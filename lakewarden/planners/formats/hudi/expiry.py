@@ -93,11 +93,15 @@ def value_ends_at(path: str, pattern: str, zone: tzinfo) -> datetime | None:
     """Return when the time that a partition's path names is over, as the day of `dt=2026-01-01`; None if it names none.
 
     `pattern` is of `strptime`, for the path from its beginning; levels below those of the pattern do not matter.
+    `strptime` reads more than is written: letters of either case, digits of any script, days without a zero before
+    them. So the path has to be what the pattern writes for the time that was read.
     """
     levels = pattern.count("/") + 1
     try:
         named = "/".join(path.split("/")[:levels])
         begins = datetime.strptime(named, pattern).replace(tzinfo=zone)
+        if begins.strftime(pattern) != named:
+            return None
         return (begins + next((unit for sign, unit in _UNITS.items() if sign in pattern), _A_YEAR)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
