@@ -43,12 +43,21 @@ class Expiry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlinkMark:
-    """The newest commit of one operator of one Flink job on one branch (or off all: None)."""
+    """The newest commit of one operator of one Flink job on one branch (or off all: None). `superseded` is one of a job
+    after which another has committed to the branch: a job that was redeployed bears another id.
+    """
 
     snapshot: Snapshot
     job: str
     operator: str
     branch: Ref | None
+    superseded: bool
+
+    def stays_until(self, table_options: IcebergTableOptions) -> datetime:
+        """Return until when the job, or what is restored from it, may look for this commit."""
+        if self.superseded or not table_options.keep_last_flink_commit:
+            return _later(self.snapshot.at, table_options.flink_restores)
+        return FOR_EVER
 
 
 def expirable(
@@ -59,7 +68,7 @@ def expirable(
     marks = tuple(flink_marks(metadata))
     until = {one.id: max(by_rule[one.id], _later(one.at, table_options.longest_outage)) for one in metadata.snapshots}
     for mark in marks:
-        until[mark.snapshot.id] = FOR_EVER
+        until[mark.snapshot.id] = max(until[mark.snapshot.id], mark.stays_until(table_options))
         for between in _on_the_way_to(mark, metadata):
             until[between.id] = max(until[between.id], _later(mark.snapshot.at, table_options.flink_restores))
     oldest_first = sorted(metadata.snapshots, key=lambda one: (one.at, one.sequence, one.id))
@@ -78,20 +87,24 @@ def flink_marks(metadata: TableMetadata) -> Iterator[FlinkMark]:
     """Yield the newest commit of each Flink job and operator, on every branch and over all snapshots.
 
     A job that is restored follows the parents of its branch's head to the newest snapshot with its job id, and commits
-    again what it finds nothing of (`SinkUtil.getMaxCommittedCheckpointId`).
+    again what it finds nothing of (`SinkUtil.getMaxCommittedCheckpointId`). The job that committed last to a branch may
+    be at work still, however long ago that was; off all branches none is.
     """
     found: set[tuple[int, str, str]] = set()
     for branch in (*_branches(metadata), None):
         newest = metadata.ancestors(branch.snapshot) if branch is not None else _newest_first(metadata)
         seen: set[tuple[str, str]] = set()
+        last: str | None = None
         for one in newest:
             job, operator = one.summary.get(_JOB), one.summary.get(_OPERATOR, "")
             if job is None or (job, operator) in seen:
                 continue
             seen.add((job, operator))
+            last = last or job
             if branch is not None or (one.id, job, operator) not in found:
                 found.add((one.id, job, operator))
-                yield FlinkMark(snapshot=one, job=job, operator=operator, branch=branch)
+                superseded = branch is None or job != last
+                yield FlinkMark(snapshot=one, job=job, operator=operator, branch=branch, superseded=superseded)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

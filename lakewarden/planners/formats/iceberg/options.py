@@ -27,7 +27,12 @@ class IcebergTableOptions(Settings):
 
     flink_restores: Annotated[Duration, Within("0s", "365d")] = Field(default="7d", validate_default=True)
     """A Flink job that was stopped is restored within this time. Until then all snapshots stay that lead from the head
-    of its branch to its newest one, which is where it looks for its last commit; the newest itself stays longer."""
+    of its branch to its newest one, which is where it looks for its last commit. Each redeployed job has another id: the
+    newest snapshot of one that was superseded stays for so long, too."""
+
+    keep_last_flink_commit: bool = True
+    """The newest snapshot of the Flink job that was the last to commit to a branch stays for ever, for that job may be
+    at work still. Set it to false where none is: the snapshot, and the rows of its time, may then expire."""
 
     quiet_intervals: Annotated[int, Within(0, 1000)] = 3
     """A partition that a MERGE, UPDATE or DELETE has touched is left alone for so many of its usual intervals between

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.iceberg.expiry import Expiry, expirable
@@ -31,11 +31,13 @@ def expiry(
 
 @given(history=histories(flink=False), now=TIMES, days=st.sampled_from([0, 1, 5]), count=st.integers(1, 4))
 def test_without_flink_it_is_icebergs_own_rule(history: History, now: datetime, days: int, count: int) -> None:
-    """Branches with their own retention, tags and unreferenced snapshots stay as `RemoveSnapshots` keeps them."""
+    """Branches with their own retention, tags and unreferenced snapshots stay as `RemoveSnapshots` keeps them. What a
+    writer whose clock is ahead has stamped later than now is younger than any outage, and stays, too.
+    """
     metadata = history.metadata()
     found = expiry(metadata, now, table=NO_OUTAGE, max_snapshot_age=days * DAY, min_snapshots_to_keep=count)
     kept = kept_by_iceberg(metadata, now, age=days * DAY, count=count)
-    assert set(found.ids) == {one.id for one in metadata.snapshots} - kept
+    assert set(found.ids) == {one.id for one in metadata.snapshots if one.at < now} - kept
 
 
 def test_a_branch_ends_at_the_first_snapshot_that_is_too_old_whatever_the_clocks_before_it_say() -> None:
@@ -73,18 +75,48 @@ def test_nothing_younger_than_the_longest_outage_expires(history: History, now: 
 
 
 @given(history=histories(), now=TIMES, restores=st.sampled_from([timedelta(0), 7 * DAY]))
-def test_the_newest_snapshot_of_every_flink_job_and_operator_stays(
+def test_the_newest_snapshots_of_the_flink_job_that_was_last_on_a_branch_stay(
     history: History, now: datetime, restores: timedelta
 ) -> None:
-    """For as long as the table lives, whatever was committed since."""
+    """For as long as the table lives, whatever was committed since: the job may be at work still."""
     metadata = history.metadata()
     table = {"longest_outage": timedelta(0), "flink_restores": restores}
     expired = set(expiry(metadata, now, table=table, max_snapshot_age=timedelta(0)).ids)
-    newest: dict[tuple[str, str], int] = {}
-    for one in metadata.snapshots:
-        if "flink.job-id" in one.summary:
-            newest[one.summary["flink.job-id"], one.summary.get("flink.operator-id", "")] = one.id
-    assert not expired & set(newest.values())
+    for branch in (ref for ref in metadata.refs if ref.is_branch):
+        marked = [one for one in metadata.ancestors(branch.snapshot) if "flink.job-id" in one.summary]
+        last = {one.summary["flink.job-id"] for one in marked[:1]}
+        newest: dict[str, int] = {}
+        for one in marked:
+            if one.summary["flink.job-id"] in last:
+                newest.setdefault(one.summary.get("flink.operator-id", ""), one.id)
+        assert not expired & set(newest.values())
+
+
+@given(history=histories(), now=TIMES, restores=st.sampled_from([timedelta(0), 7 * DAY]))
+def test_nothing_stays_for_a_flink_job_that_cannot_be_restored_any_more(
+    history: History, now: datetime, restores: timedelta
+) -> None:
+    """Where no job is at work, nothing stays beyond `flink_restores` but what stays without Flink."""
+    metadata = history.metadata()
+    assume(all(one.at < now - restores for one in metadata.snapshots))
+    table = {"longest_outage": timedelta(0), "flink_restores": restores, "keep_last_flink_commit": False}
+    expired = set(expiry(metadata, now, table=table, max_snapshot_age=timedelta(0)).ids)
+    kept = kept_by_iceberg(metadata, now, age=timedelta(0), count=1)
+    assert expired == {one.id for one in metadata.snapshots} - kept
+
+
+def test_a_job_that_is_redeployed_each_week_pins_one_snapshot_and_not_fifty() -> None:
+    """Each redeployment has another job id. Rows that were erased must not stay readable in the marks of the old."""
+    history = History()
+    history.at = NOW - 50 * 7 * DAY
+    for week in range(50):
+        history.commit(checkpoint=(f"job-{week}", "op", 7))
+        history.at += 7 * DAY
+    history.commit()
+    metadata = history.metadata()
+    assert expiry(metadata, NOW + 20 * DAY).ids == tuple(range(1, 50))
+    at_rest = {"keep_last_flink_commit": False}
+    assert expiry(metadata, NOW + 20 * DAY, table=at_rest).ids == tuple(range(1, 51))
 
 
 @given(history=histories(), now=TIMES)
