@@ -10,7 +10,7 @@ from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.iceberg.deleting import Journal, delete, files_if_asked, require_permission
 from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.orphan_files import Probe, spare_known, unknown_files
+from lakewarden.planners.formats.iceberg.orphan_files import Listing, Probe, listed, spare_known
 from lakewarden.planners.formats.iceberg.plans_beside import DeletionPlan
 from lakewarden.planners.formats.iceberg.reachable import Suspects
 from lakewarden.planners.formats.iceberg.service_options import OrphansOptions
@@ -52,8 +52,9 @@ class OrphansSteps:
             beside = journal.read()
         elif self._table.assignment.instant is not None:
             return NothingToDo(reason=f"{self._table.assignment.instant} is not pending any more")
-        suspects = self._listed(metadata, probe=journal.write(beside))
-        self._spare(suspects, journal, self._table.metadata())
+        listing = self._listed(metadata, probe=journal.write(beside))
+        suspects = listing.suspects
+        self._spare(listing, suspects, journal, self._table.metadata())
         if not suspects:
             return NothingToDo(reason="every file below the table's folder is known, or too young")
         return self._told(journal.plan(beside, suspects.files()), metadata)
@@ -67,20 +68,22 @@ class OrphansSteps:
         journal = Journal.of(self._table, metadata)
         beside, pending, files = journal.to_carry_out(plan.on_timeline)
         require_permission(metadata)
-        suspects = self._listed(metadata, probe=journal.begin(beside, pending)).among(files)
-        gone = delete(self._table, suspects, lambda current: self._spare(suspects, journal, current))
+        listing = self._listed(metadata, probe=journal.begin(beside, pending))
+        suspects = listing.suspects.among(files)
+        gone = delete(self._table, suspects, lambda current: self._spare(listing, suspects, journal, current))
         journal.complete(beside, pending)
         return {"files_deleted": sum(gone.values())}
 
-    def _listed(self, metadata: TableMetadata, *, probe: Probe) -> Suspects:
+    def _listed(self, metadata: TableMetadata, *, probe: Probe) -> Listing:
         now = self._table.clock.now()
-        return unknown_files(metadata, self._options, self._table.storage, probe=probe, now=now)
+        return listed(metadata, self._options, self._table.storage, probe=probe, now=now)
 
-    def _spare(self, suspects: Suspects, journal: Journal, metadata: TableMetadata) -> None:
+    def _spare(self, listing: Listing, suspects: Suspects, journal: Journal, metadata: TableMetadata) -> None:
         """Let go of what the table knows, by metadata that was read after the listing."""
         if (metadata.uuid, metadata.location) != (journal.uuid, journal.location):
             raise PermanentError("the table was made again or moved while its folder was listed")
-        spare_known(suspects, metadata, self._options, self._table.storage, lists=journal.pending_lists())
+        lists = journal.pending_lists()
+        spare_known(listing, suspects, metadata, self._options, self._table.storage, lists=lists)
 
     def _told(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
         in_table = files_if_asked(self._table, metadata, unneeded=plan.files)

@@ -22,6 +22,10 @@ class CorruptMetadataError(PermanentError):
     """The metadata file is none, or not whole."""
 
 
+class BrokenOffError(CorruptMetadataError):
+    """The metadata file ends before its text does: it is of a writer that was killed, and no table's version."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
     """One snapshot. `operation` is `append`, `replace`, `overwrite` or `delete`; the counts in `summary` are texts, as
@@ -67,9 +71,10 @@ class TableMetadata:
     """One version of a table.
 
     `file` is where it was read from, `location` the table's folder as its writers spell it. `snapshots` are in the
-    order of the file. `metadata_log` are the earlier metadata files that this one names, `statistics_of` the Puffin and
-    partition statistics files of each snapshot that has some. `types` are those of the current schema's columns and of
-    what they are made of, without parameters: `{"long", "decimal", "list"}`.
+    order of the file, `sequence` is the last sequence number (0 in version 1). `metadata_log` are the earlier metadata
+    files that this one names, `statistics_of` the Puffin and partition statistics files of each snapshot that has some.
+    `types` are those of the current schema's columns and of what they are made of, without parameters:
+    `{"long", "decimal", "list"}`.
     """
 
     file: str
@@ -84,6 +89,7 @@ class TableMetadata:
     specs: Mapping[int, tuple[PartitionField, ...]]
     default_spec: int
     sort_order: int
+    sequence: int = 0
     metadata_log: tuple[str, ...] = ()
     statistics_of: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     types: frozenset[str] = frozenset()
@@ -104,18 +110,23 @@ class TableMetadata:
 
 
 def parse_metadata(content: bytes, *, file: str) -> TableMetadata:
-    """Return what a metadata file says; it may be compressed by gzip. Raises CorruptMetadataError."""
+    """Return what a metadata file says; it may be compressed by gzip. Raises CorruptMetadataError, BrokenOffError among
+    them.
+    """
     try:
-        raw = from_json(gunzipped(content, most=_LARGEST) if content[:2] == b"\x1f\x8b" else content)
+        raw = from_json(gunzipped(content, most=_LARGEST) if _gzipped(content) else content)
         return _metadata(raw, file)
     except DamagedError as wrong:
-        raise CorruptMetadataError(
-            f"{file} is no metadata file of an Iceberg table, {wrong}: restore it from a backup"
-        ) from wrong
+        kind = CorruptMetadataError if content.rstrip().endswith((b"}", b"]")) or _gzipped(content) else BrokenOffError
+        raise kind(f"{file} is no metadata file of an Iceberg table, {wrong}: restore it from a backup") from wrong
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
         raise CorruptMetadataError(
             f"{file} is no metadata file of an Iceberg table ({_short(wrong)}): restore it from a backup"
         ) from wrong
+
+
+def _gzipped(content: bytes) -> bool:
+    return content[:2] == b"\x1f\x8b"
 
 
 _LARGEST = 256 * 2**20
@@ -157,6 +168,7 @@ def _metadata(raw: Mapping[str, Any], file: str) -> TableMetadata:
         specs=_specs(raw),
         default_spec=long(raw.get("default-spec-id", 0), "default-spec-id"),
         sort_order=long(raw.get("default-sort-order-id", 0), "default-sort-order-id"),
+        sequence=count(raw.get("last-sequence-number", 0), "last-sequence-number"),
         metadata_log=tuple(str(entry["metadata-file"]) for entry in raw.get("metadata-log") or ()),
         statistics_of=_statistics(raw),
         types=frozenset(_types(_schema(raw))),

@@ -27,8 +27,8 @@ class IcebergTableOptions(Settings):
 
     flink_restores: Annotated[Duration, Within("0s", "365d")] = Field(default="7d", validate_default=True)
     """A Flink job that was stopped is restored within this time. Until then all snapshots stay that lead from the head
-    of its branch to its newest one, which is where it looks for its last commit. Each redeployed job has another id: the
-    newest snapshot of one that was superseded stays for so long, too."""
+    of its branch to its newest one, which is where it looks for its last commit. Each redeployed job has another id: so
+    long stays the newest snapshot of one that was superseded."""
 
     keep_last_flink_commit: bool = True
     """The newest snapshot of the Flink job that was the last to commit to a branch stays for ever, for that job may be

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from lakewarden.planners.formats.iceberg.files import VanishedError, read_table
-from lakewarden.planners.formats.iceberg.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.metadata import BrokenOffError, TableMetadata
 from lakewarden.planners.formats.iceberg.plans_beside import DELETING, file_of
 from lakewarden.planners.formats.iceberg.reachable import Kind, NamedFile, Suspects, metadata_files
 from lakewarden.planners.formats.iceberg.service_options import OrphansOptions, PrefixMismatch
@@ -21,8 +21,10 @@ YOUNGEST = timedelta(hours=24)
 
 _METADATA = "metadata"
 _METADATA_FILE = ".metadata.json"
+_MANIFEST = ".avro"
 _VERSION_HINT = "version-hint.text"
 _HIDDEN = ("_", ".")
+_COMMIT_MAY_TAKE = timedelta(hours=1)  # from its metadata file to the catalog's answer, with all that is tried again
 _NEVER = datetime.fromisoformat("2000-01-01T00:00:00+00:00")  # before it there was no Iceberg: the store does not know
 
 
@@ -81,10 +83,24 @@ def _is_a_table(folder: str, entries: Collection[FileEntry], storage: Storage) -
     return any(_METADATA_FILE in entry.name for entry in inside)
 
 
-def unknown_files(
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """What one listing of a table's folder shows, held against no metadata yet.
+
+    `suspects` are old enough to go. `versions` are all metadata files, however young, and `metadata` the suspects in
+    the folder of the table's metadata, each with when the storage says that it was written. `at` is the storage's now.
+    """
+
+    suspects: Suspects
+    versions: Mapping[str, datetime]
+    metadata: Mapping[str, datetime]
+    at: datetime
+
+
+def listed(
     metadata: TableMetadata, options: OrphansOptions, storage: Storage, *, probe: Probe, now: datetime
-) -> Suspects:
-    """Return the files that are old enough and may belong to nothing: the listing alone, before metadata is read.
+) -> Listing:
+    """List a table's folder, before its metadata is read.
 
     How old a file is, the storage's own clock says, as far as ours does not say less. Raises TemporaryError where the
     listing does not show the `probe`: it is not of now.
@@ -95,47 +111,84 @@ def unknown_files(
     if storage_now is None or storage_now < _NEVER:
         raise TemporaryError(f"the listing of {folder} does not show {probe.path} as it was written a moment ago")
     before = min(storage_now, now) - max(options.older_than, YOUNGEST)
-    old = (one.path for one in found if _NEVER < one.written_at < before)
-    return Suspects([NamedFile(Kind.ORPHAN, f"{metadata.location}/{path}") for path in old], Spelling())
+    named = {f"{metadata.location}/{one.path}": one.written_at for one in found}
+    old = [path for path, written_at in named.items() if _NEVER < written_at < before]
+    return Listing(
+        suspects=Suspects([NamedFile(Kind.ORPHAN, path) for path in old], Spelling()),
+        versions={path: at for path, at in named.items() if _METADATA_FILE in path.rpartition("/")[2]},
+        metadata={path: named[path] for path in old if path.startswith(f"{metadata.location}/{_METADATA}/")},
+        at=storage_now,
+    )
 
 
 def spare_known(
-    suspects: Suspects, metadata: TableMetadata, options: OrphansOptions, storage: Storage, *, lists: Collection[str]
+    listing: Listing,
+    suspects: Suspects,
+    metadata: TableMetadata,
+    options: OrphansOptions,
+    storage: Storage,
+    *,
+    lists: Collection[str],
 ) -> None:
-    """Let go of everything that the table needs: what its snapshots reach, its metadata files and its version hint,
-    our plans beside it and the `lists` of those that are pending.
+    """Let go of all suspects that the table needs: what its snapshots reach, its metadata files and its version hint,
+    our plans beside it and the `lists` of those that are pending. The metadata was read after the listing.
 
-    Raises what reading the metadata raises, and PermanentError where files are known by the same path in another
-    store (unless that is ignored) or the folder holds metadata of another table.
+    Raises what reading the metadata raises, PermanentError where files are known by the same path in another store
+    (unless that is ignored), and what `_refuse_strangers` raises.
     """
+    versions = metadata_files(metadata, storage)
     suspects.spare_reachable(metadata, storage)
-    for path in (*metadata_files(metadata, storage), f"{metadata.location}/{_METADATA}/{_VERSION_HINT}", *lists):
+    for path in (*versions, f"{metadata.location}/{_METADATA}/{_VERSION_HINT}", *lists):
         suspects.spare(path)
     for service in DELETING:
         suspects.spare(file_of(service, metadata.location))
         suspects.spare(file_of(service, metadata.location, beside=True))
     if suspects.mistaken and options.on_prefix_mismatch is PrefixMismatch.REFUSE:
-        listed, known = next(iter(suspects.mistaken.items()))
+        wrong, known = next(iter(suspects.mistaken.items()))
         raise PermanentError(
-            f"{listed} is known to the table as {known}: whether they are one file cannot be told from their names. "
+            f"{wrong} is known to the table as {known}: whether they are one file cannot be told from their names. "
             "Set on_prefix_mismatch: ignore to leave such files alone"
         )
-    _refuse_other_tables(suspects, metadata, storage)
+    if suspects:
+        _refuse_strangers(listing, suspects, metadata, storage, versions=versions)
 
 
-def _refuse_other_tables(suspects: Suspects, metadata: TableMetadata, storage: Storage) -> None:
-    """Raise PermanentError where a metadata file that nobody knows is of another table: whose the other files are can
-    then not be told.
+def _refuse_strangers(
+    listing: Listing, suspects: Suspects, metadata: TableMetadata, storage: Storage, *, versions: Collection[str]
+) -> None:
+    """Raise an error where the folder shows that more is known of its files than this metadata knows: another table,
+    or this one by another catalog. A metadata file that is not whole is nobody's version, and a leftover like others.
     """
-    for file in suspects.files():
-        if _METADATA_FILE not in file.path.rpartition("/")[2]:
-            continue
-        try:
-            other = read_table(file.path, storage)
-        except VanishedError:
-            continue
-        if other.uuid != metadata.uuid:
+    spelled = Spelling()
+    known = {spelled(path) for path in versions}
+    for path, written_at in listing.versions.items():
+        if spelled(path) not in known:
+            _refuse_version(path, metadata, storage, age=listing.at - written_at)
+    newest = listing.versions.get(metadata.file, metadata.updated_at)
+    for path, written_at in listing.metadata.items():
+        if written_at > newest and path.endswith(_MANIFEST) and path in suspects:
             raise PermanentError(
-                f"{file.path} is of another table (table-uuid {other.uuid}): two tables share this folder, or an "
-                "earlier one was dropped without its files. Move what is not this table's away"
+                f"{path} was written after the newest version of the table, which does not know it: another table may "
+                "share this folder, or another catalog hold newer versions of this one. If it is what a writer left "
+                "behind, commit to the table once, or move the file away"
             )
+
+
+def _refuse_version(path: str, metadata: TableMetadata, storage: Storage, *, age: timedelta) -> None:
+    try:
+        other = read_table(path, storage)
+    except (VanishedError, BrokenOffError):
+        return
+    if other.uuid != metadata.uuid:
+        raise PermanentError(
+            f"{path} is of another table (table-uuid {other.uuid}): two tables share this folder, or an earlier one "
+            "was dropped without its files. Move what is not this table's away"
+        )
+    if other.sequence <= metadata.sequence and other.updated_at <= metadata.updated_at:
+        return
+    if age < _COMMIT_MAY_TAKE:
+        raise TemporaryError(f"{path} is a newer version of the table, which may be about to be committed")
+    raise PermanentError(
+        f"{path} is a newer version of this table than the catalog has: another catalog holds it, too, and is ahead. "
+        "Let one catalog alone have the table (CALL system.register_table, or drop it here without its files)"
+    )

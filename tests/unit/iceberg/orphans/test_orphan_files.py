@@ -13,7 +13,7 @@ import pytest
 
 from lakewarden.planners.formats.iceberg.files import VanishedError, read_table
 from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, TableMetadata
-from lakewarden.planners.formats.iceberg.orphan_files import Probe, spare_known, unknown_files
+from lakewarden.planners.formats.iceberg.orphan_files import Listing, Probe, listed, spare_known
 from lakewarden.planners.formats.iceberg.plans_beside import file_of, list_of
 from lakewarden.planners.formats.iceberg.service_options import OrphansOptions
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
@@ -65,9 +65,20 @@ def orphans(table: IcebergTable, *, now: datetime = NOW, lists: tuple[str, ...] 
     """Return the orphans of a listing of now and the metadata after it."""
     settings = OrphansOptions(**options)
     metadata = metadata_of(table)
-    found = unknown_files(metadata, settings, LocalStorage(), probe=probe(table), now=now)
-    spare_known(found, metadata, settings, LocalStorage(), lists=lists)
-    return {file.path for file in found.files()}
+    listing = listed(metadata, settings, LocalStorage(), probe=probe(table), now=now)
+    spare(listing, metadata, settings, lists=lists)
+    return {file.path for file in listing.suspects.files()}
+
+
+def spare(
+    listing: Listing,
+    metadata: TableMetadata,
+    options: OrphansOptions | None = None,
+    *,
+    lists: tuple[str, ...] = (),
+) -> None:
+    """Hold a listing against the metadata after it."""
+    spare_known(listing, listing.suspects, metadata, options or OrphansOptions(), LocalStorage(), lists=lists)
 
 
 def test_what_is_old_and_unknown_is_an_orphan(table: IcebergTable) -> None:
@@ -82,10 +93,10 @@ def test_versions_that_only_older_versions_name_are_known(table: IcebergTable) -
     named = [{"metadata-file": one, "timestamp-ms": 0} for one in older]
     put(previous, content=json.dumps(json.loads(Path(previous).read_bytes()) | {"metadata-log": named}).encode())
     metadata = replace(read_table(newest, LocalStorage()), metadata_log=(previous,))
-    found = unknown_files(metadata, OrphansOptions(), LocalStorage(), probe=probe(table), now=NOW)
-    assert all(one in found for one in older)
-    spare_known(found, metadata, OrphansOptions(), LocalStorage(), lists=())
-    assert not found
+    listing = listed(metadata, OrphansOptions(), LocalStorage(), probe=probe(table), now=NOW)
+    assert all(one in listing.suspects for one in older)
+    spare(listing, metadata)
+    assert not listing.suspects
 
 
 def test_what_was_written_lately_may_be_a_commit_under_way(table: IcebergTable) -> None:
@@ -118,10 +129,10 @@ def test_a_listing_that_does_not_show_what_was_written_a_moment_ago_is_not_belie
     """It is not of now, or of another folder."""
     metadata = metadata_of(table)
     with pytest.raises(TemporaryError, match=r"does not show metadata/lakewarden-orphans\.json"):
-        unknown_files(metadata, OrphansOptions(), LocalStorage(), probe=PROBE, now=NOW)
+        listed(metadata, OrphansOptions(), LocalStorage(), probe=PROBE, now=NOW)
     earlier = replace(probe(table), size=4)
     with pytest.raises(TemporaryError, match="as it was written a moment ago"):
-        unknown_files(metadata, OrphansOptions(), LocalStorage(), probe=earlier, now=NOW)
+        listed(metadata, OrphansOptions(), LocalStorage(), probe=earlier, now=NOW)
 
 
 def test_a_listing_that_fails_lets_nothing_go(table: IcebergTable) -> None:
@@ -135,18 +146,18 @@ def test_a_listing_that_fails_lets_nothing_go(table: IcebergTable) -> None:
             return list(super().listing(location, most=most))
 
     with pytest.raises(TemporaryError, match="the store is away"):
-        unknown_files(metadata_of(table), OrphansOptions(), Failing(), probe=probe(table), now=NOW)
+        listed(metadata_of(table), OrphansOptions(), Failing(), probe=probe(table), now=NOW)
 
 
 def test_a_commit_that_lands_after_the_listing_is_not_lost(table: IcebergTable) -> None:
     """Metadata is read after the listing, never before it."""
     landing = table.file()
     put(landing.path)
-    found = unknown_files(metadata_of(table), OrphansOptions(), LocalStorage(), probe=probe(table), now=NOW)
-    assert landing.path in found
+    listing = listed(metadata_of(table), OrphansOptions(), LocalStorage(), probe=probe(table), now=NOW)
+    assert landing.path in listing.suspects
     table.append(landing)
-    spare_known(found, metadata_of(table), OrphansOptions(), LocalStorage(), lists=())
-    assert landing.path not in found
+    spare(listing, metadata_of(table))
+    assert landing.path not in listing.suspects
 
 
 def test_files_of_every_snapshot_are_known_not_only_of_the_newest(table: IcebergTable) -> None:
@@ -183,15 +194,67 @@ def test_a_table_in_a_folder_below_is_another_table(table: IcebergTable) -> None
     assert orphans(table) == set()
 
 
-def test_two_tables_in_one_folder_are_refused(table: IcebergTable) -> None:
-    """Whose an unknown file is cannot be told."""
-    raw = json.loads(table.metadata_file.read_text()) | {"table-uuid": "another"}
-    put(table.metadata / "00001-another.metadata.json", content=json.dumps(raw).encode())
+def unknown_version(table: IcebergTable, *, ago: timedelta, **said: Any) -> str:
+    """Put a metadata file into the folder that the table does not know."""
+    raw = json.loads(table.metadata_file.read_text()) | {key.replace("_", "-"): value for key, value in said.items()}
+    return put(table.metadata / "00009-unknown.metadata.json", ago=ago, content=json.dumps(raw).encode())
+
+
+def refused(table: IcebergTable) -> Exception:
+    """Return why the orphans of a table, one file of which is lost, are left alone."""
+    put(table.folder / "data/p=0/lost.parquet")
+    known = metadata_of(table)
+    metadata = replace(known, metadata_log=tuple(one for one in known.metadata_log if "unknown" not in one))
+    listing = listed(metadata, OrphansOptions(), LocalStorage(), probe=probe(table), now=NOW)
+    with pytest.raises((PermanentError, TemporaryError)) as error:
+        spare(listing, metadata)
+    return error.value
+
+
+@pytest.mark.parametrize("ago", [timedelta(seconds=1), timedelta(hours=2), 5 * DAY])
+def test_two_tables_in_one_folder_are_refused(table: IcebergTable, ago: timedelta) -> None:
+    """Whose an unknown file is cannot be told: one table was renamed, and another made where it lies. Its metadata
+    files that are left may all be young.
+    """
+    unknown_version(table, ago=ago, table_uuid="another")
+    error = refused(table)
+    assert isinstance(error, PermanentError)
+    assert "of another table" in str(error)
+
+
+@pytest.mark.parametrize("newer", [{"last_updated_ms": 4e12}, {"last_sequence_number": 99}])
+def test_a_catalog_that_another_is_ahead_of_deletes_nothing(table: IcebergTable, newer: dict[str, Any]) -> None:
+    """A table that is registered in two catalogs, as in migrations: the files of newer versions are unknown here."""
+    unknown_version(table, ago=2 * DAY, **{key: int(value) for key, value in newer.items()})
+    error = refused(table)
+    assert isinstance(error, PermanentError)
+    assert "another catalog" in str(error)
+
+
+def test_a_version_that_may_be_about_to_be_committed_is_waited_for(table: IcebergTable) -> None:
+    """Its writer has written it, and the catalog has not answered yet."""
+    unknown_version(table, ago=timedelta(minutes=5), last_sequence_number=99)
+    assert isinstance(refused(table), TemporaryError)
+
+
+def test_what_a_killed_writer_left_of_a_version_is_an_orphan_like_others(table: IcebergTable) -> None:
+    """Half a metadata file, and one of an attempt that others were faster than, are no table's version."""
+    half = put(table.metadata / "half.metadata.json", content=table.metadata_file.read_bytes()[:100])
+    empty = put(table.metadata / "empty.metadata.json", content=b"")
     metadata = metadata_of(table)
-    metadata = replace(metadata, metadata_log=tuple(one for one in metadata.metadata_log if "another" not in one))
-    found = unknown_files(metadata, OrphansOptions(), LocalStorage(), probe=probe(table), now=NOW)
-    with pytest.raises(PermanentError, match="of another table"):
-        spare_known(found, metadata, OrphansOptions(), LocalStorage(), lists=())
+    log = tuple(one for one in metadata.metadata_log if one not in (half, empty))
+    metadata = replace(metadata, metadata_log=log)
+    listing = listed(metadata, OrphansOptions(), LocalStorage(), probe=probe(table), now=NOW)
+    spare(listing, metadata)
+    assert {file.path for file in listing.suspects.files()} == {half, empty}
+
+
+def test_a_manifest_that_is_newer_than_the_table_shows_another_one_at_work(table: IcebergTable) -> None:
+    """Its metadata files lie elsewhere (`write.metadata.path`)."""
+    put(table.metadata / "unknown-m0.avro", ago=4 * DAY)
+    error = refused(table)
+    assert isinstance(error, PermanentError)
+    assert "after the newest version of the table" in str(error)
 
 
 def test_a_link_does_not_lead_out_of_the_tables_folder(table: IcebergTable, tmp_path: Path) -> None:
