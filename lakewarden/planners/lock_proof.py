@@ -111,6 +111,8 @@ def judged(known: Evidence | None, look: LockLook, view: TableView, *, ours_befo
     if evidence.since is not None:
         since = replace(evidence.since, disturbed=evidence.since.disturbed or busy)
         new = frozenset(commits) - since.commits
+        if _is_yet_to_be_let_go(since, look.after, new, view.observed_at):
+            return replace(evidence, since=since)
         evidence = _between(evidence, since, look.after, new, view.observed_at) if new else evidence
     return replace(evidence, since=Since(sight=look.before, commits=frozenset(commits), disturbed=busy))
 
@@ -228,6 +230,16 @@ def _between(evidence: Evidence, since: Since, after: LockSight, new: Set[str], 
     witnessed = evidence.witnessed + 1
     proved = witnessed >= evidence.needed
     return replace(evidence, witnessed=witnessed, verdict=Verdict.PROVED if proved else evidence.verdict)
+
+
+def _is_yet_to_be_let_go(since: Since, after: LockSight, new: Set[str], now: datetime) -> bool:
+    """Whether a lone commit is seen while the lock is still held and was not let go of since the look before.
+
+    It is completed under the lock, which its writer lets go of later; releases before 1.1 do much in between. So it is
+    judged by the next look, or none of such a writer's commits would ever be counted.
+    """
+    least, most = _let_go(since.sight, after, now)
+    return len(new) == 1 and after.held and least == most == 0
 
 
 def _let_go(before: LockSight, after: LockSight, now: datetime) -> tuple[float, float]:

@@ -103,6 +103,33 @@ def test_a_commit_whose_lock_is_still_held_is_none_without_it() -> None:
     assert learned(seen("00000001", "00000002", before=held), first).verdict is Verdict.UNKNOWN
 
 
+def test_a_commit_that_is_seen_before_its_lock_is_let_go_counts_when_it_is() -> None:
+    """Writers of releases before 1.1 hold the lock on for a while, and are looked at four times a second: none of their
+    commits was ever counted.
+    """
+    known = learned(seen("00000000", before=counted(1)))
+    commits = ["00000000"]
+    for n in range(1, FROM_ONE_WRITER + 1):
+        commits.append(f"{n:08}")
+        for _ in range(3):
+            known = learned(seen(*commits, before=counted(n, held=True)), known)
+        assert known.witnessed == n - 1
+        known = learned(seen(*commits, before=counted(n + 1)), known)
+        assert known.witnessed == n
+    assert known.verdict is Verdict.PROVED
+
+
+def test_a_commit_beside_a_lock_that_somebody_holds_for_ever_proves_nothing() -> None:
+    """A writer with another key commits while a third party holds the lock: no commit of it is counted, and the second
+    one shows it.
+    """
+    known = learned(seen("00000000", before=counted(1, held=True)))
+    known = learned(seen("00000000", "00000001", before=counted(1, held=True)), known)
+    assert (known.verdict, known.witnessed) == (Verdict.UNKNOWN, 0)
+    known = learned(seen("00000000", "00000001", "00000002", before=counted(1, held=True)), known)
+    assert known.verdict is Verdict.DISPROVED
+
+
 def test_several_writers_are_watched_for_longer() -> None:
     """One of them may have another lock than the others."""
     write = an_instant(time="00000090", state=State.INFLIGHT)
