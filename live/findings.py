@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lakewarden.executors.demo.record import Record, read_record
 from lakewarden.service.demo.reader import Snapshot, count_wrong_rows
-from lakewarden.service.demo.report import Range
+from lakewarden.service.demo.report import Range, WriterTally
 from live.acts import Acts
 from live.report import Failure, LiveReaderTally, LiveReport, LiveWriterTally, TimeTravel
 from live.script import EACH_SUCCEEDS
@@ -55,11 +55,11 @@ def findings(acts: Acts, *, processes_left: Sequence[str]) -> LiveReport:
 
 
 def _writer(acts: Acts, record: Record) -> LiveWriterTally:
-    failures = record.failures()
+    failures, tally = record.failures(), WriterTally.of(record)
     return LiveWriterTally(
-        commits=len(record.acknowledged()),
-        failures=len(failures),
-        reasons=[batch.reason[:_WORDS] for batch in failures],
+        commits=tally.commits,
+        failures=tally.failures,
+        reasons=tally.reasons,
         caused_by_us=len(acts.caused_by_us(failures)),
         failed=[Failure(at=batch.begun.isoformat(), message=batch.message[:_WORDS]) for batch in failures],
     )

@@ -358,10 +358,9 @@ class HudiClient:
         done to one that is completed, or gone. To be called under the lock.
         """
         self._bear_no_runs_name()
-        begun = next((one for one in _pending(self._meta.reloadActiveTimeline(), instant) if one.isInflight()), None)
+        begun = self._begun(instant)
         if begun is not None:
-            self._roll_back(begun)
-            self._meta.reloadActiveTimeline().revertInstantFromInflightToRequested(begun)
+            self._request_again(begun)
 
     def complete_without_files(self, instant: str, *, extra_metadata: Mapping[str, str]) -> None:
         """Complete the plan of a clustering or a log compaction that was not begun, as if it had had nothing to do.
@@ -402,16 +401,18 @@ class HudiClient:
         guards it: that call then refuses. Nobody begins one while the lock is held.
         """
         with self.locked():
-            timeline = self._meta.reloadActiveTimeline()
-            begun = next((one for one in _pending(timeline, instant) if one.isInflight()), None)
+            begun = self._begun(instant)
             heartbeats = self.java.getTableServiceClient().getHeartbeatClient()
             if begun is not None and heartbeats.isHeartbeatExpired(instant):
-                self._roll_back(begun)
-                self._meta.reloadActiveTimeline().revertInstantFromInflightToRequested(begun)
+                self._request_again(begun)
 
-    def _roll_back(self, begun: Any) -> None:
+    def _begun(self, instant: str) -> Any:
+        """Return an instant as the timeline shows it in flight; None where it does not."""
+        return next((one for one in _pending(self._meta.reloadActiveTimeline(), instant) if one.isInflight()), None)
+
+    def _request_again(self, begun: Any) -> None:
         """Roll back a service's instant in flight, by the plan to do so that is there, or a new one. Its own plan is
-        left. To be called under the lock.
+        left, requested again. To be called under the lock.
         """
         table, context = self.table(), self.java.getEngineContext()
         instant = str(begun.requestedTime())
@@ -423,6 +424,7 @@ class HudiClient:
             by_markers = self.java.getConfig().shouldRollbackUsingMarkers()
             table.scheduleRollback(context, rollback, begun, _NO_RESTORE, by_markers, _NO_RESTORE)
         table.rollback(context, rollback, begun, _AND_LEAVE_ITS_PLAN, _WITHOUT_LOCKING)
+        self._meta.reloadActiveTimeline().revertInstantFromInflightToRequested(begun)
 
     def _call(self, name: str, *arguments: Any) -> None:
         """Call a method of Hudi's `BaseHoodieTableServiceClient` that is not public."""

@@ -12,7 +12,6 @@ from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.orphan_files import Listing, Probe, listed, spare_known
 from lakewarden.planners.formats.iceberg.plans_beside import DeletionPlan
-from lakewarden.planners.formats.iceberg.reachable import Suspects
 from lakewarden.planners.formats.iceberg.service_options import OrphansOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError
@@ -53,11 +52,10 @@ class OrphansSteps:
         elif self._table.assignment.instant is not None:
             return NothingToDo(reason=f"{self._table.assignment.instant} is not pending any more")
         listing = self._listed(metadata, probe=journal.write(beside))
-        suspects = listing.suspects
-        self._spare(listing, suspects, journal, self._table.metadata())
-        if not suspects:
+        self._spare(listing, journal, self._table.metadata())
+        if not listing.suspects:
             return NothingToDo(reason="every file below the table's folder is known, or too young")
-        return self._told(journal.plan(beside, suspects.files()), metadata)
+        return self._told(journal.plan(beside, listing.suspects.files()), metadata)
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a deletion cannot be prepared."""
@@ -68,9 +66,8 @@ class OrphansSteps:
         journal = Journal.of(self._table, metadata)
         beside, pending, files = journal.to_carry_out(plan.on_timeline)
         require_permission(metadata)
-        listing = self._listed(metadata, probe=journal.begin(beside, pending))
-        suspects = listing.suspects.among(files)
-        gone = delete(self._table, suspects, lambda current: self._spare(listing, suspects, journal, current))
+        listing = self._listed(metadata, probe=journal.begin(beside, pending)).among(files)
+        gone = delete(self._table, listing.suspects, lambda current: self._spare(listing, journal, current))
         journal.complete(beside, pending)
         return {"files_deleted": sum(gone.values())}
 
@@ -78,12 +75,12 @@ class OrphansSteps:
         now = self._table.clock.now()
         return listed(metadata, self._options, self._table.storage, probe=probe, now=now)
 
-    def _spare(self, listing: Listing, suspects: Suspects, journal: Journal, metadata: TableMetadata) -> None:
+    def _spare(self, listing: Listing, journal: Journal, metadata: TableMetadata) -> None:
         """Let go of what the table knows, by metadata that was read after the listing."""
         if (metadata.uuid, metadata.location) != (journal.uuid, journal.location):
             raise PermanentError("the table was made again or moved while its folder was listed")
         lists = journal.pending_lists()
-        spare_known(listing, suspects, metadata, self._options, self._table.storage, lists=lists)
+        spare_known(listing, metadata, self._options, self._table.storage, lists=lists)
 
     def _told(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
         in_table = files_if_asked(self._table, metadata, unneeded=plan.files)

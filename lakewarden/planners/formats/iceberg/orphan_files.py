@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -96,6 +96,10 @@ class Listing:
     metadata: Mapping[str, datetime]
     at: datetime
 
+    def among(self, files: Iterable[NamedFile]) -> Listing:
+        """Return the listing with those of `files` alone that are suspects in it."""
+        return replace(self, suspects=self.suspects.among(files))
+
 
 def listed(
     metadata: TableMetadata, options: OrphansOptions, storage: Storage, *, probe: Probe, now: datetime
@@ -122,13 +126,7 @@ def listed(
 
 
 def spare_known(
-    listing: Listing,
-    suspects: Suspects,
-    metadata: TableMetadata,
-    options: OrphansOptions,
-    storage: Storage,
-    *,
-    lists: Collection[str],
+    listing: Listing, metadata: TableMetadata, options: OrphansOptions, storage: Storage, *, lists: Collection[str]
 ) -> None:
     """Let go of all suspects that the table needs: what its snapshots reach, its metadata files and its version hint,
     our plans beside it and the `lists` of those that are pending. The metadata was read after the listing.
@@ -136,7 +134,7 @@ def spare_known(
     Raises what reading the metadata raises, PermanentError where files are known by the same path in another store
     (unless that is ignored), and what `_refuse_strangers` raises.
     """
-    versions = metadata_files(metadata, storage)
+    suspects, versions = listing.suspects, metadata_files(metadata, storage)
     suspects.spare_reachable(metadata, storage)
     for path in (*versions, f"{metadata.location}/{_METADATA}/{_VERSION_HINT}", *lists):
         suspects.spare(path)
@@ -150,11 +148,11 @@ def spare_known(
             "Set on_prefix_mismatch: ignore to leave such files alone"
         )
     if suspects:
-        _refuse_strangers(listing, suspects, metadata, storage, versions=versions)
+        _refuse_strangers(listing, metadata, storage, versions=versions)
 
 
 def _refuse_strangers(
-    listing: Listing, suspects: Suspects, metadata: TableMetadata, storage: Storage, *, versions: Collection[str]
+    listing: Listing, metadata: TableMetadata, storage: Storage, *, versions: Collection[str]
 ) -> None:
     """Raise an error where the folder shows that more is known of its files than this metadata knows: another table,
     or this one by another catalog. A metadata file that is not whole is nobody's version, and a leftover like others.
@@ -166,7 +164,7 @@ def _refuse_strangers(
             _refuse_version(path, metadata, storage, age=listing.at - written_at)
     newest = listing.versions.get(metadata.file, metadata.updated_at)
     for path, written_at in listing.metadata.items():
-        if written_at > newest and path.endswith(_MANIFEST) and path in suspects:
+        if written_at > newest and path.endswith(_MANIFEST) and path in listing.suspects:
             raise PermanentError(
                 f"{path} was written after the newest version of the table, which does not know it: another table may "
                 "share this folder, or another catalog hold newer versions of this one. If it is what a writer left "

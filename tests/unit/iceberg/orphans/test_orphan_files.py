@@ -78,7 +78,7 @@ def spare(
     lists: tuple[str, ...] = (),
 ) -> None:
     """Hold a listing against the metadata after it."""
-    spare_known(listing, listing.suspects, metadata, options or OrphansOptions(), LocalStorage(), lists=lists)
+    spare_known(listing, metadata, options or OrphansOptions(), LocalStorage(), lists=lists)
 
 
 def test_what_is_old_and_unknown_is_an_orphan(table: IcebergTable) -> None:
