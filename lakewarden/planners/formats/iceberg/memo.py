@@ -9,10 +9,15 @@ from lakewarden.planners.formats.iceberg.digests import Digest
 from lakewarden.planners.formats.iceberg.files import VanishedError, files_of, manifests_of
 from lakewarden.planners.formats.iceberg.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.ports import Storage
 
-_REMEDY = "restore it from a backup, or go back to a snapshot without it (CALL system.rollback_to_snapshot)"
+_GONE = "restore it from a backup, or from what its store keeps of deleted files"
+_DAMAGED = (
+    "if other engines read the table, it is whole, and the fault is ours: leave it as it is. Else restore the file "
+    "from a backup"
+)
+"""A snapshot without the file has fewer rows: nobody is advised to go back to one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +78,7 @@ class Reading:
         try:
             return manifests_of(snapshot, self.storage)
         except (VanishedError, PermanentError) as error:
-            self.faults.append(f"{error}: {_REMEDY}")
+            self.faults.append(_with_remedy(error))
             return ()
 
     def _digest(self, manifest: Manifest) -> Digest | None:
@@ -83,5 +88,9 @@ class Reading:
         try:
             return Digest(files_of([manifest], self.metadata, self.storage), spec=manifest.spec)
         except (VanishedError, PermanentError) as error:
-            self.faults.append(f"{error}: {_REMEDY}")
+            self.faults.append(_with_remedy(error))
             return None
+
+
+def _with_remedy(error: LakewardenError) -> str:
+    return f"{error}: {_GONE if isinstance(error, VanishedError) else _DAMAGED}"

@@ -12,9 +12,11 @@ from pyiceberg.table import StaticTable
 from lakewarden.planners.formats.iceberg.digests import Digest, key_of
 from lakewarden.planners.formats.iceberg.files import VanishedError, files_of, manifests_of, read_table
 from lakewarden.planners.formats.iceberg.manifests import Content, ContentFile, read_manifest_list
-from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError
+from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, PartitionField
+from lakewarden.planners.formats.iceberg.partitions import partition_path
+from lakewarden.planners.model.instant import Service
 from lakewarden.planners.storage import LocalStorage
-from tests.support.iceberg_look import files_in, look
+from tests.support.iceberg_look import files_in, look, view_of
 from tests.support.iceberg_table import EQUALITY_DELETES, POSITION_DELETES, IcebergTable
 
 STORAGE = LocalStorage()
@@ -130,6 +132,58 @@ def test_partitions_of_an_older_spec_are_called_by_its_names(tmp_path: Path) -> 
         (1, "part=null/p_month=null"),
         (2, ""),
     ]
+
+
+@pytest.mark.parametrize("transform", ["year", "month", "day", "hour", "identity"])
+@pytest.mark.parametrize("p", [2**31 - 1, -(2**31)])
+def test_an_event_time_that_no_calendar_knows_stops_no_service(tmp_path: Path, transform: str, p: int) -> None:
+    """One row of the year 238,000 once stopped all of them, with the advice to give up newer rows. It is told as a
+    number, and rewritten like others.
+    """
+    table = IcebergTable(tmp_path / "trips")
+    table.specs[0]["fields"][0]["transform"] = transform
+    for _ in range(6):
+        table.append(table.file(p))
+    view = view_of(table)
+    assert view.faults == ()
+    assert view.backlogs[Service.COMPACTION].files == 6
+
+
+_LOGICAL = [
+    None,
+    "date",
+    *(f"{kind}-{unit}" for kind in ("timestamp", "local-timestamp") for unit in ("millis", "micros", "nanos")),
+    "time-millis",
+    "time-micros",
+]
+
+
+@given(
+    value=st.integers(-(2**63), 2**63 - 1),
+    transform=st.sampled_from(["identity", "year", "month", "day", "hour", "void", "truncate[10]"]),
+    logical=st.sampled_from(_LOGICAL),
+)
+def test_every_number_has_a_partition_of_a_name(value: int, transform: str, logical: str | None) -> None:
+    """Whatever it stands for; and the next number has another one."""
+    field = PartitionField(field_id=1000, name="p", transform=transform)
+    kinds = {} if logical is None else {"p": {"type": "long", "logicalType": logical}}
+    names = {partition_path({"p": number}, [field], kinds) for number in (value, value + 1)}
+    assert len(names) == 2
+    assert all(name.startswith("p=") and len(name) > 2 for name in names)
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_nobody_is_advised_to_give_up_rows_for_a_manifest(tmp_path: Path, gone: bool) -> None:
+    """A snapshot without the manifest has fewer rows. What only we cannot read is no reason to touch the table."""
+    table = IcebergTable(tmp_path / "trips")
+    table.append()
+    (manifest,) = table.metadata.glob("*-m0.avro")
+    _ = manifest.unlink() if gone else manifest.write_bytes(b"Obj")
+    (fault,) = view_of(table).faults
+    assert "backup" in fault
+    assert ("if other engines read the table" in fault) is not gone
+    assert "roll" not in fault
+    assert "go back" not in fault
 
 
 def test_a_manifest_that_is_no_avro_file_is_named(tmp_path: Path) -> None:
