@@ -18,7 +18,8 @@ class ServiceTraits:
     executed and committed in one step, which nobody can stop half-way, so its permit expires. `yields`: its pending
     plan makes writers fail, so it never waits with one: it is executed at once or withdrawn at once. `meets_writers`: a
     write can fail by its plan or by its commit. `hinders`: a plan of it that was left half-way is in the way of writers
-    or of other services until it is finished or given up.
+    or of other services until it is finished or given up. `gives_way_to`: what goes first where both are due on one
+    table, because it costs readers more the longer it waits.
     """
 
     deletes: bool
@@ -29,18 +30,28 @@ class ServiceTraits:
     one_plan: bool = False
     meets_writers: bool = False
     hinders: bool = False
+    gives_way_to: frozenset[Service] = frozenset()
 
 
 _CLEANED_BESIDE = frozenset({Service.COMPACTION, Service.LOG_COMPACTION})
+_COMPACTION_FIRST = frozenset({Service.COMPACTION})
+"""What every query has to merge grows until it is done; and what a log compaction would merge it merges, too."""
 
 SERVICES: Mapping[Service, ServiceTraits] = {
     Service.COMPACTION: ServiceTraits(
         deletes=False, joined=False, beside=frozenset({Service.CLEAN}), meets_writers=True
     ),
     Service.LOG_COMPACTION: ServiceTraits(
-        deletes=False, joined=False, beside=frozenset({Service.CLEAN}), meets_writers=True, hinders=True
+        deletes=False,
+        joined=False,
+        beside=frozenset({Service.CLEAN}),
+        meets_writers=True,
+        hinders=True,
+        gives_way_to=_COMPACTION_FIRST,
     ),
-    Service.CLUSTERING: ServiceTraits(deletes=False, yields=True, meets_writers=True, hinders=True),
+    Service.CLUSTERING: ServiceTraits(
+        deletes=False, yields=True, meets_writers=True, hinders=True, gives_way_to=_COMPACTION_FIRST
+    ),
     Service.CLEAN: ServiceTraits(deletes=True, beside=_CLEANED_BESIDE, barrier=True, one_plan=True),
     Service.ARCHIVE: ServiceTraits(deletes=True),
     Service.ROLLBACK: ServiceTraits(deletes=True, one_plan=True),

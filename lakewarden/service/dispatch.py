@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -36,10 +36,13 @@ def startable(
     `pools` names the pool of each run, `rooms` the room in each. Tables with fewer runs under way come first,
     then a rollback, because others may wait for the very write that it undoes, and what takes up a plan that hinders
     others, for which nothing new is begun on its table but a rollback or a clean; then what has the highest `rank`,
-    then the longest queued.
+    then the longest queued. What gives way to another queued run of its table begins nothing new (`goes_first`).
     """
     busy = Counter(run.table for run in running)
     awaited = {run.identity for run in queued if _hinders(run) and rooms[pools[run.id]].free > 0}
+    by_table: defaultdict[str, list[Run]] = defaultdict(list)
+    for run in queued:
+        by_table[run.identity].append(run)
     kept: set[str] = set()
     starters: list[Run] = []
     for run in queued:
@@ -48,6 +51,8 @@ def startable(
         if pool in kept or _bolted(run, gates, barred) or (run.identity in awaited and _gives_way(run)):
             continue
         if _kept_apart(run, running, alone) or _has_no_slot(run, beside, rooms[pool]):
+            continue
+        if run.instant is None and goes_first(run, by_table[run.identity], pools=pools, rooms=rooms, rank=rank):
             continue
         if _is_suspect(run, suspects):
             kept.add(pool)
@@ -58,6 +63,25 @@ def startable(
         starters.append(run)
     order = {run.id: (busy[run.table], _can_wait(run), -rank(run)) for run in starters}
     return min(starters, key=lambda run: order[run.id], default=None)  # the first one of equals
+
+
+def goes_first(
+    run: Run,
+    queued: Sequence[Run],
+    *,
+    pools: Mapping[RunId, str],
+    rooms: Mapping[str, Room],
+    rank: Callable[[Run], int],
+) -> Run | None:
+    """Return which of its table's `queued` runs a run gives way to, by what its service is: one that could have a slot
+    if this one had none, and that stands no further back. So what fails again and again, or has waited for less long by
+    ten minutes, keeps nothing waiting.
+    """
+    for other in queued:
+        has_room = pools[other.id] == pools[run.id] or rooms[pools[other.id]].free > 0
+        if other.service in SERVICES[run.service].gives_way_to and has_room and rank(other) >= rank(run):
+            return other
+    return None
 
 
 def rank_of(run: Run, *, priority: int, troubled: bool, now: datetime) -> int:

@@ -10,6 +10,8 @@ What each step needs, and which writer or reader it protects:
   from being committed: nothing is rewritten in vain;
 - execute and commit: the timeline still shows the instant as ours to complete: what is completed is never run again;
 - commit: no clean of the table is executing (it is waited for), and no write in flight would fail by this commit;
+- every step of a service that gives way to another (a clustering, a log compaction to a compaction): no run of that
+  one waits for it; what is rewritten already may be committed all the same, if it is at once;
 - a deleting commit: nobody is committing on the table, no writer's barrier holds it back, and what it deletes is within
   the table's budget or approved;
 - a joined commit must not stand still until its permit expires.
@@ -105,7 +107,7 @@ class Circumstances:
     stop (paused, draining), if there is one. `unfinished` are cleans of ours that were left half-way; `unapproved` is
     what the plan deletes beyond the budget; `barred` tells that a writer's barrier holds cleans back. `claimed` is why
     the table is not ours to act on, `unproved` why its lock may keep nobody apart; `guarded` tells that a heartbeat
-    guards the instant that nobody dead has left.
+    guards the instant that nobody dead has left. `goes_first` is the queued run that this one gives way to.
     """
 
     view: TableView
@@ -122,14 +124,23 @@ class Circumstances:
     claimed: str | None = None
     unproved: str | None = None
     guarded: bool = False
+    goes_first: Run | None = None
 
 
 def judge(question: Question, around: Circumstances) -> Permit:
     """Return whether a run may take its next step now."""
     permit = _judged(question, around)
+    if around.goes_first is not None and _gives_way(question, permit):
+        return Refused(reason=f"{_names([around.goes_first])} is due and goes first")
     if isinstance(permit, Wait) and question.step is not Step.PLAN and SERVICES[question.run.service].yields:
         return Refused(reason=f"{permit.reason}, and its plan must not wait: it would make writers fail")
     return permit
+
+
+def _gives_way(question: Question, permit: Permit) -> bool:
+    """Whether a run lets another go first now: always, but with what it has rewritten and may commit at once."""
+    has_rewritten = question.step is Step.COMMIT and not SERVICES[question.run.service].joined
+    return isinstance(permit, Wait) or (isinstance(permit, Granted) and not has_rewritten)
 
 
 def _judged(question: Question, around: Circumstances) -> Permit:

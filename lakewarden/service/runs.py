@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 from typing import assert_never
@@ -26,16 +25,17 @@ from lakewarden.executors.contract import (
 from lakewarden.executors.faultpoints import FAULTS, Point
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
-from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.timeline import Fate
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.services import SERVICES
 from lakewarden.service.barriers import Barriers
 from lakewarden.service.book import Book
-from lakewarden.service.dispatch import rank_of, startable
+from lakewarden.service.dispatch import startable
 from lakewarden.service.events import Listener
 from lakewarden.service.freed import Freed
+from lakewarden.service.precedence import Precedence
 from lakewarden.service.questions import Questions
 from lakewarden.service.recovery import Recovery
 from lakewarden.service.settle import Aftermath, Gone, Settlement, Shown, clears, settle
@@ -68,6 +68,7 @@ class Runs:
         questions: Questions,
         barriers: Barriers,
         standings: Standings,
+        precedence: Precedence,
         freed: Freed,
         clock: Clock,
         listener: Listener,
@@ -88,6 +89,7 @@ class Runs:
         self._questions = questions
         self._barriers = barriers
         self._standings = standings
+        self._precedence = precedence
         self._freed = freed
         self._clock = clock
         self._listener = listener
@@ -134,7 +136,6 @@ class Runs:
     def dispatch(self) -> None:
         """Start every queued run that may start now."""
         while not self._draining and self._tenure.holds():
-            troubled = self._standings.troubled()
             rows = self._book.all()
             # Where an ending is not known, an earlier daemon's worker may still be at the table.
             unsettled = {r.identity for r in rows if r.state is RunState.UNKNOWN}
@@ -148,22 +149,13 @@ class Runs:
                 barred={r.table for r in queued if self._barriers.closed(r.table)},
                 alone=self._alone,
                 suspects=self._standings.suspects(),
-                troubled=troubled,
-                rank=functools.partial(self._rank, troubled=troubled),
-                pools={r.id: self._tables[r.table].profile_of(r.service) for r in rows if r.table in self._tables},
-                rooms={name: pool.room() for name, pool in self._pools.items()},
+                troubled=self._standings.troubled(),
+                rank=self._precedence.rank,
+                pools=self._precedence.profiles(rows),
+                rooms=self._precedence.rooms(),
             )
             if run is None or not self._start(run):
                 return
-
-    def _rank(self, run: Run, *, troubled: Collection[tuple[TableId, Service]]) -> int:
-        policy = self._tables[run.table].policies.get(run.service)
-        return rank_of(
-            run,
-            priority=0 if policy is None else policy.priority,
-            troubled=(run.table, run.service) in troubled,
-            now=self._clock.now(),
-        )
 
     def _start(self, run: Run) -> bool:
         try:

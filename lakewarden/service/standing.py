@@ -130,7 +130,12 @@ class Standings:
 
     def troubled(self) -> Collection[_Key]:
         """Return the services, each with its table, that failed of late, or came to nothing again and again."""
-        return {key for key, row in self._rows.items() if row.strikes or row.tries >= TROUBLED_AFTER}
+        return {key for key in self._rows if self.is_troubled(*key)}
+
+    def is_troubled(self, table: TableId, service: Service) -> bool:
+        """Whether a service of a table is one of those."""
+        row = self._row(table, service)
+        return row.strikes > 0 or row.tries >= TROUBLED_AFTER
 
     def paused(self, table: TableId) -> str | None:
         """Return why the table is paused, if it is: by itself or with everything."""

@@ -20,6 +20,7 @@ from lakewarden.service.freed import Freed
 from lakewarden.service.leases import Leases
 from lakewarden.service.lock_proofs import LockProofs
 from lakewarden.service.permits import Circumstances, Limits
+from lakewarden.service.precedence import Precedence
 from lakewarden.service.request import POLICY
 from lakewarden.service.standing import Standings
 from lakewarden.service.store.port import Run, Store
@@ -42,6 +43,7 @@ class Surroundings:
         proofs: LockProofs,
         freed: Freed,
         standings: Standings,
+        precedence: Precedence,
         approvals: Approvals,
         barriers: Barriers,
         decisions: Callable[[TableId], Mapping[Service, Decision]],
@@ -59,6 +61,7 @@ class Surroundings:
         self._proofs = proofs
         self._freed = freed
         self._standings = standings
+        self._precedence = precedence
         self._approvals = approvals
         self._barriers = barriers
         self._decisions = decisions
@@ -105,6 +108,7 @@ class Surroundings:
             claimed=claimed,
             unproved=None if unproved is None else unproved.reason,
             guarded=self._guarded(run, view),
+            goes_first=self._goes_first(run, view),
         )
 
     def were_read(self, run: Run, *, since: int) -> bool:
@@ -132,6 +136,15 @@ class Surroundings:
         if plan is None or plan.guarded_until is None or self._clock.now() >= plan.guarded_until:
             return False
         return not self._freed.includes(run, plan)
+
+    def _goes_first(self, run: Run, view: TableView) -> Run | None:
+        """Return the queued run that a run gives way to. What takes up a plan of an earlier run gives way to none:
+        others wait for that plan to be finished.
+        """
+        plan = next((one for one in view.timeline.pending(run.service) if one.time == run.instant), None)
+        if run.instant is not None and (plan is None or plan.author != run.id):
+            return None
+        return self._precedence.goes_first(run)
 
     def _unfinished(self, run: Run, view: TableView) -> list[Instant]:
         """Return the cleans of ours that were begun, that nobody is at, and that will go on without a person."""

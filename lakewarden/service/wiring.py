@@ -54,6 +54,7 @@ from lakewarden.service.membership import Membership
 from lakewarden.service.metrics import Metrics
 from lakewarden.service.moments import Moments
 from lakewarden.service.permits import Limits
+from lakewarden.service.precedence import Precedence
 from lakewarden.service.questions import Questions
 from lakewarden.service.readers.inline import InlineReaders
 from lakewarden.service.readers.port import TableReaders
@@ -177,6 +178,7 @@ def compose(
         listener=listener,
         new_id=lambda: RunId(uuid.uuid4().hex[:16]),
     )
+    precedence = Precedence(tables=registered, pools=pools, standings=standings, book=book, clock=clock)
     surroundings = Surroundings(
         tables=registered,
         formats=formats,
@@ -188,6 +190,7 @@ def compose(
         proofs=proofs,
         freed=freed,
         standings=standings,
+        precedence=precedence,
         approvals=approvals,
         barriers=barriers,
         decisions=requests.decisions,
@@ -214,6 +217,7 @@ def compose(
         questions=questions,
         barriers=barriers,
         standings=standings,
+        precedence=precedence,
         freed=freed,
         clock=clock,
         listener=listener,

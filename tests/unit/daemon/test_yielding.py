@@ -97,3 +97,23 @@ def test_nothing_starts_beside_a_clustering_and_it_beside_nothing(tmp_path: Path
             road.held_pool.release()
     assert all(services == {Service.CLUSTERING} for services in seen if Service.CLUSTERING in services)
     assert frozenset({Service.CLUSTERING}) in seen
+
+
+def test_a_clustering_that_has_rewritten_nothing_lets_a_compaction_go_first(tmp_path: Path) -> None:
+    """It takes its plan back, the compaction is made at once, and the clustering comes again after it."""
+    compaction = {Service.COMPACTION: Policy(trigger=NumCommits(at_least=4))}
+    road = Road(tmp_path, policies={**CLUSTER, **compaction})
+    prepare(road.lake)
+    road.until_executing(Step.PLAN, Service.CLUSTERING)
+    road.lake.write()
+    road.until(lambda: road.states(Service.COMPACTION) == [RunState.QUEUED])
+    road.held_pool.release()
+
+    road.until(lambda: road.states(Service.COMPACTION) == [RunState.SUCCEEDED], within=timedelta(seconds=5))
+
+    (run,) = road.runs(Service.CLUSTERING)
+    assert run.state is RunState.CANCELLED
+    assert run.outcome is not None
+    assert run.outcome.endswith("is due and goes first")
+    assert nothing_is_pending(road)
+    road.until(lambda: len(road.completed(Service.CLUSTERING)) == 1)

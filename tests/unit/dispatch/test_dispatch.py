@@ -42,6 +42,7 @@ def started(
     slots: int = 3,
     free: int | None = None,
     troubled: Sequence[TableId] = (),
+    failing: Sequence[tuple[TableId, Service]] = (),
     priorities: Mapping[TableId, int] | None = None,
     large: Sequence[Service] = (),
     now: datetime = NOW,
@@ -51,15 +52,19 @@ def started(
     """
     pools = {r.id: "large" if r.service in large else "default" for r in (*queued, *running)}
     used = Counter(pools[r.id] for r in running)
+    bad = {(table, service) for table in troubled for service in Service} | set(failing)
     chosen = startable(
         queued=queued,
         running=[replace(r, state=RunState.RUNNING) for r in running],
         gates=gates,
         barred=barred,
         alone=alone,
-        troubled={(table, service) for table in troubled for service in Service},
+        troubled=bad,
         rank=lambda one: rank_of(
-            one, priority=(priorities or {}).get(one.table, 0), troubled=one.table in troubled, now=now
+            one,
+            priority=(priorities or {}).get(one.table, 0),
+            troubled=(one.table, one.service) in bad,
+            now=now,
         ),
         pools=pools,
         rooms={
@@ -140,6 +145,36 @@ def test_a_plan_whose_pool_is_full_holds_up_nothing() -> None:
     taken = [run("x", ORDERS, Service.CLUSTERING), run("y", STOCK, Service.CLUSTERING)]
 
     assert started(run("a"), left, running=taken, large=[Service.CLUSTERING], slots=2) == "a"
+
+
+@pytest.mark.parametrize("service", [Service.CLUSTERING, Service.LOG_COMPACTION])
+def test_a_compaction_goes_before_what_was_queued_earlier_and_gives_way_to_it(service: Service) -> None:
+    """With two writers log compactions and clusterings kept it waiting until twice its trigger had piled up."""
+    earlier, compaction = run("e", service=service), run("c")
+
+    assert started(earlier, compaction) == "c"
+    assert started(earlier, compaction, running=[run("a", service=Service.ARCHIVE)]) is None
+    assert started(earlier, compaction, running=[compaction]) is None
+    assert started(earlier, run("b", ORDERS)) == "e", "on other tables nothing goes first"
+
+
+@pytest.mark.parametrize("service", [Service.CLUSTERING, Service.LOG_COMPACTION])
+def test_nothing_gives_way_for_ever(service: Service) -> None:
+    """What waited ten minutes longer goes on, and so does what meets a compaction that fails again and again."""
+    earlier, compaction = run("e", service=service), replace(run("c"), created_at=NOW + A_STEP_FORWARD)
+
+    assert started(earlier, compaction, now=NOW + A_STEP_FORWARD) == "e"
+    assert started(earlier, compaction, now=NOW + A_STEP_FORWARD - timedelta(seconds=1)) == "c"
+    assert started(earlier, run("c"), failing=[(TRIPS, Service.COMPACTION)]) == "e"
+
+
+def test_what_no_slot_can_be_had_for_keeps_nothing_waiting() -> None:
+    """A compaction whose own pool is full starts no sooner for it."""
+    taken = [run("x", ORDERS), run("y", STOCK), run("z", TableId("more"))]
+    clustering, compaction = run("e", service=Service.CLUSTERING), run("c")
+
+    assert started(clustering, compaction, running=taken, large=[Service.COMPACTION]) == "e"
+    assert started(clustering, compaction, running=taken[:1], large=[Service.COMPACTION]) == "c"
 
 
 def test_nothing_starts_without_a_free_slot() -> None:

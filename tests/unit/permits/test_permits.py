@@ -290,6 +290,31 @@ def test_a_clustering_waits_before_it_has_planned_and_then_gives_up() -> None:
     )
 
 
+# -- what goes first
+
+LOG_COMPACTING = a_run("l1", service=Service.LOG_COMPACTION, state=RunState.RUNNING, epoch=1, instant="00000050")
+DUE = a_run("c9")
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_clustering_lets_a_compaction_go_first_before_it_has_rewritten_anything(step: Step) -> None:
+    """It rewrites in its last step: until then it costs nothing to come again."""
+    assert ask(CLUSTERING, step, goes_first=DUE) == Refused(reason="compaction c9 is due and goes first")
+    assert isinstance(ask(CLUSTERING, step), Granted)
+
+
+def test_a_log_compaction_commits_what_it_has_rewritten_or_gives_it_up_at_once() -> None:
+    """What it would wait for, a compaction would wait for with it."""
+    plan = an_instant(time="00000050", stands_for=Service.LOG_COMPACTION, state=State.INFLIGHT)
+    around: dict[str, Any] = {"view": a_view(plan), "goes_first": DUE}
+
+    assert isinstance(ask(LOG_COMPACTING, Step.COMMIT, **around), Granted)
+    refused = Refused(reason="compaction c9 is due and goes first")
+    assert ask(LOG_COMPACTING, Step.EXECUTE, **around) == refused
+    assert ask(LOG_COMPACTING, Step.COMMIT, awaited="no write yet", **around) == refused
+    assert isinstance(ask(LOG_COMPACTING, Step.COMMIT, view=a_view(plan), awaited="no write yet"), Wait)
+
+
 # -- cleans that were left half-way, deletions beyond the budget, writers' barriers
 
 

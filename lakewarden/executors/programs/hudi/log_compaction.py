@@ -30,7 +30,8 @@ _CALLS = Calls(
     service=Service.LOG_COMPACTION, schedule="LOG_COMPACT", execute="logCompact", commit="commitLogCompaction"
 )
 _SOON = timedelta(seconds=1)
-_UNTIL_WRITES_TOUCH_OTHERS = timedelta(seconds=30)
+_UNTIL_WRITES_TOUCH_OTHERS = timedelta(seconds=10)
+"""No longer: a compaction that has become due meanwhile waits as long."""
 
 
 def settings(options: LogCompactionOptions) -> dict[str, str]:
