@@ -5,7 +5,7 @@ from __future__ import annotations
 import bz2
 import lzma
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from lakewarden.planners.decoding.damage import DamagedError
@@ -14,6 +14,8 @@ _ALWAYS = 16 * 2**20
 _MOST_RATIO = 32
 """Metadata shrinks to a tenth or so; only what repeats itself without end shrinks to less than a thirtieth."""
 
+_AT_ONCE = 8 * 2**20
+_HALF = "its compressed content is half-written or damaged"
 _GZIP = 16 + zlib.MAX_WBITS
 _RAW = -zlib.MAX_WBITS
 _SNAPPY_CHECKSUM = 4
@@ -36,15 +38,30 @@ def bound_of(compressed: int, *, most: int) -> int:
     return min(most, _ALWAYS + _MOST_RATIO * compressed)
 
 
-def gunzipped(content: bytes, *, most: int) -> bytes:
-    """Return what one or several gzip members hold. Raises DamagedError, also where it is more than `most` bytes."""
-    parts, left = [], bound_of(len(content), most=most)
-    while content:
-        inflater = zlib.decompressobj(_GZIP)
-        part = _inflated(inflater, content, left)
-        parts.append(part)
-        content, left = inflater.unused_data.lstrip(b"\0"), left - len(part)
-    return b"".join(parts)
+def gunzipped(parts: Iterable[bytes], *, most: int) -> Iterator[bytes]:
+    """Yield what one or several gzip members hold, cut anywhere, some megabytes at a time. Raises DamagedError, also
+    where it is more than `most` bytes.
+    """
+    inflater: Any = None
+    compressed = grown = 0
+    for part in parts:
+        compressed += len(part)
+        held, more = part, False
+        while held or more:
+            inflater = inflater or zlib.decompressobj(_GZIP)
+            try:
+                found = inflater.decompress(held, _AT_ONCE)
+            except zlib.error as wrong:
+                raise DamagedError(_HALF) from wrong
+            grown += len(found)
+            if grown > bound_of(compressed, most=most):
+                raise DamagedError(f"its compressed content grows beyond {bound_of(compressed, most=most)} bytes")
+            yield found
+            held, more = inflater.unconsumed_tail, len(found) == _AT_ONCE
+            if inflater.eof:
+                held, more, inflater = inflater.unused_data.lstrip(b"\0"), False, None
+    if inflater is not None:
+        raise DamagedError(_HALF)
 
 
 def inflated(codec: str, content: bytes, *, most: int) -> bytes:

@@ -22,9 +22,7 @@ def from_json(content: bytes) -> Any:
 
     Integers may be of any size. Raises DamagedError, also for what is nested too deeply or has too many values.
     """
-    values = content.count(b",") + content.count(b"[") + content.count(b"{")
-    if values > _ALWAYS and values > min(_MOST, _ALWAYS + len(content) // _BYTES_FOR_A_VALUE):
-        raise DamagedError(f"its JSON has some {values} values in {len(content)} bytes, which is too many")
+    require_few(content.count(b",") + content.count(b"[") + content.count(b"{"), size=len(content))
     try:
         found = _DECODER.decode(content.decode("utf-8-sig"))
         if _SURROGATE.search(content) is not None:
@@ -38,8 +36,15 @@ def from_json(content: bytes) -> Any:
     return found
 
 
-def _refused(constant: str) -> NoReturn:
+def require_few(values: int, *, size: int) -> None:
+    """Raise DamagedError where a text of so many bytes has more values than is sound."""
+    if values > _ALWAYS and values > min(_MOST, _ALWAYS + size // _BYTES_FOR_A_VALUE):
+        raise DamagedError(f"its JSON has some {values} values in {size} bytes, which is too many")
+
+
+def refused(constant: str) -> NoReturn:
+    """Raise ValueError for what Python's decoder takes, and JSON has not: `NaN` and `Infinity`."""
     raise ValueError(f"{constant} is no JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refused)
+_DECODER = json.JSONDecoder(parse_constant=refused)

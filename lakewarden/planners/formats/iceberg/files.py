@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from lakewarden.planners.formats.iceberg.manifests import ContentFile, Manifest, read_manifest, read_manifest_list
-from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, Snapshot, TableMetadata, parse_metadata
+from lakewarden.planners.formats.iceberg.metadata import (
+    CorruptMetadataError,
+    Snapshot,
+    TableMetadata,
+    Told,
+    metadata_of,
+)
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.content import TooLargeError
 from lakewarden.planners.storage.locations import canonical_location
 
 _LARGEST = 512 * 2**20
-"""A metadata file holds a kilobyte for every snapshot; a manifest is cut at `commit.manifest.target-size-bytes`."""
+"""A manifest is cut at `commit.manifest.target-size-bytes`."""
+
+_AT_ONCE = 64 * 2**20
+"""A metadata file holds a kilobyte for every snapshot. A larger one is read in parts of so many bytes."""
 
 
 class VanishedError(TemporaryError):
     """A file that the table named is not there: an expiry, or a commit that deletes old metadata, was faster."""
 
 
-def read_table(file: str, storage: Storage) -> TableMetadata:
-    """Return what a metadata file says. Raises CorruptMetadataError, VanishedError and TemporaryError; PermanentError
-    for a table whose location is no whole address.
+def read_table(file: str, storage: Storage, *, told: Told | None = None) -> TableMetadata:
+    """Return what a metadata file says. Of the snapshots that an earlier version has `told` none is decoded again.
+
+    Raises CorruptMetadataError, VanishedError and TemporaryError; PermanentError for a table whose location is no whole
+    address.
     """
     try:
-        content = _content(file, storage)
+        parts = _parts(file, storage)
+        metadata = metadata_of(parts, file=file, told=told)
     except VanishedError as gone:
         remedy = "if it stays so, restore it, or register the newest version that is there (CALL system.register_table)"
         raise VanishedError(f"{gone}: {remedy}") from gone
+    except CorruptMetadataError:
+        raise
     except PermanentError as wrong:
         raise PermanentError(f"the table's metadata file cannot be read: {wrong}") from wrong
-    metadata = parse_metadata(content, file=file)
     if not metadata.location.startswith("/") and ":" not in metadata.location:
         raise PermanentError(
             f"{file} says that the table lies in {metadata.location[:200]!r}, which is no whole address: where that is "
@@ -37,6 +53,23 @@ def read_table(file: str, storage: Storage) -> TableMetadata:
             "table anew, or move its addresses (CALL system.rewrite_table_path)"
         )
     return metadata
+
+
+def _parts(file: str, storage: Storage) -> Callable[[], Iterator[bytes]]:
+    """Return what gives the file's content, as often as it is asked: one request where it is not large."""
+    try:
+        content = _content(file, storage, limit=_AT_ONCE)
+    except TooLargeError:
+        return lambda: _in_parts(file, storage)
+    return lambda: iter((content,))
+
+
+def _in_parts(file: str, storage: Storage) -> Iterator[bytes]:
+    for begin in itertools.count(0, _AT_ONCE):
+        part = _asked(file, partial(storage.read_part, begin=begin, size=_AT_ONCE))
+        yield part
+        if len(part) < _AT_ONCE:
+            return
 
 
 def manifests_of(snapshot: Snapshot, storage: Storage) -> tuple[Manifest, ...]:
@@ -61,10 +94,14 @@ _STORES = frozenset({"s3", "gs", "abfss", "hdfs", "wasb", "wasbs", "oss", "viewf
 """What a table's files lie in, beside local disks. A metadata file may name anything, and nobody is asked by HTTP."""
 
 
-def _content(file: str, storage: Storage) -> bytes:
+def _content(file: str, storage: Storage, *, limit: int = _LARGEST) -> bytes:
+    return _asked(file, lambda spelled: storage.read(spelled, limit=limit))
+
+
+def _asked(file: str, ask: Callable[[str], bytes]) -> bytes:
     try:
         # A plain path needs no other spelling, and to resolve its links would cost more than many a manifest.
-        return storage.read(file if file.startswith("/") else _in_a_store(file), limit=_LARGEST)
+        return ask(file if file.startswith("/") else _in_a_store(file))
     except FileNotFoundError as error:
         raise VanishedError(f"{file}, which the table names, is not there") from error
 

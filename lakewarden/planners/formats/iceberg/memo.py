@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from lakewarden.planners.formats.iceberg.digests import Digest
 from lakewarden.planners.formats.iceberg.files import VanishedError, files_of, manifests_of
 from lakewarden.planners.formats.iceberg.manifests import Manifest
-from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata, Told
 from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.ports import Storage
 
@@ -19,15 +19,20 @@ _DAMAGED = (
 )
 """A snapshot without the file has fewer rows: nobody is advised to go back to one."""
 
+_MANY_SNAPSHOTS = 2000
+"""Fewer are decoded again in some twenty milliseconds, and nothing is kept of them: there are thousands of tables."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memo:
-    """Digests of the current snapshot's manifests by their paths, and the partitions that recent updates touched by
-    their snapshots.
+    """Digests of the current snapshot's manifests by their paths, the partitions that recent updates touched by their
+    snapshots, and what the metadata file told of its snapshots
+    where they are many.
     """
 
     digests: Mapping[str, Digest] = field(default_factory=dict)
     touched: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    told: Told | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +77,9 @@ class Reading:
 
     def memo(self) -> Memo:
         """Return what the next reading may remember. What updates touched is not, where something was not readable."""
-        return Memo(digests=self.digests, touched={} if self.faults else self.touched)
+        touched = {} if self.faults else self.touched
+        told = self.metadata.told if len(self.metadata.snapshots) >= _MANY_SNAPSHOTS else None
+        return Memo(digests=self.digests, touched=touched, told=told)
 
     def _listed(self, snapshot: Snapshot) -> tuple[Manifest, ...]:
         try:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.inflating import gunzipped
-from lakewarden.planners.decoding.json_text import from_json
+from lakewarden.planners.decoding.json_stream import Content, JsonObject, OtherContentError
 from lakewarden.planners.decoding.numbers import count, counted, long, moment
 from lakewarden.planners.model.errors import PermanentError
 
@@ -28,8 +30,9 @@ class BrokenOffError(CorruptMetadataError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """One snapshot. `operation` is `append`, `replace`, `overwrite` or `delete`; the counts in `summary` are texts, as
-    Iceberg writes them. `manifest_list` is None for the oldest tables of version 1, which name their manifests here.
+    """One snapshot. `operation` is `append`, `replace`, `overwrite` or `delete`. Of its `summary` is kept what somebody
+    asks for: our own marks, Flink's, and counts of files, which are texts as Iceberg writes them. `manifest_list` is
+    None for the oldest tables of version 1, which name their manifests here.
     """
 
     id: int
@@ -66,6 +69,16 @@ class PartitionField:
     transform: str
 
 
+class Told(NamedTuple):
+    """What was read of a metadata file that the next version will most likely say again: its snapshots, by what stood
+    there, and the log of them.
+    """
+
+    content: Content | None
+    log: Content | None
+    snapshots: tuple[Snapshot, ...]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableMetadata:
     """One version of a table.
@@ -94,6 +107,7 @@ class TableMetadata:
     statistics_of: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     types: frozenset[str] = frozenset()
     by_id: Mapping[int, Snapshot] = field(default_factory=dict, repr=False, compare=False)
+    told: Told | None = field(default=None, repr=False, compare=False)
 
     @property
     def current_snapshot(self) -> Snapshot | None:
@@ -110,14 +124,30 @@ class TableMetadata:
 
 
 def parse_metadata(content: bytes, *, file: str) -> TableMetadata:
-    """Return what a metadata file says; it may be compressed by gzip. Raises CorruptMetadataError, BrokenOffError among
-    them.
+    """Return what a metadata file says, as `metadata_of` does."""
+    return metadata_of(lambda: iter((content,)), file=file)
+
+
+def metadata_of(parts: Callable[[], Iterable[bytes]], *, file: str, told: Told | None = None) -> TableMetadata:
+    """Return what a metadata file says; it may be compressed by gzip. `parts` give its content from the begin, as often
+    as they are asked for. Of the snapshots that an earlier version has `told` none is decoded again.
+
+    Raises CorruptMetadataError, BrokenOffError among them, and what `parts` raise.
     """
+    if told is not None and told.content is not None:
+        try:
+            return _read(parts(), file, told)
+        except OtherContentError:
+            pass
+    return _read(parts(), file, Told(None, None, ()))
+
+
+def _read(parts: Iterable[bytes], file: str, told: Told) -> TableMetadata:
+    content = _Parts(parts)
     try:
-        raw = from_json(gunzipped(content, most=_LARGEST) if _gzipped(content) else content)
-        return _metadata(raw, file)
+        return _metadata(JsonObject(content.plain()), file, told)
     except DamagedError as wrong:
-        kind = CorruptMetadataError if content.rstrip().endswith((b"}", b"]")) or _gzipped(content) else BrokenOffError
+        kind = BrokenOffError if content.break_off() else CorruptMetadataError
         raise kind(f"{file} is no metadata file of an Iceberg table, {wrong}: restore it from a backup") from wrong
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
         raise CorruptMetadataError(
@@ -125,12 +155,36 @@ def parse_metadata(content: bytes, *, file: str) -> TableMetadata:
         ) from wrong
 
 
-def _gzipped(content: bytes) -> bool:
-    return content[:2] == b"\x1f\x8b"
+class _Parts:
+    """The parts of a file, of which the end is remembered."""
+
+    def __init__(self, parts: Iterable[bytes]) -> None:
+        self._parts = iter(parts)
+        self._end = b""
+        self._is_gzipped = False
+
+    def plain(self) -> Iterator[bytes]:
+        """Yield them, inflated if they are compressed."""
+        parts = self._remembered()
+        first = next(parts, b"")
+        self._is_gzipped = first[:2] == b"\x1f\x8b"
+        parts = chain((first,), parts)
+        return gunzipped(parts, most=_LARGEST) if self._is_gzipped else parts
+
+    def break_off(self) -> bool:
+        """Whether their text ends before it should: all of them are read. Of compressed ones it is not told."""
+        for _ in self._remembered():
+            pass
+        return not self._is_gzipped and not self._end.endswith((b"}", b"]"))
+
+    def _remembered(self) -> Iterator[bytes]:
+        for part in self._parts:
+            self._end = part[-1024:].rstrip() or self._end
+            yield part
 
 
-_LARGEST = 256 * 2**20
-"""So much one may grow when it is inflated, in bytes."""
+_LARGEST = 64 * 2**30
+"""So much one may grow when it is inflated, in bytes: it is held in parts."""
 
 
 def _short(wrong: Exception) -> str:
@@ -146,8 +200,21 @@ def span(milliseconds: int) -> timedelta:
 _LONGEST_MILLISECONDS = timedelta.max // timedelta(milliseconds=1)
 
 
-def _metadata(raw: Mapping[str, Any], file: str) -> TableMetadata:
-    snapshots = tuple(map(_snapshot, raw.get("snapshots") or ()))
+def _metadata(text: JsonObject, file: str, known: Told) -> TableMetadata:
+    raw, told = dict[str, Any](), Told(None, None, ())
+    for key in text.members():
+        if key == "snapshots":
+            new = tuple(map(_snapshot, text.items(known=known.content)))
+            told = told._replace(content=text.content, snapshots=known.snapshots + new)
+        elif key == "snapshot-log":
+            for _ in text.items(known=known.log):
+                pass
+            told = told._replace(log=text.content)
+        else:
+            raw[key] = text.value()
+    if known.content is not None and told.content is None:
+        raise OtherContentError
+    snapshots = told.snapshots
     current = raw.get("current-snapshot-id")
     current = None if current in (None, _NO_SNAPSHOT) else long(current, "current-snapshot-id")
     refs = tuple(_refs(raw.get("refs"), current))
@@ -173,19 +240,37 @@ def _metadata(raw: Mapping[str, Any], file: str) -> TableMetadata:
         statistics_of=_statistics(raw),
         types=frozenset(_types(_schema(raw))),
         by_id=by_id,
+        told=told,
     )
 
 
+_KEPT = frozenset(
+    {
+        *(f"{done}-{kind}-files" for done in ("added", "deleted", "total") for kind in ("data", "delete")),
+        *(f"added-{kind}-delete-files" for kind in ("position", "equality")),
+        "removed-delete-files",
+        "removed-files-size",
+    }
+)
+_MARKS = ("lakewarden.", "flink.")
+_FEW = 8
+"""Texts of so many characters recur."""
+
+
 def _snapshot(raw: Mapping[str, Any]) -> Snapshot:
-    summary = {str(key): str(value) for key, value in (raw.get("summary") or {}).items()}
+    summary = raw.get("summary") or {}
     parent, manifest_list = raw.get("parent-snapshot-id"), raw.get("manifest-list")
     return Snapshot(
         id=long(raw["snapshot-id"], "snapshot-id"),
         parent=None if parent is None else long(parent, "parent-snapshot-id"),
         sequence=count(raw.get("sequence-number", 0), "sequence-number"),
         at=moment(raw["timestamp-ms"], "timestamp-ms"),
-        operation=summary.get("operation", "append"),
-        summary=summary,
+        operation=sys.intern(str(summary.get("operation", "append"))),
+        summary={
+            sys.intern(key): sys.intern(text) if len(text := str(value)) <= _FEW else text
+            for key, value in summary.items()
+            if key in _KEPT or key.startswith(_MARKS)
+        },
         manifest_list=None if manifest_list is None else str(manifest_list),
     )
 

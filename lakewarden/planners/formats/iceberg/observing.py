@@ -40,8 +40,8 @@ def observed(
     Raises PermanentError where that file is none, VanishedError where it is not there, TemporaryError where it cannot
     be read. Manifests that cannot be read, or are not there, are faults of the view.
     """
-    metadata = read_table(pointer.metadata_file, storage)
     remembered = Memo() if previous is None or previous.memo is None else previous.memo
+    metadata = read_table(pointer.metadata_file, storage, told=remembered.told)
     reading = Reading(storage=storage, metadata=metadata, remembered=remembered)
     manifests = () if is_encrypted(metadata) else reading.manifests(metadata.current_snapshot)
     files = _files(reading, manifests) if counts_files(table) else ()

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pyiceberg.table import StaticTable
 
-from lakewarden.planners.formats.iceberg.files import manifests_of, read_table
-from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, TableMetadata
+from lakewarden.planners.formats.iceberg import files
+from lakewarden.planners.formats.iceberg.files import VanishedError, manifests_of, read_table
+from lakewarden.planners.formats.iceberg.metadata import BrokenOffError, CorruptMetadataError, TableMetadata
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg_table import IcebergTable
@@ -185,3 +188,62 @@ def test_a_location_that_is_no_whole_address_is_named_with_its_file_and_a_remedy
     table = IcebergTable(tmp_path / "trips")
     with pytest.raises(PermanentError, match=r"metadata\.json says that the table lies in 'data/trips'.*absolute path"):
         rewritten(table, location="data/trips")
+
+
+_STEPS = st.lists(st.sampled_from(["append", "expire", "roll back", "manifests", "property"]), max_size=8)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=_STEPS, compressed=st.booleans())
+def test_what_an_earlier_version_told_is_told_again(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str], compressed: bool
+) -> None:
+    """Whatever was done in between, and nothing of it is read twice as long as snapshots are only added."""
+    table = IcebergTable(tmp_path_factory.mktemp("t") / "trips", compressed=compressed)
+    table.append()
+    known = read(table)
+    for step in steps:
+        take(table, step)
+        fresh = read(table)
+        again = read_table(str(table.metadata_file), STORAGE, told=known.told)
+        assert again == fresh
+        assert again.told == fresh.told
+        if step in ("append", "manifests"):
+            assert all(one is other for one, other in zip(again.snapshots, known.snapshots, strict=False))
+        known = again
+
+
+def take(table: IcebergTable, step: str) -> None:
+    """Let something happen to the table, if it makes sense now."""
+    match step:
+        case "append":
+            table.append()
+        case "manifests":
+            table.rewrite_manifests()
+        case "expire" if len(table.snapshots) > 1:
+            table.expire(next(one for one in table.snapshots if one != table.current))
+        case "roll back":
+            table.roll_back(min(table.snapshots))
+        case "property":
+            table.properties["snapshots"] = '"snapshots":[]'
+            table.save()
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_metadata_file_too_large_to_be_held_is_read_in_parts(
+    tmp_path: Path, compressed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table that needs expiry most has the largest: it was refused above 512 MiB."""
+    table = IcebergTable(tmp_path / "trips", compressed=compressed)
+    for _ in range(9):
+        table.append()
+    whole = read(table)
+    monkeypatch.setattr(files, "_AT_ONCE", 100)
+    assert read(table) == whole
+    table.metadata_file.write_bytes(table.metadata_file.read_bytes()[:-40])
+    with pytest.raises(CorruptMetadataError) as found:
+        read(table)
+    assert isinstance(found.value, BrokenOffError) is not compressed
+    table.metadata_file.unlink()
+    with pytest.raises(VanishedError):
+        read(table)
