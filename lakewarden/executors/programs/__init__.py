@@ -19,6 +19,7 @@ from lakewarden.executors.programs.iceberg.archive import Archive as IcebergArch
 from lakewarden.executors.programs.iceberg.clean import Clean as IcebergClean
 from lakewarden.executors.programs.iceberg.clustering import Clustering as IcebergClustering
 from lakewarden.executors.programs.iceberg.compaction import Compaction as IcebergCompaction
+from lakewarden.executors.programs.iceberg.open_catalogs import CATALOGS
 from lakewarden.executors.programs.iceberg.orphans import Orphans as IcebergOrphans
 from lakewarden.planners.model.instant import Service
 
@@ -42,3 +43,8 @@ PROGRAMS: Mapping[tuple[str, Service], Callable[[], Program]] = {
     ("iceberg", Service.COMPACTION): IcebergCompaction,
     ("iceberg", Service.ORPHANS): IcebergOrphans,
 }
+
+
+def release() -> None:
+    """Close what programs keep open from one run to the next, before their JVM ends."""
+    CATALOGS.close_all()

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 
 from lakewarden.executors.contract import Asked, Assignment, Ended, Started
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.executors.programs import PROGRAMS
+from lakewarden.executors.programs import PROGRAMS, release
 from lakewarden.executors.protocol import Answer, Beat, Begin, Cancel, Channel, Frame, LiveUntil, Ready, Stop
 from lakewarden.executors.witness import WITNESS
 from lakewarden.executors.worker.lifetime import Lifetime
@@ -135,6 +135,7 @@ class Worker:
 
     def _stop(self) -> None:
         if self._session is not None:
+            release()
             self._session.stop()
         end("asked to stop")
 

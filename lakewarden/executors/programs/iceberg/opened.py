@@ -11,12 +11,14 @@ from pydantic import TypeAdapter
 
 from lakewarden.executors.contract import Assignment, Step
 from lakewarden.executors.programs.iceberg.errors import translated
+from lakewarden.executors.programs.iceberg.open_catalogs import CATALOGS, CatalogSettings, LentCatalog, opened
 from lakewarden.planners.formats.iceberg.catalogs import Catalog
 from lakewarden.planners.formats.iceberg.files import read_table
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.spark_catalogs import spark_conf
 from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.errors import LakewardenError, YieldError
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage.locations import named_in_catalog
 
@@ -69,28 +71,77 @@ class OpenTable:
 
 @contextlib.contextmanager
 def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock: Clock) -> Iterator[OpenTable]:
-    """Open the table of a run, in its own session: what is set there is seen by no other run, and ends with it.
+    """Open the table of a run, whose catalog is lent to it until the run ends.
 
     Raises PermanentError where the catalog has no such table or one of its secrets is missing.
     """
     options = IcebergTableOptions.model_validate(dict(assignment.table_options))
-    with translated(Step.PLAN):
-        java = _from_catalog(session, assignment) if assignment.catalog is not None else _by_path(session, assignment)
-    yield OpenTable(spark=session, java=java, assignment=assignment, options=options, storage=storage, clock=clock)
+    with contextlib.ExitStack() as until_its_end:
+        if assignment.catalog is not None:
+            java = until_its_end.enter_context(_from_catalog(session, assignment))
+        else:
+            with translated(Step.PLAN):
+                java = _by_path(session, assignment)
+        yield OpenTable(spark=session, java=java, assignment=assignment, options=options, storage=storage, clock=clock)
 
 
-def _from_catalog(session: Any, assignment: Assignment) -> Any:
-    """Load `catalog://<name>/<namespace>.<table>`. A database's catalog may have another name in Spark: its rows are
-    keyed by it.
+@contextlib.contextmanager
+def _from_catalog(session: Any, assignment: Assignment) -> Iterator[Any]:
+    """Lend `catalog://<name>/<namespace>.<table>`. The catalog is opened anew for the next run where this one may have
+    failed by it.
     """
-    name, identifier = named_in_catalog(assignment.location)
-    conf = spark_conf(name, _CATALOG.validate_python(dict(assignment.catalog or {})))
-    for key, value in conf.items():
-        session.conf.set(key, value)
-    (name,) = {key.removeprefix(_CATALOG_KEY).split(".")[0] for key in conf if key.startswith(_CATALOG_KEY)}
-    quoted = ".".join(f"`{part}`" for part in (name, *identifier.split(".")))
-    load = session.sparkContext._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable  # noqa: SLF001
-    return load(session._jsparkSession, quoted)  # noqa: SLF001 - pyspark's own door to py4j
+    broken = False
+    lent, java = _loaded(session, assignment)
+    try:
+        yield java
+    except LakewardenError as error:
+        broken = not isinstance(error, YieldError)
+        raise
+    finally:
+        CATALOGS.give_back(lent, broken=broken)
+
+
+def _loaded(session: Any, assignment: Assignment) -> tuple[LentCatalog, Any]:
+    """Load the table. A catalog that has loaded tables, and cannot load this one, is opened anew before it is believed:
+    its connections may have been closed from the other side.
+    """
+    settings = _settings(session, assignment)
+    _, identifier = named_in_catalog(assignment.location)
+    lent = CATALOGS.take(settings, lambda: opened(session, settings))
+    if lent.proved:
+        try:
+            return lent, _load(session, lent, identifier)
+        except LakewardenError:
+            CATALOGS.give_back(lent, broken=True)
+            lent = CATALOGS.take(settings, lambda: opened(session, settings))
+    try:
+        java = _load(session, lent, identifier)
+    except BaseException:
+        CATALOGS.give_back(lent, broken=True)
+        raise
+    lent.proved = True
+    return lent, java
+
+
+def _load(session: Any, lent: LentCatalog, identifier: str) -> Any:
+    named = session.sparkContext._jvm.org.apache.iceberg.catalog.TableIdentifier  # noqa: SLF001 - pyspark's door to py4j
+    with translated(Step.PLAN):
+        return lent.java.loadTable(named.parse(identifier))
+
+
+def _settings(session: Any, assignment: Assignment) -> CatalogSettings:
+    """Return what the table's catalog is opened with. A database's catalog may have another name in Spark: its rows are
+    keyed by it. What the profile says of a catalog of that name counts where its settings here say nothing.
+
+    Raises PermanentError where a secret is missing.
+    """
+    configured, _ = named_in_catalog(assignment.location)
+    conf = spark_conf(configured, _CATALOG.validate_python(dict(assignment.catalog or {})))
+    (name,) = {key.removeprefix(_CATALOG_KEY).split(".")[0] for key in conf}
+    start = f"{_CATALOG_KEY}{name}."
+    given = {**dict(session.sparkContext.getConf().getAll()), **conf}
+    properties = {key.removeprefix(start): value for key, value in given.items() if key.startswith(start)}
+    return CatalogSettings(configured=configured, name=name, properties=properties)
 
 
 def _by_path(session: Any, assignment: Assignment) -> Any:
