@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import assert_never
 
@@ -22,7 +22,6 @@ from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import Backlog, TableView
 from lakewarden.planners.settings import format_size
-from lakewarden.service.http.port import StepsBack
 from lakewarden.service.settle import Aftermath, Settlement
 from lakewarden.service.store.port import StandingRow, Store
 
@@ -43,6 +42,14 @@ SMALLEST_PLAN = 64 * 2**20
 """No plan is made smaller than this: what fails with so little fails for another reason."""
 
 _Key = tuple[TableId, Service]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepsBack:
+    """How often in a row the runs of a service stepped back or failed for a time, and what the last one gave way to."""
+
+    times: int
+    reason: str
 
 
 class Standings:

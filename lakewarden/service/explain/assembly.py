@@ -27,7 +27,8 @@ from lakewarden.service.explain.bodies import (
     WritersExplanation,
 )
 from lakewarden.service.explain.words import due_when, hours
-from lakewarden.service.http.port import StepsBack, TableStatus
+from lakewarden.service.http.port import TableStatus
+from lakewarden.service.standing import StepsBack
 from lakewarden.service.store.port import DecisionRow, Run
 
 

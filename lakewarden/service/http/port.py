@@ -18,15 +18,8 @@ from lakewarden.service.barriers import Held
 from lakewarden.service.blame import Blamed
 from lakewarden.service.hooks.hints import Hint
 from lakewarden.service.inbox import RunGiven
+from lakewarden.service.standing import StepsBack
 from lakewarden.service.store.port import DecisionRow, ReplicaId, Run, RunState
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StepsBack:
-    """How often in a row the runs of a service stepped back or failed for a time, and what the last one gave way to."""
-
-    times: int
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

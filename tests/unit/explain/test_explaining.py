@@ -21,7 +21,8 @@ from lakewarden.planners.model.view import (
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.blame import Blamed
 from lakewarden.service.explain import TableExplanation, explain, written_out
-from lakewarden.service.http.port import StepsBack, TableStatus
+from lakewarden.service.http.port import TableStatus
+from lakewarden.service.standing import StepsBack
 from lakewarden.service.store.port import DecisionRow, Run, RunState
 
 NOW = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)

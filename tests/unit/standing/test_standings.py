@@ -15,9 +15,8 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.model.view import Backlog
-from lakewarden.service.http.port import StepsBack
 from lakewarden.service.settle import Aftermath, Settlement
-from lakewarden.service.standing import LONGEST_REST, STRIKES, Standings
+from lakewarden.service.standing import LONGEST_REST, STRIKES, Standings, StepsBack
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import RunState, StandingRow
 from tests.support.values import NOW, a_view, an_instant

@@ -23,9 +23,9 @@ from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.resizing import refuse_what_would_lose_rows, resizing, take_back
 from lakewarden.executors.programs.hudi.stream_copy import copy_files, decode_files, why_not_copied
 from lakewarden.planners.formats.hudi.beside import does_not_say, meeting, silent_writes, touched_in_flight
-from lakewarden.planners.formats.hudi.buckets import BucketIndex, named_after_buckets, why_not_clustered
+from lakewarden.planners.formats.hudi.buckets import named_after_buckets, why_not_clustered
 from lakewarden.planners.formats.hudi.cold import ColdPartitions, cold_partitions, disturbed, known_since
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options import BucketIndex, HudiTableOptions
 from lakewarden.planners.formats.hudi.plans import RUN_KEY, DataFile
 from lakewarden.planners.formats.hudi.service_options import ClusteringOptions, LayoutStrategy, SilentWrites
 from lakewarden.planners.model.clock import Clock, SystemClock

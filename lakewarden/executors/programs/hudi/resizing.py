@@ -13,10 +13,9 @@ from collections.abc import Iterator, Mapping, Set
 
 from lakewarden.executors.programs.hudi.look import clustered_files
 from lakewarden.executors.programs.hudi.opened import OpenTable
-from lakewarden.planners.formats.hudi.buckets import BucketIndex
 from lakewarden.planners.formats.hudi.commits import Written, written
 from lakewarden.planners.formats.hudi.names import Action, InstantFile, file_name
-from lakewarden.planners.formats.hudi.options import Buckets
+from lakewarden.planners.formats.hudi.options import BucketIndex, Buckets
 from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, read_pieces
 from lakewarden.planners.formats.hudi.plans import DataFile
 from lakewarden.planners.formats.hudi.service_options import ClusteringOptions

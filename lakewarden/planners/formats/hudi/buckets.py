@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from enum import StrEnum
 
+from lakewarden.planners.formats.hudi.options import BucketIndex
 from lakewarden.planners.formats.hudi.table_properties import HOME
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import Hindrance
@@ -26,13 +26,6 @@ _LIKELY_BELOW = 1_000_000
 _LIKELY_SHARE = 0.05
 """A group that is named by chance begins with eight digits in one of 43 names, with a number below a million in one of
 4,300, and with one below 10,000 in one of 430,000."""
-
-
-class BucketIndex(StrEnum):
-    """Which bucket index the writers of a table use (`hoodie.index.bucket.engine`)."""
-
-    SIMPLE = "simple"
-    CONSISTENT_HASHING = "consistent_hashing"
 
 
 def shown_beside(location: str, storage: Storage) -> BucketIndex | None:

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from lakewarden.planners.formats.hudi.acquisitions.sights import leaves_traces
 from lakewarden.planners.formats.hudi.archiving import archived_too_early
-from lakewarden.planners.formats.hudi.buckets import BucketIndex
 from lakewarden.planners.formats.hudi.locks import lockless, misplaced
 from lakewarden.planners.formats.hudi.non_blocking import GIVEN_AGAIN
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options import BucketIndex, HudiTableOptions
 from lakewarden.planners.formats.hudi.ours import why_not
 from lakewarden.planners.formats.hudi.readers import misread
 from lakewarden.planners.model.instant import Service

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakewarden.planners.formats.hudi import non_blocking, readers, savepoints
 from lakewarden.planners.formats.hudi.backlog import backlogs
-from lakewarden.planners.formats.hudi.buckets import BucketIndex, why_not_clustered
+from lakewarden.planners.formats.hudi.buckets import why_not_clustered
 from lakewarden.planners.formats.hudi.failures import write_failures
 from lakewarden.planners.formats.hudi.file_groups import file_groups
 from lakewarden.planners.formats.hudi.folders import hindrance as stray_hindrance
@@ -25,7 +25,7 @@ from lakewarden.planners.formats.hudi.memo import Memo, Reading
 from lakewarden.planners.formats.hudi.metadata_table import incomplete, metadata_backlog, metadata_instants
 from lakewarden.planners.formats.hudi.names import InstantFiles, Layout, collapse
 from lakewarden.planners.formats.hudi.neglected import recovery_notes, uncleaned_of
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options import BucketIndex, HudiTableOptions
 from lakewarden.planners.formats.hudi.table_properties import HOME, TIMELINE, TableProperties, read_table_properties
 from lakewarden.planners.formats.hudi.timeline import Known, know, last_clean, timeline_of
 from lakewarden.planners.formats.hudi.touches import touches, touching

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from lakewarden.planners.formats.hudi.buckets import BucketIndex
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.settings import Duration, Settings, Within
 from lakewarden.planners.storage.locations import spelled_location
@@ -92,6 +92,13 @@ class FilesystemLock(Settings):
 Lock = Annotated[
     ZookeeperLock | StorageLock | DynamoDbLock | HiveLock | FilesystemLock, Field(discriminator="provider")
 ]
+
+
+class BucketIndex(StrEnum):
+    """Which bucket index the writers of a table use (`hoodie.index.bucket.engine`)."""
+
+    SIMPLE = "simple"
+    CONSISTENT_HASHING = "consistent_hashing"
 
 
 class Buckets(Settings):

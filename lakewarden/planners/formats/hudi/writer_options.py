@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import assert_never
 
-from lakewarden.planners.formats.hudi.buckets import BucketIndex
 from lakewarden.planners.formats.hudi.locks import jar_beside_the_bundle, lock_keys, patience, wait_keys
-from lakewarden.planners.formats.hudi.options import HudiTableOptions, Lock
+from lakewarden.planners.formats.hudi.options import BucketIndex, HudiTableOptions, Lock
 from lakewarden.planners.formats.hudi.service_options import IndexingOptions
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
