@@ -56,12 +56,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Since:
-    """Where the next look's comparison starts: the lock before a look, and the writers' commits that the look showed.
-    `disturbed`: we may have taken the lock since.
+    """Where the next look's comparison starts: the lock before a look, and all that was completed by it, whatever it
+    stood for: what is half archived may look like something else. `disturbed`: we may have taken the lock since.
     """
 
     sight: LockSight
-    commits: frozenset[str]
+    completed: frozenset[str]
     disturbed: bool = False
 
 
@@ -110,11 +110,12 @@ def judged(known: Evidence | None, look: LockLook, view: TableView, *, ours_befo
     evidence = at_rest(evidence, view, ours_before=ours_before, now=view.observed_at)
     if evidence.since is not None:
         since = replace(evidence.since, disturbed=evidence.since.disturbed or busy)
-        new = frozenset(commits) - since.commits
+        new = commits.keys() - since.completed
         if _is_yet_to_be_let_go(since, look.after, new, view.observed_at):
             return replace(evidence, since=since)
         evidence = _between(evidence, since, look.after, new, view.observed_at) if new else evidence
-    return replace(evidence, since=Since(sight=look.before, commits=frozenset(commits), disturbed=busy))
+    completed = frozenset(one.time for one in view.timeline.instants if not one.pending)
+    return replace(evidence, since=Since(sight=look.before, completed=completed, disturbed=busy))
 
 
 def writers_commits(timeline: Timeline) -> dict[str, Instant]:

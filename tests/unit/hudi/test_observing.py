@@ -21,7 +21,7 @@ from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation
 from lakewarden.planners.storage import storage_for
 from lakewarden.planners.triggers import NumCommits
-from tests.support.hudi_table import HudiTable, avro
+from tests.support.hudi_table import HudiTable, avro, commit_content
 
 NO_PLAN = avro(
     {"type": "record", "name": "HoodieRequestedReplaceMetadata", "fields": [
@@ -181,6 +181,25 @@ def test_a_compaction_whose_request_was_archived_is_still_one(tmp_path: Path, ve
     table.complete(table.next_time(), "commit")
     assert view_of(table).timeline.instants[-1].stands_for is Service.COMPACTION
     assert view_of(table).backlogs[Service.COMPACTION].commits == 0
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_log_compaction_whose_request_was_archived_is_still_one(tmp_path: Path, version: int) -> None:
+    """It is completed as writes are, and archiving deletes requests first: for as long as that takes, or for ever where
+    it was killed, it was taken for a write that came without the table's lock.
+    """
+    table = made(tmp_path, version=version)
+    table.commit_write(table.begin_write())
+    time = table.next_time()
+    table.put(f"{time}.logcompaction.requested", CLUSTERING)
+    table.complete(time, "logcompaction", commit_content({}, operation="LOG_COMPACT"))
+    table.complete(table.next_time(), "deltacommit", commit_content({}))
+    whole = [one.stands_for for one in view_of(table).timeline.instants]
+    (table.timeline / f"{time}.logcompaction.requested").unlink()
+
+    assert whole == [Deed.WRITE, Service.LOG_COMPACTION, Deed.WRITE]
+    assert [one.stands_for for one in view_of(table).timeline.instants] == whole
+    assert view_of(table).faults == ()
 
 
 def test_layout_1_tells_clustering_from_a_write_by_its_plan(tmp_path: Path) -> None:

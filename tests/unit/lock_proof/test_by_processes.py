@@ -91,7 +91,7 @@ def test_what_the_lock_shows_comes_from_the_process_that_reads_the_table(tmp_pat
         for number in range(1, 5):
             node.taken()
             lake.commit_write(lake.begin_write())
-            until(lambda number=number: len(evidence().since.commits) == number)  # type: ignore[misc]
+            until(lambda number=number: len(evidence().since.completed) == number)  # type: ignore[misc]
         assert evidence().verdict is Verdict.PROVED
 
         lake.commit_write(lake.begin_write())

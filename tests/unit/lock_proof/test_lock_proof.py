@@ -23,6 +23,7 @@ from lakewarden.planners.lock_proof import (
 )
 from lakewarden.planners.model.instant import Deed, RunId, Service, State
 from lakewarden.planners.model.lock import LockLook, LockSight
+from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import TableView
 from tests.support.values import NOW, a_view, an_instant
 
@@ -84,6 +85,21 @@ def test_a_commit_while_nobody_took_the_lock_is_a_commit_without_it() -> None:
     assert LOCK in blocked.reason
     assert "commit 00000004 was made while nobody took it" in blocked.reason
     assert "writer-options" in (blocked.remedy or "")
+
+
+def test_what_was_completed_before_as_something_else_is_no_commit_without_the_lock() -> None:
+    """Archiving takes the request of a log compaction away first: it was then taken for a write, and for one without
+    the lock (run: three times in 25 minutes beside two good writers nothing was done on their table for minutes).
+    """
+    proved = witnessed(FROM_ONE_WRITER)
+    view = seen(*(f"{n:08}" for n in range(4)), before=counted(FROM_ONE_WRITER + 1))
+    ours = an_instant(time="00000009", completed_at=NOW, stands_for=Service.LOG_COMPACTION)
+    before = learned(replace(view, timeline=Timeline(instants=(*view.timeline.instants, ours))), proved)
+
+    half = replace(ours, stands_for=Deed.WRITE)
+    after = learned(replace(view, timeline=Timeline(instants=(*view.timeline.instants, half))), before)
+
+    assert after.verdict is Verdict.PROVED
 
 
 def test_of_two_writers_the_one_with_another_key_is_found() -> None:

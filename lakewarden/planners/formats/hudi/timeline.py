@@ -111,10 +111,14 @@ def _purpose(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_
     """Say what an instant stands for.
 
     On a merge-on-read table every completed `commit` is a compaction, even if the file of its request is gone.
+    Archiving deletes requests first: for a moment, or where it was killed, a log compaction is known by its metadata.
     """
     if files.action is Action.REPLACECOMMIT:
         return _replacecommit(files, reading, layout)
     completed = files.state is State.COMPLETED
+    if files.action is Action.DELTACOMMIT and files.completed is not None and files.requested is None:
+        compacts_logs = reading.fact(files.completed, _merges_log_files)
+        return Known(files=files, stands_for=Service.LOG_COMPACTION if compacts_logs else Deed.WRITE)
     if files.action is Action.COMMIT and completed and merge_on_read:
         return Known(files=files, stands_for=Service.COMPACTION)
     stands_for = _STANDS_FOR[files.action]
@@ -172,6 +176,11 @@ def _maybe_clustering(pieces: Pieces) -> Fact:
 def _completed_replacecommit(pieces: Pieces) -> Fact:
     clustered = first(present(pieces), "operationType").get("operationType") == "CLUSTER"
     return Fact(plan=_UNKNOWN_SIZE) if clustered else _NOTHING
+
+
+@InPieces
+def _merges_log_files(pieces: Pieces) -> bool:
+    return first(present(pieces), "operationType").get("operationType") == "LOG_COMPACT"
 
 
 @InPieces
