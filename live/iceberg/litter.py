@@ -11,8 +11,8 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.service.demo.scene import Scene
 from live.tally import tallies
 
-AGE = timedelta(days=4)
-"""How old they are made: nobody deletes what may belong to a commit that is under way, so not before a day."""
+AGE = timedelta(days=8)
+"""How old they are made: nobody deletes what may belong to a commit that is under way, so not before a week."""
 
 _EACH = 3
 

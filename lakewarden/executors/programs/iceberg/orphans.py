@@ -9,6 +9,7 @@ from typing import Any
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.iceberg.deleting import Journal, delete, files_if_asked, require_permission
 from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
+from lakewarden.planners.formats.iceberg.ages import age_of_orphans
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.orphan_files import Listing, Probe, listed, spare_known
 from lakewarden.planners.formats.iceberg.plans_beside import DeletionPlan
@@ -72,8 +73,8 @@ class OrphansSteps:
         return {"files_deleted": sum(gone.values())}
 
     def _listed(self, metadata: TableMetadata, *, probe: Probe) -> Listing:
-        now = self._table.clock.now()
-        return listed(metadata, self._options, self._table.storage, probe=probe, now=now)
+        old = age_of_orphans(self._options, self._table.options).age
+        return listed(metadata, self._table.storage, older_than=old, probe=probe, now=self._table.clock.now())
 
     def _spare(self, listing: Listing, journal: Journal, metadata: TableMetadata) -> None:
         """Let go of what the table knows, by metadata that was read after the listing."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from lakewarden.planners.decoding.numbers import counted
+from lakewarden.planners.formats.iceberg.ages import age_of_orphans
 from lakewarden.planners.formats.iceberg.clustered import is_worth_clustering, unordered_since, untouchable
 from lakewarden.planners.formats.iceberg.cold import left_alone, never_quiet, on_the_clock, quiet_time
 from lakewarden.planners.formats.iceberg.digests import LiveFile
@@ -28,6 +29,7 @@ from lakewarden.planners.formats.iceberg.service_options import (
     CleanOptions,
     ClusteringOptions,
     CompactionOptions,
+    OrphansOptions,
 )
 from lakewarden.planners.formats.iceberg.timeline import stands_for
 from lakewarden.planners.model.decision import NotDue
@@ -215,7 +217,9 @@ def _expiring(snapshots: int, left: int) -> str:
 
 
 def _orphans(sight: Sight) -> Need:
-    return Need(backlog=_since(sight.timeline, Service.ORPHANS))
+    age = age_of_orphans(sight.settings(Service.ORPHANS, OrphansOptions), sight.options)
+    note = f"a file is an orphan that no snapshot knows and that is older than {age}"
+    return Need(backlog=_since(sight.timeline, Service.ORPHANS), notes=(note,))
 
 
 def _archive(sight: Sight) -> Need:

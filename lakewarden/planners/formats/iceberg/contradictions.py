@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
+from lakewarden.planners.formats.iceberg.ages import Age, least_age_of_orphans, least_age_of_snapshots
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.service_options import CleanOptions, OrphansOptions, RewriteOptions
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Contradiction
 from lakewarden.planners.settings import format_duration, format_size
-
-_YOUNGEST_ORPHAN = timedelta(hours=24)
 
 
 def contradictions(table: Table) -> Iterator[Contradiction]:
@@ -20,9 +19,9 @@ def contradictions(table: Table) -> Iterator[Contradiction]:
     for service, policy in table.policies.items():
         match policy.options:
             case CleanOptions() as clean:
-                found = _of_clean(clean, options.longest_outage)
+                found = _of_clean(clean, options)
             case OrphansOptions() as orphans:
-                found = _of_orphans(orphans, options.longest_outage)
+                found = _of_orphans(orphans, options)
             case RewriteOptions() as rewrite:
                 found = _of_rewrite(rewrite)
             case _:
@@ -33,32 +32,20 @@ def contradictions(table: Table) -> Iterator[Contradiction]:
 _Found = Iterator[tuple[str, str]]
 
 
-def _of_clean(clean: CleanOptions, outage: timedelta) -> _Found:
-    age = clean.max_snapshot_age
-    if age is not None and age < outage:
-        yield (
-            "max_snapshot_age",
-            f"{format_duration(age)} is less than options.longest_outage, {format_duration(outage)}: a writer that "
-            "comes back by then looks for its last snapshot. Raise max_snapshot_age, or lower longest_outage if no "
-            "writer is ever away for so long",
-        )
+def _of_clean(clean: CleanOptions, options: IcebergTableOptions) -> _Found:
+    least = least_age_of_snapshots(options)
+    if clean.max_snapshot_age is not None and clean.max_snapshot_age < least.age:
+        yield "max_snapshot_age", _too_young("max_snapshot_age", clean.max_snapshot_age, least)
 
 
-def _of_orphans(orphans: OrphansOptions, outage: timedelta) -> _Found:
-    age = orphans.older_than
-    if age < _YOUNGEST_ORPHAN:
-        yield (
-            "older_than",
-            f"{format_duration(age)} is less than 24h: a younger file may belong to a commit that is under way. Set at "
-            "least 24h",
-        )
-    elif age < outage:
-        yield (
-            "older_than",
-            f"{format_duration(age)} is less than options.longest_outage, {format_duration(outage)}: a Flink job that "
-            "comes back by then commits files that it wrote before it stopped. Raise older_than, or lower "
-            "longest_outage if no writer is ever away for so long",
-        )
+def _of_orphans(orphans: OrphansOptions, options: IcebergTableOptions) -> _Found:
+    least = least_age_of_orphans(options)
+    if orphans.older_than is not None and orphans.older_than < least.age:
+        yield "older_than", _too_young("older_than", orphans.older_than, least)
+
+
+def _too_young(key: str, age: timedelta, least: Age) -> str:
+    return f"{format_duration(age)} is less than {least}. Raise {key}{least.or_lower}"
 
 
 def _of_rewrite(rewrite: RewriteOptions) -> _Found:

@@ -23,12 +23,14 @@ class IcebergTableOptions(Settings):
 
     longest_outage: Annotated[Duration, Within("0s", "365d")] = Field(default="24h", validate_default=True)
     """A writer may stop for so long and go on where it was. No snapshot that is younger is expired: a Flink job that is
-    restored looks for its last commit in the table's history, and commits it again where it is gone."""
+    restored looks for its last commit in the table's history, and commits it again where it is gone. No younger file is
+    an orphan: a worker of Kafka Connect commits what it wrote before it stopped."""
 
     flink_restores: Annotated[Duration, Within("0s", "365d")] = Field(default="7d", validate_default=True)
     """A Flink job that was stopped is restored within this time. Until then all snapshots stay that lead from the head
     of its branch to its newest one, which is where it looks for its last commit. Each redeployed job has another id: so
-    long stays the newest snapshot of one that was superseded."""
+    long stays the newest snapshot of one that was superseded. No younger file is an orphan: a
+    checkpoint may know it."""
 
     keep_last_flink_commit: bool = True
     """The newest snapshot of the Flink job that was the last to commit to a branch stays for ever, for that job may be

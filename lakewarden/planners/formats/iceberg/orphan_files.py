@@ -16,9 +16,6 @@ from lakewarden.planners.formats.iceberg.spelling import Spelling
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import MOST_FILES, FileEntry, Storage
 
-YOUNGEST = timedelta(hours=24)
-"""No younger file is deleted, whatever the settings say: it may belong to a commit that is under way."""
-
 _METADATA = "metadata"
 _METADATA_FILE = ".metadata.json"
 _MANIFEST = ".avro"
@@ -101,10 +98,8 @@ class Listing:
         return replace(self, suspects=self.suspects.among(files))
 
 
-def listed(
-    metadata: TableMetadata, options: OrphansOptions, storage: Storage, *, probe: Probe, now: datetime
-) -> Listing:
-    """List a table's folder, before its metadata is read.
+def listed(metadata: TableMetadata, storage: Storage, *, older_than: timedelta, probe: Probe, now: datetime) -> Listing:
+    """List a table's folder, before its metadata is read. Suspects are the files that are `older_than` so long.
 
     How old a file is, the storage's own clock says, as far as ours does not say less. Raises TemporaryError where the
     listing does not show the `probe`: it is not of now.
@@ -114,7 +109,7 @@ def listed(
     storage_now = next((one.written_at for one in found if (one.path, one.size) == (probe.path, probe.size)), None)
     if storage_now is None or storage_now < _NEVER:
         raise TemporaryError(f"the listing of {folder} does not show {probe.path} as it was written a moment ago")
-    before = min(storage_now, now) - max(options.older_than, YOUNGEST)
+    before = min(storage_now, now) - older_than
     named = {f"{metadata.location}/{one.path}": one.written_at for one in found}
     old = [path for path, written_at in named.items() if _NEVER < written_at < before]
     return Listing(

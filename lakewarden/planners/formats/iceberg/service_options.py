@@ -109,8 +109,9 @@ class PrefixMismatch(StrEnum):
 class OrphansOptions(Settings):
     """Orphans: files below the table's folder that no snapshot knows are deleted (`remove_orphan_files`)."""
 
-    older_than: Annotated[Duration, Within("0s", "3650d")] = Field(default="3d", validate_default=True)
-    """Younger files may belong to a commit that is under way. At least 24h."""
+    older_than: Annotated[Duration, Within("0s", "3650d")] | None = None
+    """Younger files may be known to somebody who has not committed them yet. At least 24h, and as long as the table's
+    `longest_outage` and `flink_restores`; by default the longest of these and three days."""
 
     on_prefix_mismatch: PrefixMismatch = PrefixMismatch.REFUSE
     """`refuse` deletes nothing where the metadata names files of another scheme or authority than the listing; `ignore`

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from lakewarden.planners.formats.iceberg.ages import age_of_orphans
 from lakewarden.planners.formats.iceberg.files import VanishedError, read_table
 from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, TableMetadata
+from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.orphan_files import Listing, Probe, listed, spare_known
 from lakewarden.planners.formats.iceberg.plans_beside import file_of, list_of
 from lakewarden.planners.formats.iceberg.service_options import OrphansOptions
@@ -65,7 +67,9 @@ def orphans(table: IcebergTable, *, now: datetime = NOW, lists: tuple[str, ...] 
     """Return the orphans of a listing of now and the metadata after it."""
     settings = OrphansOptions(**options)
     metadata = metadata_of(table)
-    listing = listed(metadata, settings, LocalStorage(), probe=probe(table), now=now)
+    nobody_is_away = IcebergTableOptions.model_validate({"longest_outage": "0s", "flink_restores": "0s"})
+    old = age_of_orphans(settings, nobody_is_away).age
+    listing = listed(metadata, LocalStorage(), older_than=old, probe=probe(table), now=now)
     spare(listing, metadata, settings, lists=lists)
     return {file.path for file in listing.suspects.files()}
 
@@ -93,7 +97,7 @@ def test_versions_that_only_older_versions_name_are_known(table: IcebergTable) -
     named = [{"metadata-file": one, "timestamp-ms": 0} for one in older]
     put(previous, content=json.dumps(json.loads(Path(previous).read_bytes()) | {"metadata-log": named}).encode())
     metadata = replace(read_table(newest, LocalStorage()), metadata_log=(previous,))
-    listing = listed(metadata, OrphansOptions(), LocalStorage(), probe=probe(table), now=NOW)
+    listing = listed(metadata, LocalStorage(), older_than=3 * DAY, probe=probe(table), now=NOW)
     assert all(one in listing.suspects for one in older)
     spare(listing, metadata)
     assert not listing.suspects
@@ -129,10 +133,10 @@ def test_a_listing_that_does_not_show_what_was_written_a_moment_ago_is_not_belie
     """It is not of now, or of another folder."""
     metadata = metadata_of(table)
     with pytest.raises(TemporaryError, match=r"does not show metadata/lakewarden-orphans\.json"):
-        listed(metadata, OrphansOptions(), LocalStorage(), probe=PROBE, now=NOW)
+        listed(metadata, LocalStorage(), older_than=3 * DAY, probe=PROBE, now=NOW)
     earlier = replace(probe(table), size=4)
     with pytest.raises(TemporaryError, match="as it was written a moment ago"):
-        listed(metadata, OrphansOptions(), LocalStorage(), probe=earlier, now=NOW)
+        listed(metadata, LocalStorage(), older_than=3 * DAY, probe=earlier, now=NOW)
 
 
 def test_a_listing_that_fails_lets_nothing_go(table: IcebergTable) -> None:
@@ -146,14 +150,14 @@ def test_a_listing_that_fails_lets_nothing_go(table: IcebergTable) -> None:
             return list(super().listing(location, most=most))
 
     with pytest.raises(TemporaryError, match="the store is away"):
-        listed(metadata_of(table), OrphansOptions(), Failing(), probe=probe(table), now=NOW)
+        listed(metadata_of(table), Failing(), older_than=3 * DAY, probe=probe(table), now=NOW)
 
 
 def test_a_commit_that_lands_after_the_listing_is_not_lost(table: IcebergTable) -> None:
     """Metadata is read after the listing, never before it."""
     landing = table.file()
     put(landing.path)
-    listing = listed(metadata_of(table), OrphansOptions(), LocalStorage(), probe=probe(table), now=NOW)
+    listing = listed(metadata_of(table), LocalStorage(), older_than=3 * DAY, probe=probe(table), now=NOW)
     assert landing.path in listing.suspects
     table.append(landing)
     spare(listing, metadata_of(table))
@@ -205,7 +209,7 @@ def refused(table: IcebergTable) -> Exception:
     put(table.folder / "data/p=0/lost.parquet")
     known = metadata_of(table)
     metadata = replace(known, metadata_log=tuple(one for one in known.metadata_log if "unknown" not in one))
-    listing = listed(metadata, OrphansOptions(), LocalStorage(), probe=probe(table), now=NOW)
+    listing = listed(metadata, LocalStorage(), older_than=3 * DAY, probe=probe(table), now=NOW)
     with pytest.raises((PermanentError, TemporaryError)) as error:
         spare(listing, metadata)
     return error.value
@@ -244,7 +248,7 @@ def test_what_a_killed_writer_left_of_a_version_is_an_orphan_like_others(table: 
     metadata = metadata_of(table)
     log = tuple(one for one in metadata.metadata_log if one not in (half, empty))
     metadata = replace(metadata, metadata_log=log)
-    listing = listed(metadata, OrphansOptions(), LocalStorage(), probe=probe(table), now=NOW)
+    listing = listed(metadata, LocalStorage(), older_than=3 * DAY, probe=probe(table), now=NOW)
     spare(listing, metadata)
     assert {file.path for file in listing.suspects.files()} == {half, empty}
 
