@@ -44,8 +44,9 @@ class Assignment:
     as far as judging it takes; `most_files` is how many it may delete. `last_beats` is when the writes in flight were
     last seen to give a sign of life: whoever looks at them once cannot tell one that has taken its heartbeat away from
     one that never had any.
-    `largest_plan` is how many bytes a new plan may rewrite, where a service can choose. `session_conf` is Spark
-    configuration for the run's own session.
+    `largest_plan` is how many bytes a new plan may rewrite, where a service can choose. `stepped_back` is how often in
+    a row its last runs came to nothing: a smaller slice may get through. `session_conf` is Spark configuration for the
+    run's own session.
     """
 
     run: RunId
@@ -63,6 +64,7 @@ class Assignment:
     predecessor_dead: bool = False
     last_beats: Mapping[str, datetime] = field(default_factory=dict)
     largest_plan: int | None = None
+    stepped_back: int = 0
     session_conf: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -173,6 +173,7 @@ class Runs:
                 predecessor_dead=self._freed.takes_up(claimed),
                 last_beats={} if seen is None else _last_beats(seen.view),
                 largest_plan=self._standings.largest_plan(run.table, run.service),
+                stepped_back=self._standings.tries(run.table, run.service),
             )
             with self._tenure.held():
                 self._pools[table.profile_of(run.service)].submit(assignment)
@@ -334,6 +335,7 @@ def _assignment(
     predecessor_dead: bool,
     last_beats: Mapping[str, datetime],
     largest_plan: int | None,
+    stepped_back: int,
 ) -> Assignment:
     policy = table.policies[run.service]
     return Assignment(
@@ -352,5 +354,6 @@ def _assignment(
         predecessor_dead=predecessor_dead,
         last_beats=last_beats,
         largest_plan=largest_plan,
+        stepped_back=stepped_back,
         session_conf=policy.session,
     )

@@ -102,6 +102,10 @@ class Standings:
         rows = (row for (of, _), row in self._rows.items() if of == table and row.tries > 0)
         return {row.service: StepsBack(times=row.tries, reason=row.rest_reason or "") for row in rows}
 
+    def tries(self, table: TableId, service: Service) -> int:
+        """Return how many runs of a service in a row stepped back, or failed for a time."""
+        return self._row(table, service).tries
+
     def largest_plan(self, table: TableId, service: Service) -> int | None:
         """Return how many bytes a new plan of a service may rewrite; None where no plan was too large of late."""
         row = self._row(table, service)

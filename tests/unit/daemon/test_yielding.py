@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.executors.contract import Step
+from lakewarden.executors.contract import Assignment, Step
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
 from lakewarden.service.store.port import RunState
-from tests.support.road import COMPACT_AND_CLEAN, TRIPS, Road, prepare
+from tests.support.road import COMPACT_AND_CLEAN, TRIPS, HoldingPool, Road, prepare
 
 CLUSTER = {Service.CLUSTERING: Policy(trigger=NumCommits(at_least=3))}
 
@@ -117,3 +117,34 @@ def test_a_clustering_that_has_rewritten_nothing_lets_a_compaction_go_first(tmp_
     assert run.outcome.endswith("is due and goes first")
     assert nothing_is_pending(road)
     road.until(lambda: len(road.completed(Service.CLUSTERING)) == 1)
+
+
+class _Noting(HoldingPool):
+    """A pool that notes how often each run's service had stepped back before."""
+
+    def submit(self, assignment: Assignment) -> None:
+        self.stepped_back = [*getattr(self, "stepped_back", []), assignment.stepped_back]
+        super().submit(assignment)
+
+
+def test_a_run_is_told_how_often_its_service_stepped_back_before(tmp_path: Path) -> None:
+    """In a row: a success ends it."""
+    road = Road(tmp_path, policies=CLUSTER)
+    pool = _Noting(slots=4, clock=road.clock)
+    road.stop()
+    road.compose(pool)
+    prepare(road.lake)
+    pool.hold(Service.CLUSTERING, Step.PLAN)
+    for times in (1, 2):
+        road.until(lambda: len(pool.under_way) == 1)
+        write = road.lake.begin_write()
+        pool.release()
+        pool.hold(Service.CLUSTERING, Step.PLAN)
+        road.until(lambda: road.states(Service.CLUSTERING).count(RunState.CANCELLED) == times)  # noqa: B023
+        road.lake.commit_write(write)
+    pool.release()
+    road.until(lambda: len(road.completed(Service.CLUSTERING)) == 1)
+    road.write(3)
+    road.until(lambda: len(road.completed(Service.CLUSTERING)) == 2)
+
+    assert pool.stepped_back == [0, 1, 2, 0]

@@ -155,6 +155,18 @@ def test_of_a_clustering_and_a_writer_it_is_the_clustering_that_gives_way() -> N
     assert strategy == "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
 
 
+def test_a_clustering_that_stepped_back_takes_a_smaller_slice_each_time() -> None:
+    """Beside writers that delete from cold partitions a plan of all of them was taken back five times of six (run)."""
+    groups = [
+        clustering.settings(ClusteringOptions(max_num_groups=30), stepped_back=times)[
+            "hoodie.clustering.plan.strategy.max.num.groups"
+        ]
+        for times in (0, 1, 2, 4, 5, 1000)
+    ]
+
+    assert groups == ["30", "15", "7", "1", "1", "1"]
+
+
 @pytest.mark.parametrize(
     ("causes", "step", "kind"),
     [

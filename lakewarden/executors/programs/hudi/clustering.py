@@ -38,17 +38,22 @@ from lakewarden.planners.settings import format_duration, format_size
 _ONLY_WRITE = False
 _PLAN_KEYS = "hoodie.clustering.plan.strategy"
 _WE_LOSE = "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
+_HALVED_AT_MOST = 20
 _UNTIL_WRITES_SAY_WHERE = timedelta(seconds=10)
 """How long a write in flight may leave open which partitions it touches. Spark's writers say it when they have found
 where their rows belong; others never do, and are in the way until they end."""
 
 
-def settings(options: ClusteringOptions, *, largest_plan: int | None = None) -> dict[str, str]:
+def settings(options: ClusteringOptions, *, largest_plan: int | None = None, stepped_back: int = 0) -> dict[str, str]:
     """Return what a clustering sets. Which partitions are taken is chosen for each plan. A single file is left as it
     is, or it would be rewritten again and again; where rows are ordered Hudi takes it all the same.
+
+    Each time that it has `stepped_back` in a row it takes half as many groups: a write that comes back to any cold
+    partition meets a smaller plan more seldom, and for a shorter time.
     """
     group = options.max_bytes_per_group if largest_plan is None else min(options.max_bytes_per_group, largest_plan)
     groups = options.max_num_groups if largest_plan is None else min(options.max_num_groups, largest_plan // group)
+    groups = max(1, groups >> min(stepped_back, _HALVED_AT_MOST))
     return {
         "hoodie.write.lock.conflict.resolution.strategy": _WE_LOSE,
         "hoodie.clustering.plan.partition.filter.mode": "NONE",
@@ -73,7 +78,7 @@ class Clustering:
         """Open the write client for one run. An abort takes the plan back, with what Hudi wrote for it."""
         options = ClusteringOptions.model_validate(dict(assignment.service_options))
         declared = HudiTableOptions.model_validate(dict(assignment.table_options)).bucket_index
-        service = settings(options, largest_plan=assignment.largest_plan)
+        service = settings(options, largest_plan=assignment.largest_plan, stepped_back=assignment.stepped_back)
         if declared is not None:
             service = resizing(declared, options, service)
         with open_table(session, assignment, storage, service=service, clock=self._clock) as table:
