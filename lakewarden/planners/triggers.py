@@ -37,7 +37,7 @@ class NumCommits:
         """Count commits."""
         return Verdict(
             fires=backlog.commits >= self.at_least,
-            reason=f"{backlog.commits} of {self.at_least} commits since the last one",
+            reason=_counted(backlog.commits, self.at_least, "commits since the last one"),
         )
 
 
@@ -51,7 +51,7 @@ class NumCommitsAfterLastRequest:
         """Count commits since the newest plan."""
         return Verdict(
             fires=backlog.commits_since_request >= self.at_least,
-            reason=f"{backlog.commits_since_request} of {self.at_least} commits since the last request",
+            reason=_counted(backlog.commits_since_request, self.at_least, "commits since the last request"),
         )
 
 
@@ -67,7 +67,12 @@ class TimeElapsed:
             return Verdict(fires=False, reason="no commit since the last one")
         due_at = backlog.since + self.at_least
         passed = timedelta(seconds=max(0, int((now - backlog.since).total_seconds())))
-        reason = f"{format_duration(passed)} of {format_duration(self.at_least)} since the last one"
+        reason = _measured(
+            format_duration(passed),
+            format_duration(self.at_least),
+            "since the last one",
+            beyond=passed > self.at_least,
+        )
         return Verdict(fires=now >= due_at, reason=reason, again_at=due_at)
 
 
@@ -81,7 +86,7 @@ class NumRewrites:
         """Count rewrites."""
         return Verdict(
             fires=backlog.rewrites >= self.at_least,
-            reason=f"{backlog.rewrites} of {self.at_least} compactions or clusterings since the last one",
+            reason=_counted(backlog.rewrites, self.at_least, "compactions or clusterings since the last one"),
         )
 
 
@@ -97,7 +102,7 @@ class LogFiles:
             return Verdict(fires=False, reason="the number of log files is not known")
         return Verdict(
             fires=backlog.log_files >= self.at_least,
-            reason=f"{backlog.log_files} of {self.at_least} log files in a file group",
+            reason=_counted(backlog.log_files, self.at_least, "log files in a file group"),
         )
 
 
@@ -113,7 +118,12 @@ class LogBytes:
             return Verdict(fires=False, reason="the size of the log files is not known")
         return Verdict(
             fires=backlog.log_bytes >= self.at_least,
-            reason=f"{format_size(backlog.log_bytes)} of {format_size(self.at_least)} of log files in a file group",
+            reason=_measured(
+                format_size(backlog.log_bytes),
+                format_size(self.at_least),
+                "of log files in a file group",
+                beyond=backlog.log_bytes > self.at_least,
+            ),
         )
 
 
@@ -129,7 +139,7 @@ class SmallFiles:
             return Verdict(fires=False, reason="the number of small files is not known")
         return Verdict(
             fires=backlog.small_files >= self.at_least,
-            reason=f"{backlog.small_files} of {self.at_least} small files",
+            reason=_counted(backlog.small_files, self.at_least, "small files"),
         )
 
 
@@ -167,3 +177,12 @@ class AnyOf:
             reason=" or ".join(v.reason for v in (firing or verdicts)),
             again_at=min(clocks) if clocks else None,
         )
+
+
+def _counted(count: int, at_least: int, what: str) -> str:
+    return _measured(str(count), str(at_least), what, beyond=count > at_least)
+
+
+def _measured(found: str, at_least: str, what: str, *, beyond: bool) -> str:
+    """Return how far a backlog is from what a trigger asks for, or beyond it."""
+    return f"{found} {what} (the trigger is {at_least})" if beyond else f"{found} of {at_least} {what}"

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 import lakewarden
 from lakewarden.executors.contract import Granted, Permit, Step, Wait
 from lakewarden.planners.lock_proof import Verdict
-from lakewarden.planners.model.decision import Decision
+from lakewarden.planners.model.decision import Blocked, Decision
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.table import Table
@@ -348,10 +348,18 @@ def _tables(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
         "How often in a row the runs of a service have stepped back for a writer, or failed for a time.",
         labels=["table", "service"],
     )
+    blocked = GaugeMetricFamily(
+        "lakewarden_table_service_blocked",
+        "1 while a service that has a policy is blocked: explain says by what.",
+        labels=["table", "service"],
+    )
     for status in statuses:
         labels = [printable(status.table.id)]
         for service, known in status.steps_back.items():
             back.add_metric([*labels, service.value], known.times)
+        for service in status.table.policies:
+            if (decision := status.decisions.get(service)) is not None:
+                blocked.add_metric([*labels, service.value], int(isinstance(decision, Blocked)))
         if status.looked_ago is not None:
             age.add_metric(labels, status.looked_ago.total_seconds())
         if status.view is not None:
@@ -368,3 +376,4 @@ def _tables(statuses: Iterable[TableStatus]) -> Iterator[Metric]:
     yield locks
     yield approvals
     yield back
+    yield blocked

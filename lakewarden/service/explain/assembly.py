@@ -8,7 +8,7 @@ from datetime import datetime
 
 from lakewarden.planners.lock_proof import Evidence, summary
 from lakewarden.planners.model.instant import Instant, RunId, Service
-from lakewarden.planners.model.table import Policy
+from lakewarden.planners.model.table import Policy, Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.blame import Blamed
 from lakewarden.service.explain.bodies import (
@@ -68,7 +68,7 @@ def explain(
         latest_instant=max((i.time for i in view.timeline.instants), default=None) if view else None,
         warnings=list(status.warnings),
         faults=list(view.faults) if view else [],
-        hindrances=_hindrances(view) if view else [],
+        hindrances=_hindrances(view, table) if view else [],
         writers=_writers(view, status.writer_failures) if view else None,
         lock=None if status.lock is None else _lock(status.lock),
         metadata=_metadata(view) if view else None,
@@ -76,6 +76,7 @@ def explain(
             service.value: ServiceExplanation(
                 due_when=due_when(policy),
                 window=None if policy.window is None else hours(policy.window),
+                priority=policy.priority,
                 spark=table.profile_of(service),
                 session=dict(policy.session),
                 waits_for_approval=service in status.approvals,
@@ -113,9 +114,15 @@ def _lock(evidence: Evidence) -> LockExplanation:
     )
 
 
-def _hindrances(view: TableView) -> list[HindranceExplanation]:
+def _hindrances(view: TableView, table: Table) -> list[HindranceExplanation]:
+    """Return what holds services back, those first that have a policy. What no table of the format has is not named."""
+    there = {*table.policies, *view.backlogs, *view.at_rest}
     return [
-        HindranceExplanation(reason=one.reason, remedy=one.remedy, services=sorted(one.services))
+        HindranceExplanation(
+            reason=one.reason,
+            remedy=one.remedy,
+            services=sorted(one.services & there or one.services, key=lambda it: (it not in table.policies, it)),
+        )
         for one in view.hindrances
     ]
 

@@ -48,7 +48,7 @@ class MetadataExplanation(BaseModel):
 
 
 class HindranceExplanation(BaseModel):
-    """What holds services back, and what a person sets to let them go. No `services` means all."""
+    """What holds services back, and what a person sets to let them go. No `services` means all that the table has."""
 
     reason: str
     remedy: str
@@ -120,11 +120,13 @@ class ServiceExplanation(BaseModel):
     `waits_for_approval`: it would delete more than the table's budget lets it, and waits for a person. `notes` are
     what a person should know of what it is going to do, or to keep: how large its plans may be, for one. `steps_back`
     is how often in a row its runs gave way, or failed for a time, and `stepped_back_for` why the last one did.
+    `priority` says how far in front its runs stand where slots are few: 0 is the default, and more comes first.
     `spark` is the profile whose workers carry it out, `session` the Spark configuration of its runs' own sessions.
     """
 
     due_when: str
     window: str | None
+    priority: int = 0
     spark: str
     session: dict[str, str]
     waits_for_approval: bool

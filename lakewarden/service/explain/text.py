@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from lakewarden.planners.model.printable import printable
@@ -20,6 +20,8 @@ from lakewarden.service.explain.bodies import (
 from lakewarden.service.quantities import size, span
 
 _WIDTH = 16
+_FEW = 4
+"""So many services are named."""
 _OFTEN = 5
 """So many steps back in a row are no chance any more."""
 _Lines = Iterator[tuple[str, str]]
@@ -56,8 +58,7 @@ def _table(explanation: TableExplanation) -> _Lines:
     for fault in explanation.faults:
         yield "UNREADABLE", fault
     for hindrance in explanation.hindrances:
-        whom = ", ".join(hindrance.services) or "every service"
-        yield "HELD BACK", f"{whom}: {hindrance.reason}"
+        yield "HELD BACK", f"{_listed(hindrance.services)}: {hindrance.reason}"
         yield from _remedy(hindrance.remedy)
     for warning in explanation.warnings:
         yield "warning", warning
@@ -78,6 +79,13 @@ def _look(explanation: TableExplanation) -> str:
 def _remedy(remedy: str | None) -> _Lines:
     for number, line in enumerate((remedy or "").splitlines()):
         yield "", f"-> {line}" if number == 0 else f"   {line}"
+
+
+def _listed(services: Sequence[str]) -> str:
+    """Return which services are meant, by name if they are few."""
+    if len(services) <= _FEW:
+        return ", ".join(services) or "every service"
+    return f"{', '.join(services[:_FEW])} and {len(services) - _FEW} more"
 
 
 def _writers(writers: WritersExplanation, now: datetime) -> _Lines:
@@ -127,6 +135,8 @@ def _service(service: ServiceExplanation, explanation: TableExplanation) -> _Lin
     yield "due when", service.due_when
     if service.window is not None:
         yield "window", service.window
+    if service.priority:
+        yield "priority", str(service.priority)
     yield "spark", "; ".join([service.spark, *(f"{key}={value}" for key, value in service.session.items())])
     if service.backlog is not None:
         yield "backlog", _backlog(service.backlog)
@@ -152,8 +162,8 @@ def _decision(decision: DecisionExplanation | None, now: datetime) -> _Lines:
 
 def _when(moment: datetime, now: datetime) -> str:
     left = (moment - now).total_seconds()
-    when = f"in {span(left)}" if left > 0 else "at the next look"
-    return f"{when} ({moment:%Y-%m-%d %H:%M:%S}Z), or when the table changes"
+    when = f"in {span(left)} ({moment:%Y-%m-%d %H:%M:%S}Z)" if left > 0 else "at the next look"
+    return f"{when}, or when the table changes"
 
 
 def _backlog(backlog: BacklogExplanation) -> str:

@@ -253,3 +253,34 @@ def test_a_table_that_was_never_looked_at_is_explained_without_guesses() -> None
         "",
         "no service has a policy: only what happens is seen, and nothing is done",
     ]
+
+
+def test_a_long_list_of_what_is_held_back_is_short() -> None:
+    """What has a policy stands in front, what no table of the format has is not named, and the rest is counted."""
+    held = Hindrance(reason="a savepoint is in flight", remedy="", services=frozenset(Service) - {Service.SAVEPOINT})
+    known = dict.fromkeys(
+        (Service.ARCHIVE, Service.COMPACTION, Service.CLEAN, Service.TTL, Service.ROLLBACK, Service.CLUSTERING),
+        Backlog(),
+    )
+    explanation = _explained(replace(STATUS, view=replace(VIEW, backlogs=known, hindrances=(held,))))
+
+    assert explanation.hindrances[0].services == ["clean", "compaction", "archive", "clustering", "rollback", "ttl"]
+    said = "  HELD BACK       clean, compaction, archive, clustering and 2 more: a savepoint is in flight"
+    assert said in written_out(explanation).splitlines()
+
+
+def test_a_moment_that_has_passed_is_not_announced() -> None:
+    """The next look decides anew, whatever o'clock it was to be."""
+    late = [replace(row, again_at=_ago(5)) for row in DECIDED]
+    explanation = explain(STATUS, decided=late, last_runs={}, waiting={}, now=NOW)
+
+    assert "  again           at the next look, or when the table changes" in written_out(explanation).splitlines()
+
+
+def test_a_priority_is_told_where_there_is_one() -> None:
+    """It says who comes first where slots are few."""
+    policies = {**TABLE.policies, Service.CLEAN: replace(TABLE.policies[Service.CLEAN], priority=20)}
+    explanation = _explained(replace(STATUS, table=replace(TABLE, policies=policies)))
+
+    assert [service.priority for service in explanation.services.values()] == [0, 20]
+    assert [line for line in written_out(explanation).splitlines() if "priority" in line] == ["  priority        20"]

@@ -63,15 +63,18 @@ def test_every_counter_is_there_before_its_first_event(a_house: Callable[..., Ho
 
 def test_a_tables_health_is_read_at_each_scrape(house: House) -> None:
     """Pending instants, the oldest one's time, the age of the last look: as they are now."""
+    where = {"table": "trips", "service": "compaction"}
+    house.look(news=0)
+    assert house.metric("lakewarden_table_service_blocked", **where) == 0
     house.lake.plan_compaction()
     house.look(news=1)
 
-    where = {"table": "trips", "service": "compaction"}
     assert house.metric("lakewarden_table_pending_instants", **where) == 1
     assert house.metric("lakewarden_table_first_pending_timestamp_seconds", **where)
     assert house.metric("lakewarden_table_commits_since", **where) == 3
     assert house.metric("lakewarden_table_pending_instants", table="trips", service="clean") == 0
     assert house.metric("lakewarden_table_poll_age_seconds", table="trips") is not None
+    assert house.metric("lakewarden_table_service_blocked", **where) == 1  # it is left to the writer that planned it
     assert house.metric("lakewarden_pool_slots", spark="default", state="free") == 2
 
 

@@ -63,7 +63,12 @@ def test_num_commits_fires_from_its_number_on(commits: int, fires: bool) -> None
 
     assert verdict.fires is fires
     assert verdict.again_at is None
-    assert verdict.reason == f"{commits} of 5 commits since the last one"
+    said = (
+        f"{commits} of 5 commits since the last one"
+        if commits <= 5
+        else "6 commits since the last one (the trigger is 5)"
+    )
+    assert verdict.reason == said
 
 
 @pytest.mark.parametrize(("commits", "fires"), [(1, False), (2, True)])
@@ -156,10 +161,10 @@ def test_a_composed_reason_names_the_parts_that_decided() -> None:
     few, many = NumCommits(at_least=2), NumCommitsAfterLastRequest(at_least=3)
 
     assert AllOf(triggers=(few, many)).judge(backlog, NOW).reason == "1 of 3 commits since the last request"
-    assert AnyOf(triggers=(few, many)).judge(backlog, NOW).reason == "5 of 2 commits since the last one"
+    assert AnyOf(triggers=(few, many)).judge(backlog, NOW).reason == "5 commits since the last one (the trigger is 2)"
     both = replace(backlog, commits_since_request=3)
     assert AllOf(triggers=(few, many)).judge(both, NOW).reason == (
-        "5 of 2 commits since the last one and 3 of 3 commits since the last request"
+        "5 commits since the last one (the trigger is 2) and 3 of 3 commits since the last request"
     )
 
 
@@ -173,8 +178,12 @@ MIB = 2**20
     [
         (NumRewrites(at_least=2), Backlog(rewrites=2), "2 of 2 compactions or clusterings since the last one"),
         (LogFiles(at_least=9), Backlog(log_files=9), "9 of 9 log files in a file group"),
-        (LogBytes(at_least=64 * MIB), Backlog(log_bytes=96 * MIB), "96MiB of 64MiB of log files in a file group"),
-        (SmallFiles(at_least=3), Backlog(small_files=4), "4 of 3 small files"),
+        (
+            LogBytes(at_least=64 * MIB),
+            Backlog(log_bytes=96 * MIB),
+            "96MiB of log files in a file group (the trigger is 64MiB)",
+        ),
+        (SmallFiles(at_least=3), Backlog(small_files=4), "4 small files (the trigger is 3)"),
     ],
 )
 def test_a_pile_fires_from_its_size_on_and_says_how_large_it_is(
