@@ -2,7 +2,7 @@
 -- the waits for the lock are the least that is safe.
 -- CAREFUL: its mode is observe, so nobody runs the services that are switched off here.
 -- Lakewarden's, so that no job of yours runs them: compaction, clean.
--- Left to the writer, for want of a policy: log_compaction, clustering, archive, rollback, ttl, indexing, savepoint.
+-- Left to the writer, for want of a policy: log_compaction, clustering, archive, rollback, ttl, indexing, savepoint, catalog_sync.
 
 -- the lock that Lakewarden takes, too
 'hoodie.write.lock.provider' = 'org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider',

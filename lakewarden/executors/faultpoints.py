@@ -65,6 +65,8 @@ class Point(StrEnum):
     """K8: the ending is in the store, and nobody was told."""
     SAVED = "saved"
     """(w), between K5 and K6: a savepoint is complete, the table's lock is held, and none that expired is removed."""
+    DROPPED = "dropped"
+    """(w), between K5 and K6: a catalog lists no deleted partition any more, and nothing says that it was told."""
     EXPIRING = "expiring"
     """(w), between K5 and K6: the table was looked at for the last time before it gives snapshots up."""
     EXPIRED = "expired"

@@ -141,7 +141,7 @@ def _plan_anew(
         return Due(reason=backlog.unfinished)
     if policy.schedule is Scheduling.WRITER:
         return NotDue(reason="its plans are made by the table's writers")
-    if standing.idle is not None:
+    if standing.idle is not None and not backlog.exact:
         if standing.idle.after == last_change(view):
             return NotDue(reason="has done all there was to do, and nothing has changed since")
         backlog = _since_idle(backlog, standing.idle)

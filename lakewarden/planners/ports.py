@@ -232,6 +232,10 @@ class TableFormat(Protocol):
         """
         ...
 
+    def as_found(self, table: Table, identifier: str) -> Table:
+        """Return a table that its catalog knows as `identifier`, with what follows from that for its policies. Pure."""
+        ...
+
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None
     ) -> Sequence[WriterOption]:

@@ -58,6 +58,6 @@ SERVICES: Mapping[Service, ServiceTraits] = {
     Service.TTL: ServiceTraits(deletes=True, meets_writers=True),
     Service.INDEXING: ServiceTraits(deletes=False, one_plan=True),
     Service.SAVEPOINT: ServiceTraits(deletes=False),
+    Service.CATALOG_SYNC: ServiceTraits(deletes=False),
     Service.ORPHANS: ServiceTraits(deletes=True),
-    Service.PARTITION_COMMIT: ServiceTraits(deletes=False),
 }

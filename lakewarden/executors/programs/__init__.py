@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from lakewarden.executors.contract import Program
 from lakewarden.executors.programs.fake import FakeArchive, FakeClean, FakeClustering, FakeCompaction
 from lakewarden.executors.programs.hudi.archive import Archive
+from lakewarden.executors.programs.hudi.catalog_sync import CatalogSync
 from lakewarden.executors.programs.hudi.clean import Clean
 from lakewarden.executors.programs.hudi.clustering import Clustering
 from lakewarden.executors.programs.hudi.compaction import Compaction
@@ -37,6 +38,7 @@ PROGRAMS: Mapping[tuple[str, Service], Callable[[], Program]] = {
     ("hudi", Service.TTL): Ttl,
     ("hudi", Service.INDEXING): Indexing,
     ("hudi", Service.SAVEPOINT): Savepointing,
+    ("hudi", Service.CATALOG_SYNC): CatalogSync,
     ("iceberg", Service.ARCHIVE): IcebergArchive,
     ("iceberg", Service.CLEAN): IcebergClean,
     ("iceberg", Service.CLUSTERING): IcebergClustering,

@@ -22,8 +22,8 @@ class Service(StrEnum):
     TTL = "ttl"
     INDEXING = "indexing"
     SAVEPOINT = "savepoint"
+    CATALOG_SYNC = "catalog_sync"
     ORPHANS = "orphans"
-    PARTITION_COMMIT = "partition_commit"
 
 
 class Deed(StrEnum):

@@ -92,7 +92,8 @@ class Backlog:
     `since` is when the clock of elapsed time started: the last completion, or the first commit. `rewrites` are the
     compactions and clusterings completed since. `log_files` and `log_bytes` are those of the file group that has
     the most; `small_files` are base files that a rewrite would make fewer. `unfinished` is what a dead run has left
-    that the next one has to take back, in words: then the service is due, whatever its trigger says.
+    that the next one has to take back, in words: then the service is due, whatever its trigger says. `exact`: of what
+    runs have found to be done the format counts nothing any more, so nothing is to be taken off for them.
     """
 
     commits: int = 0
@@ -107,6 +108,7 @@ class Backlog:
     log_bytes: int | None = None
     small_files: int | None = None
     unfinished: str | None = None
+    exact: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -65,12 +65,13 @@ class Discover:
         Raises PermanentError where it cannot be one.
         """
         namespace, _, name = identifier.rpartition(".")
-        return replace(
+        made = replace(
             self.any_table,
             id=TableId(f"{self.catalog.name}.{identifier}"),
             location=location or canonical_location(f"catalog://{self.catalog.name}/{identifier}"),
             options=_named(self.any_table.options, {"{namespace}": namespace, "{table}": name}),
         )
+        return self.catalog.format.as_found(made, identifier)
 
 
 def _named(options: Any, names: Mapping[str, str]) -> Any:

@@ -18,6 +18,7 @@ _TRIGGERS: Mapping[Service, Trigger] = {
     Service.ARCHIVE: NumCommits(at_least=10),
     Service.TTL: TimeElapsed(at_least=timedelta(days=1)),
     Service.SAVEPOINT: TimeElapsed(at_least=timedelta(days=1)),
+    Service.CATALOG_SYNC: TimeElapsed(at_least=timedelta(minutes=5)),
     Service.ORPHANS: TimeElapsed(at_least=timedelta(days=1)),
 }
 _OTHERWISE: Trigger = NumCommits(at_least=1)

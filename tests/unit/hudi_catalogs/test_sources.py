@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi.catalogs import HiveCatalog
 from lakewarden.planners.formats.hudi.options import HudiTableOptions, ZookeeperLock
+from lakewarden.planners.formats.hudi.service_options import CatalogSyncOptions
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, TableId
@@ -93,3 +97,21 @@ def test_a_hudi_table_is_listed_by_its_path(tmp_path: Path) -> None:
 
     with pytest.raises(PermanentError, match=r"tables\[0\].path: a hudi table is named by its path"):
         load(file)
+
+
+def test_a_found_table_knows_what_it_is_called_in_its_catalog(tmp_path: Path) -> None:
+    """A metastore that is to list no deleted partition is named, where the table was not found in one, and no table."""
+    table(tmp_path / "lake" / "sales" / "hudi_orders")
+    sync = "services: {catalog_sync: {options: {uri: 'thrift://hms:9083'}}}"
+    (orders,) = told(tmp_path, f"{{catalog: lake, {sync}}}").tables
+
+    options = orders.policies[Service.CATALOG_SYNC].options
+    assert isinstance(options, CatalogSyncOptions)
+    assert (options.uri, options.database, options.table) == ("thrift://hms:9083", "sales", "hudi_orders")
+    with pytest.raises(PermanentError, match="what the table is called in which metastore: uri"):
+        told(tmp_path, "{catalog: lake, services: {catalog_sync: }}")
+    found = replace(orders, catalog=HiveCatalog(type="hive", uri="thrift://found:9083"))
+    policy = replace(found.policies[Service.CATALOG_SYNC], options=CatalogSyncOptions(table="trips"))
+    made = HUDI.as_found(replace(found, policies={Service.CATALOG_SYNC: policy}), "web.orders")
+    options = made.policies[Service.CATALOG_SYNC].options
+    assert (options.uri, options.database, options.table) == ("thrift://found:9083", "web", "trips")

@@ -257,16 +257,20 @@ class HudiClient:
                 timeline.deletePending(one)
         self._unmark()
 
-    def _mark(self, commit: str) -> None:
-        written = self._meta.getStorage().create(self._marked(), _ANEW)
-        written.write(bytearray(commit.encode()))
+    def note(self, mark: str, text: str) -> None:
+        """Write a file of ours beside the table, below HOME, in the place of what was there."""
+        written = self._meta.getStorage().create(self._marked(mark), _ANEW)
+        written.write(bytearray(text.encode()))
         written.close()
 
-    def _unmark(self) -> None:
-        self._meta.getStorage().deleteFile(self._marked())
+    def _mark(self, commit: str) -> None:
+        self.note(MARK, commit)
 
-    def _marked(self) -> Any:
-        return self.hudi.storage.StoragePath(self._meta.getBasePath(), f"{HOME}/{MARK}")
+    def _unmark(self) -> None:
+        self._meta.getStorage().deleteFile(self._marked(MARK))
+
+    def _marked(self, mark: str) -> Any:
+        return self.hudi.storage.StoragePath(self._meta.getBasePath(), f"{HOME}/{mark}")
 
     def archive(self, *, keep: int) -> int:
         """Archive until `keep` commits are left, and return how many instants went. To be called under the lock."""

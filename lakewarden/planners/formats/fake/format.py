@@ -127,6 +127,10 @@ class FakeFormat:
         """Return the table's name in the catalog: there are none."""
         return f"catalog://{catalog}/{identifier}"
 
+    def as_found(self, table: Table, identifier: str) -> Table:
+        """Return the table as it is."""
+        return table
+
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None
     ) -> Sequence[WriterOption]:

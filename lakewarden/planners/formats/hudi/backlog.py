@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -33,12 +33,14 @@ def backlogs(
     cleaned: LastClean | None,
     uncleaned: Uncleaned | None,
     groups: FileGroups | None,
+    untold: Collection[str],
     now: datetime,
 ) -> Mapping[Service, Backlog]:
     """Return the backlog of every service that has a meaning for the table.
 
     `cleaned` is what the last completed clean says of itself, and `uncleaned` what it left to be cleaned. `groups` are
-    the table's file groups as its active timeline tells them, None where nobody asked for them.
+    the table's file groups as its active timeline tells them, None where nobody asked for them, and `untold` the
+    deletions of partitions that its catalog was not told of.
     """
     done = [i for i in timeline.instants if not i.pending]
     shown = [i for i in done if Action(i.action).completed_as in COMMITS]
@@ -57,6 +59,7 @@ def backlogs(
         Service.ROLLBACK: _dead_writes(table, timeline, now),
         Service.INDEXING: _indexing(table, properties),
         Service.SAVEPOINT: _savepoints(timeline, commits),
+        Service.CATALOG_SYNC: _untold([i for i in done if i.time in untold]),
     }
     if properties.partitioned:
         found[Service.TTL] = _since(timeline, (Service.TTL,), commits, _requested)
@@ -149,6 +152,12 @@ def _savepoints(timeline: Timeline, commits: Sequence[Instant]) -> Backlog:
         since=_ended(ours[-1]) if ours else _ended(commits[0]) if commits else None,
         unfinished=f"savepoint {half[0].time} was left half-way" if half else None,
     )
+
+
+def _untold(deletions: Sequence[Instant]) -> Backlog:
+    """Count the deletions of partitions that the table's catalog was not told of."""
+    since = min(map(_ended, deletions), default=None)
+    return Backlog(commits=len(deletions), commits_since_request=len(deletions), since=since, exact=True)
 
 
 def _requested(instant: Instant) -> str:

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from lakewarden.planners.formats.hudi.acquisitions.sights import leaves_traces
 from lakewarden.planners.formats.hudi.archiving import archived_too_early
+from lakewarden.planners.formats.hudi.catalogs import HiveCatalog
 from lakewarden.planners.formats.hudi.locks import lockless, misplaced
 from lakewarden.planners.formats.hudi.non_blocking import GIVEN_AGAIN
 from lakewarden.planners.formats.hudi.options import BucketIndex, HudiTableOptions
 from lakewarden.planners.formats.hudi.ours import why_not
 from lakewarden.planners.formats.hudi.readers import misread
+from lakewarden.planners.formats.hudi.service_options import CatalogSyncOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.ports import Contradiction
@@ -42,10 +44,22 @@ def contradictions(table: Table) -> Iterator[Contradiction]:
         "options.writers": lockless(table.location) if alone and is_known else None,
         "services.archive.options.keep_min_commits": archived_too_early(table),
         "options.readers": misread(table, options),
+        "services.catalog_sync.options": _nowhere(table, is_known=is_known),
     }
     reasons |= {f"options.conf.{key}": why_not(key) for key in options.conf}
     yield from (Contradiction(key=key, reason=reason) for key, reason in reasons.items() if reason is not None)
     yield from _holding_back(table, options)
+
+
+def _nowhere(table: Table, *, is_known: bool) -> str | None:
+    """Return what is not known of the table's place in a catalog, and will not be when the table is found."""
+    policy = table.policies.get(Service.CATALOG_SYNC)
+    options = policy.options if policy is not None else None
+    if not isinstance(options, CatalogSyncOptions):
+        return None
+    told = () if is_known else ("database", "table", *(["uri"] if isinstance(table.catalog, HiveCatalog) else []))
+    lacking = [key for key in options.lacking if key not in told]
+    return f"say what the table is called in which metastore: {', '.join(lacking)}" if lacking else None
 
 
 def _holding_back(table: Table, options: HudiTableOptions) -> Iterator[Contradiction]:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakewarden.planners.formats.hudi.acquisitions.around import around
-from lakewarden.planners.formats.hudi.catalogs import Catalog, tables_in
+from lakewarden.planners.formats.hudi.catalogs import Catalog, as_found, tables_in
 from lakewarden.planners.formats.hudi.contradictions import contradictions
 from lakewarden.planners.formats.hudi.endangered import awaited, endangered_writes
 from lakewarden.planners.formats.hudi.needs import needs_commits
@@ -15,6 +15,7 @@ from lakewarden.planners.formats.hudi.observing import observed
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.service_options import (
     ArchiveOptions,
+    CatalogSyncOptions,
     CleanOptions,
     ClusteringOptions,
     CompactionOptions,
@@ -77,6 +78,7 @@ class HudiFormat:
             Service.TTL: TtlOptions,
             Service.INDEXING: IndexingOptions,
             Service.SAVEPOINT: SavepointOptions,
+            Service.CATALOG_SYNC: CatalogSyncOptions,
         }
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
@@ -90,6 +92,10 @@ class HudiFormat:
         raise PermanentError(
             f"a hudi table is named by its path: the catalog {shown(catalog)} is for discover, which finds {identifier}"
         )
+
+    def as_found(self, table: Table, identifier: str) -> Table:
+        """Return the table with its place in the catalog that knows it, for what tells that catalog of changes."""
+        return as_found(table, identifier)
 
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None

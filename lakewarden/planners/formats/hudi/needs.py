@@ -6,8 +6,9 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.triggers import AllOf, AnyOf, LogBytes, LogFiles, SmallFiles, Trigger
 
-_SERVICES = frozenset({Service.CLUSTERING, Service.TTL})
-"""A clustering keeps off what was just written; a ttl of ours is told from a writer's deletion by its signature."""
+_SERVICES = frozenset({Service.CLUSTERING, Service.TTL, Service.CATALOG_SYNC})
+"""A clustering keeps off what was just written; a ttl of ours is told from a writer's deletion by its signature, and
+deletions of partitions, which a catalog has to be told of, from other replacements."""
 
 
 def needs_commits(table: Table) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from lakewarden.planners.formats.hudi import non_blocking, readers, savepoints
+from lakewarden.planners.formats.hudi import deletions, non_blocking, readers, savepoints
 from lakewarden.planners.formats.hudi.backlog import backlogs
 from lakewarden.planners.formats.hudi.buckets import why_not_clustered
 from lakewarden.planners.formats.hudi.failures import write_failures
@@ -81,11 +81,13 @@ def _view(
     names = non_blocking.found_in(table, options, known, properties, reading)
     of_names = non_blocking.warning(options, properties, names)
     positions = readers.read_positions(options.readers, timeline, storage, now=now)
+    untold = deletions.untold(table, known, storage)
     of_table = (
         *_not_clustered(table, options, storage, names),
         *_not_deleted(table, options, names),
         *_savepoints(table, timeline, storage),
         *readers.hindrances(positions),
+        *deletions.hindrances(untold),
     )
     found = (*foreign, *of_indexes, *of_table, *hindrances(table, options, timeline, properties, now=now))
     cleaned = last_clean(known, reading)
@@ -107,7 +109,9 @@ def _view(
             _writers(known, timeline, reading, properties, zone=finding.zone, commits=commits, now=now),
             non_blocking=non_blocking.believed(options, properties, names),
         ),
-        backlogs=backlogs(table, timeline, properties, cleaned=cleaned, uncleaned=left, groups=groups, now=now),
+        backlogs=backlogs(
+            table, timeline, properties, cleaned=cleaned, uncleaned=left, groups=groups, untold=untold, now=now
+        ),
         hindrances=(*found, finding.hindrance) if finding.hindrance else found,
         faults=tuple(reading.faults),
         warnings=(*warnings(options), *([] if of_names is None else [of_names]), *reading.remarks),
@@ -115,6 +119,7 @@ def _view(
             notes(timeline, now=now),
             savepoints.notes(timeline),
             readers.notes(positions),
+            deletions.notes(table, untold),
             recovery_notes(table, timeline, left),
         ),
         readers=positions,
@@ -258,6 +263,8 @@ def _keep_until(
         return now
     if any(write.guarded_until is None for write in view.writers.in_flight):
         return now
+    if view.backlogs[Service.CATALOG_SYNC].commits:
+        return now  # that it is told the catalog shows in no token
     guards = [i.guarded_until for i in view.timeline.instants if i.guarded_until is not None]
     return min([*guards, *([now + readers.LOOKED_AT] if view.readers else [])], default=None)
 

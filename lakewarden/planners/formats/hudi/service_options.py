@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
+from lakewarden.planners.metastores import URIS
 from lakewarden.planners.settings import Duration, Settings, Size, Within, format_size, shown
 
 
@@ -236,6 +237,31 @@ class SavepointOptions(Settings):
 
     savepoints_retained: Annotated[int, Within(1, 1000)] | None = None
     """How many of ours stay at most; by default only their age counts."""
+
+
+class CatalogSyncOptions(Settings):
+    """A Hive metastore lists no partition any more that was deleted from the table, by our ttl or by a writer. Nothing
+    else that it says of the table is changed. It needs `pip install 'lakewarden[hive]'`.
+    """
+
+    uri: str | None = Field(default=None, pattern=URIS)
+    """The metastore, `thrift://host:9083`, with commas between several: the first that answers is asked. Kerberos and
+    TLS are not spoken. A table that was found in a metastore is known to that one."""
+
+    database: str | None = Field(default=None, min_length=1)
+    """The database of the table there; of a table that was found its own."""
+
+    table: str | None = Field(default=None, min_length=1)
+    """What the table is called there; of a table that was found its own name. Its views `_ro` and `_rt` are kept up as
+    well."""
+
+    timeout: Annotated[Duration, Within("100ms", "1m")] = Field(default="10s", validate_default=True)
+    """A request that is not answered by then has failed. Some are made while the table's lock is held."""
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """The keys without which nobody knows what the table is called where."""
+        return tuple(key for key in ("uri", "database", "table") if getattr(self, key) is None)
 
 
 class TtlStrategy(StrEnum):

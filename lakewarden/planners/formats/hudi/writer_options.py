@@ -193,7 +193,7 @@ def _service_keys(service: Service, engine: WriterEngine, *, scheduled: bool) ->
             return {"hoodie.archive.automatic": _OFF, "hoodie.archive.async": _OFF}
         case Service.TTL:
             return {"hoodie.partition.ttl.inline": _OFF}
-        case Service.ROLLBACK | Service.INDEXING | Service.SAVEPOINT | Service.ORPHANS | Service.PARTITION_COMMIT:
+        case Service.ROLLBACK | Service.INDEXING | Service.SAVEPOINT | Service.CATALOG_SYNC | Service.ORPHANS:
             return {}  # no writer does these by itself, once it is LAZY
         case _:
             assert_never(service)

@@ -74,6 +74,10 @@ class IcebergFormat:
         """Return a table's folder in a warehouse that is one; elsewhere its name under the server's own address."""
         return shared_name(catalog, settings, identifier)
 
+    def as_found(self, table: Table, identifier: str) -> Table:
+        """Return the table as it is."""
+        return table
+
     def writer_options(
         self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None
     ) -> Sequence[WriterOption]:

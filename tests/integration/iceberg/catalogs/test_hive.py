@@ -3,75 +3,41 @@
 from __future__ import annotations
 
 import copy
-import os
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyspark
 import pytest
 from pydantic import TypeAdapter
 from pyiceberg.catalog.hive import HiveCatalog as Writer
 from pyiceberg.catalog.sql import SqlCatalog
 
-from lakewarden.executors.worker.java import java_home
 from lakewarden.planners.formats.iceberg.catalogs import Catalog
 from lakewarden.planners.formats.iceberg.pointers import Pointers
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.storage import Storages
+from lakewarden.service.demo.process import free_port
+from tests.support.metastore import RealMetastore
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 ROWS = pa.table({"id": [1, 2, 3]})
 _SETTINGS: TypeAdapter[Any] = TypeAdapter(Catalog)
-_SERVER = "org.apache.hadoop.hive.metastore.HiveMetaStore"
-_OPENED = ("java.lang", "java.net", "java.util", "java.util.concurrent", "java.util.regex", "java.io", "java.nio")
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
 def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Start a metastore, and return its address."""
-    folder, port = tmp_path_factory.mktemp("metastore"), _free_port()
-    settings = {
-        "javax.jdo.option.ConnectionURL": f"jdbc:derby:{folder}/db;create=true",
-        "datanucleus.schema.autoCreateAll": "true",
-        "hive.metastore.schema.verification": "false",
-        "hive.async.log.enabled": "false",  # it would need a jar that PySpark does not bring
-        "hive.metastore.warehouse.dir": f"{folder}/warehouse",
-        "derby.stream.error.file": f"{folder}/derby.log",
-    }
-    command = [f"{java_home()}/bin/java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    command += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
-    command += [f"-D{key}={value}" for key, value in settings.items()]
-    command += ["-cp", f"{Path(pyspark.__file__).parent}/jars/*", _SERVER, "-p", str(port)]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=dict(os.environ))
-        try:
-            _until_it_listens(port, process, folder / "log")
-            yield f"thrift://127.0.0.1:{port}"
-        finally:
-            process.kill()
-            process.wait()
-
-
-def _until_it_listens(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 180
-    while time.monotonic() < deadline and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.2)
-    pytest.fail(f"the metastore did not start: {log.read_text()[-2000:]}")
+    started = RealMetastore(tmp_path_factory.mktemp("metastore"))
+    try:
+        started.wait()
+        yield started.uri
+    finally:
+        started.stop()
 
 
 class _Asker:
@@ -125,7 +91,7 @@ def test_the_pointer_is_what_was_committed(metastore: str, tmp_path: Path) -> No
 
 def test_another_metastore_answers_where_one_is_down(metastore: str) -> None:
     """They are named with commas; with none of them up the trouble is temporary, and names the catalog."""
-    down = f"thrift://127.0.0.1:{_free_port()}"
+    down = f"thrift://127.0.0.1:{free_port()}"
 
     assert isinstance(_Asker(uri=f"{down},{metastore}").tables(), list)
     with pytest.raises(TemporaryError, match="the catalog hive does not answer"):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from lakewarden.planners.formats.hudi.catalogs.paths import tables_below
 from lakewarden.planners.formats.hudi.catalogs.settings import Catalog, HiveCatalog, PathsCatalog
+from lakewarden.planners.formats.hudi.service_options import CatalogSyncOptions
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Listing, Storage
 
-__all__ = ["Catalog", "HiveCatalog", "PathsCatalog", "tables_in"]
+__all__ = ["Catalog", "HiveCatalog", "PathsCatalog", "as_found", "tables_in"]
 
 
 def tables_in(name: str, catalog: PathsCatalog | HiveCatalog, storage: Storage) -> Listing:
@@ -22,3 +26,19 @@ def tables_in(name: str, catalog: PathsCatalog | HiveCatalog, storage: Storage) 
             return tables_known(name, catalog)
         case _:
             assert_never(catalog)
+
+
+def as_found(table: Table, identifier: str) -> Table:
+    """Return a table that was found as `database.table`, with what it is called there wherever its policy of
+    `catalog_sync` leaves that open; the metastore's address, too, where it was found in one. Pure.
+    """
+    policy = table.policies.get(Service.CATALOG_SYNC)
+    if policy is None or not isinstance(policy.options, CatalogSyncOptions):
+        return table
+    database, _, name = identifier.rpartition(".")
+    known = {"database": database or None, "table": name}
+    if isinstance(table.catalog, HiveCatalog):
+        known["uri"] = table.catalog.uri
+    options = policy.options.model_copy(update={key: known.get(key) for key in policy.options.lacking})
+    policies = {**table.policies, Service.CATALOG_SYNC: replace(policy, options=options)}
+    return replace(table, policies=policies)

@@ -63,13 +63,13 @@ def _tables_of(client: Client, *, database: str) -> dict[str, str]:
     found = {}
     while some := list(islice(names, _AT_ONCE)):
         for table in client.get_table_objects_by_name(database, some):
-            address = _address(table)
+            address = address_of(table)
             if address is not None:
                 found[f"{database}.{table.tableName}"] = address
     return found
 
 
-def _address(table: Any) -> str | None:
+def address_of(table: Any) -> str | None:
     """Return where a table is, as the metastore spells it; None where it is no Hudi table."""
     parameters, storage = table.parameters or {}, table.sd
     told = any((parameters.get(key) or "").lower() == _HUDI for key in _TELLING)

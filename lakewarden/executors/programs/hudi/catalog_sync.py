@@ -1,0 +1,90 @@
+"""Catalog sync: a Hive metastore lists no partition any more that was deleted from the table.
+
+Hudi's own `HiveSyncTool` is not used. It makes the whole of the table in the metastore what its settings say (columns,
+serde, properties), and where those of a writer differ, each undoes the other's. Here only partitions go from the list:
+those that a deletion on the timeline names, and of which the table shows no file at this moment. That is asked under
+the table's lock. A writer syncs after its commit, so one that fills such a partition again either has committed before,
+and then the partition stays listed, or syncs after, and then lists it again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.faultpoints import Point
+from lakewarden.executors.programs.hudi.errors import translated
+from lakewarden.executors.programs.hudi.listed_partitions import ListedPartitions
+from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
+from lakewarden.planners.formats.hudi.deletions import MARK, noted, read_deletions, told
+from lakewarden.planners.formats.hudi.service_options import CatalogSyncOptions
+from lakewarden.planners.formats.hudi.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.whole import whole_timeline
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.ports import Storage
+
+_AT_ONCE = 100
+"""Partitions that go in one hold of the table's lock: writers wait for it."""
+
+
+class CatalogSync:
+    """The program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the write client for one run. An abort leaves everything as it is."""
+        options = CatalogSyncOptions.model_validate(dict(assignment.service_options))
+        with open_table(session, assignment, storage, service={}, clock=self._clock) as table:
+            yield CatalogSyncSteps(table, options)
+
+
+class CatalogSyncSteps:
+    """The three steps, of which the second does nothing."""
+
+    def __init__(self, table: OpenTable, options: CatalogSyncOptions) -> None:
+        self._table = table
+        self._options = options
+        self._listed = ListedPartitions(options, table.assignment.location)
+
+    def plan(self) -> Plan | NothingToDo:
+        """Look whether there is a deletion that the metastore was not told of."""
+        if self._deletions().keys() <= told(self._table.assignment.location, self._options, self._table.storage):
+            return NothingToDo(reason="the catalog was told of every deletion of partitions on the timeline")
+        return Plan(instant=None)
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: what is to go is found and taken in one act."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Take the deleted partitions from the list, whatever is known of earlier runs, and note what was told."""
+        deletions = self._deletions()
+        deleted = frozenset[str]().union(*deletions.values())
+        dropped = 0
+        for table in self._listed.tables():
+            listed = iter(self._listed.partitions(table, deleted).items())
+            while some := dict(islice(listed, _AT_ONCE)):
+                dropped += self._drop(table, some)
+        self._table.reach(Point.DROPPED)
+        with translated(Step.COMMIT):
+            self._table.client.note(MARK, noted(self._options, deletions))
+        return {"partitions_dropped": dropped}
+
+    def _drop(self, table: str, listed: Mapping[str, str]) -> int:
+        """Take those partitions from a table's list of which the table shows no file, and return how many they were."""
+        client = self._table.client
+        with translated(Step.COMMIT), client.locked():
+            shown = frozenset(client.shows_files_of(sorted(set(listed.values()))))
+            gone = [name for name, path in listed.items() if path not in shown]
+            self._listed.drop(table, gone)
+        return len(gone)
+
+    def _deletions(self) -> Mapping[str, frozenset[str]]:
+        location, storage = self._table.assignment.location, self._table.storage
+        properties = read_table_properties(location, storage)
+        return read_deletions(whole_timeline(properties, storage, known=self._table.looks.seen), properties, storage)
