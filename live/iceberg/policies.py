@@ -18,7 +18,7 @@ _POLICIES: Mapping[Service, Mapping[str, Any]] = {
         "trigger": {"num_commits": 20},
         "options": {"max_snapshot_age": "45s", "min_snapshots_to_keep": 5},
     },
-    Service.ORPHANS: {"trigger": {"time_elapsed": "30s"}},
+    Service.ORPHANS: {"trigger": {"time_elapsed": "30s"}, "options": {"unknown_for": "10s"}},
     Service.ARCHIVE: {"trigger": {"num_commits": 20}, "options": {"small_manifests": 10}},
 }
 """Every service of the format."""

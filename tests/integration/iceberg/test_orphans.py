@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lakewarden.executors.contract import Ended, Granted, Lost, NothingToDo, Step, Succeeded
 from lakewarden.planners.model.instant import Service
+from tests.integration.conftest import eventually
 from tests.integration.iceberg.deletions import Deletions, suffering
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DAYS = 86_400
+AT_ONCE: Mapping[str, Any] = {"unknown_for": "0s"}
+"""One run lists the folder twice, and does not wait for a second run."""
 
 
 @pytest.fixture
@@ -56,7 +60,7 @@ def test_old_files_go_that_nothing_knows_and_their_checksums_with_them(driver: D
     one = next((table.folder / "metadata").glob("*-m0.avro"))
     manifest = age(Path(shutil.copy(one, one.with_name("lost-m0.avro"))), days=11)
 
-    run = driver.submit(table, Service.ORPHANS, largest_share=0)
+    run = driver.submit(table, Service.ORPHANS, largest_share=0, **AT_ONCE)
     plan = driver.climb(run, to=Step.COMMIT)
     assert plan is not None
     assert plan.files_to_delete == 2
@@ -72,13 +76,13 @@ def test_old_files_go_that_nothing_knows_and_their_checksums_with_them(driver: D
     assert table.on_disk() == known | {str(young)}
     assert table.trips.found() == table.trips.expected
     assert table.lists() == []
-    assert isinstance(driver.carry_out(table, Service.ORPHANS), NothingToDo)
+    assert isinstance(driver.carry_out(table, Service.ORPHANS, **AT_ONCE), NothingToDo)
 
 
 def test_a_commit_that_lands_between_the_two_listings_loses_nothing(driver: Driver, table: Deletions) -> None:
     """Its files were written long ago, and were orphans when they were listed first."""
     landing, gone = lost(table, "landing"), lost(table, "gone")
-    run = driver.submit(table, Service.ORPHANS)
+    run = driver.submit(table, Service.ORPHANS, **AT_ONCE)
     plan = driver.climb(run, to=Step.COMMIT)
     assert plan is not None
     assert plan.files_to_delete == 2
@@ -99,7 +103,7 @@ def test_orphans_that_were_killed_are_finished_from_their_list(
     """What is left of it is listed again first: somebody may have made use of it."""
     first = lost(table, "first")
     with suffering(worker_faults, "deleting", "crash", service="orphans"):
-        run = driver.submit(table, Service.ORPHANS)
+        run = driver.submit(table, Service.ORPHANS, **AT_ONCE)
         driver.climb(run, to=Step.COMMIT)
         driver.pool.answer(run, Step.COMMIT, Granted())
         driver.next(run, Lost)
@@ -109,12 +113,40 @@ def test_orphans_that_were_killed_are_finished_from_their_list(
     assert beside.pending is not None
     driver.until_ready()
 
-    outcome = driver.carry_out(table, Service.ORPHANS, instant=beside.pending.instant)
+    outcome = driver.carry_out(table, Service.ORPHANS, instant=beside.pending.instant, **AT_ONCE)
     assert isinstance(outcome, Succeeded)
     assert table.on_disk() == table.known()
     done = table.beside(Service.ORPHANS)
     assert done is not None
     assert [one.run for one in done.completed] == [run]
+
+
+def test_what_one_run_has_found_goes_when_a_later_one_still_finds_it(driver: Driver, table: Deletions) -> None:
+    """Two listings of one run lie minutes apart: a commit may take longer. The list beside the table carries the first
+    one to a run of another day, and its loss costs that time again.
+    """
+    found, taken_up = lost(table, "found"), lost(table, "taken-up")
+    for _ in range(2):
+        outcome = driver.carry_out(table, Service.ORPHANS)
+        assert isinstance(outcome, Succeeded)
+        assert (outcome.figures["files_deleted"], outcome.figures["files_unknown"]) == (0, 2)
+    began = time.monotonic()
+    _add(table, taken_up)
+    rows = table.rows(table.snapshots()[-1])
+    eventually(lambda: time.monotonic() - began > 1)
+
+    outcome = driver.carry_out(table, Service.ORPHANS, unknown_for="1s")
+    assert isinstance(outcome, Succeeded)
+    assert (outcome.figures["files_deleted"], outcome.figures["files_unknown"]) == (1, 0)
+    assert not found.exists()
+    assert table.rows(table.snapshots()[-1]) == rows
+
+    again = lost(table, "again")
+    driver.carry_out(table, Service.ORPHANS, unknown_for="1s")
+    (table.folder / "metadata" / "lakewarden-orphans.seen").unlink()
+    eventually(lambda: time.monotonic() - began > 3)
+    driver.carry_out(table, Service.ORPHANS, unknown_for="1s")
+    assert again.exists()
 
 
 def _add(table: Deletions, path: Path) -> None:

@@ -16,6 +16,9 @@ from lakewarden.executors.contract import Step
 from lakewarden.executors.faultpoints import FAULTS, Point
 from lakewarden.executors.programs.iceberg.errors import translated
 from lakewarden.executors.programs.iceberg.opened import OpenTable
+from lakewarden.planners.formats.iceberg.first_seen import FirstSeen, Life, first_seen
+from lakewarden.planners.formats.iceberg.first_seen import content_of as content_of_seen
+from lakewarden.planners.formats.iceberg.first_seen import file_of as file_of_seen
 from lakewarden.planners.formats.iceberg.ground import Ground
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.orphan_files import Probe
@@ -158,6 +161,18 @@ class Journal:
             for beside in found
             if beside is not None and beside.pending is not None
         )
+
+    def seen_before(self) -> FirstSeen:
+        """Return since when files are unknown to the table, as the last listing left it. Raises TemporaryError."""
+        return first_seen(Spelling().folder(self.location), self.table.storage, life=self._life)
+
+    def remember(self, seen: FirstSeen) -> None:
+        """Write down since when files are unknown to the table."""
+        self._write(file_of_seen(self.location), content_of_seen(seen, life=self._life))
+
+    @property
+    def _life(self) -> Life:
+        return Life(uuid=self.uuid, location=self.location)
 
     def _delete_list(self, run: RunId) -> None:
         _delete(self.table, [list_of(self.table.assignment.service, self.location, run)])

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.iceberg.deleting import Journal, delete, files_if_asked, require_permission
 from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
 from lakewarden.planners.formats.iceberg.ages import age_of_orphans
+from lakewarden.planners.formats.iceberg.first_seen import FirstSeen
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.orphan_files import Listing, Probe, listed, spare_known
 from lakewarden.planners.formats.iceberg.plans_beside import DeletionPlan
+from lakewarden.planners.formats.iceberg.reachable import NamedFile
 from lakewarden.planners.formats.iceberg.service_options import OrphansOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError
@@ -38,9 +40,14 @@ class OrphansSteps:
     def __init__(self, table: OpenTable) -> None:
         self._table = table
         self._options = OrphansOptions.model_validate(dict(table.assignment.service_options))
+        self._unknown: int | None = None
 
     def plan(self) -> Plan | NothingToDo:
-        """Take up the pending plan; without one, list the folder and write down what nothing knows."""
+        """Take up the pending plan; without one, list the folder and write down what nothing knows.
+
+        What the listings of earlier runs did not show as unknown waits: then the plan leaves it out, and may be empty,
+        so that the run counts and the next one comes in its time.
+        """
         metadata = self._table.metadata()
         require_permission(metadata)
         journal = Journal.of(self._table, metadata)
@@ -54,9 +61,14 @@ class OrphansSteps:
             return NothingToDo(reason=f"{self._table.assignment.instant} is not pending any more")
         listing = self._listed(metadata, probe=journal.write(beside))
         self._spare(listing, journal, self._table.metadata())
-        if not listing.suspects:
+        before, unknown = journal.seen_before(), listing.unknown()
+        self._unknown = len(unknown)
+        if unknown or len(before):
+            journal.remember(before.then(unknown, at=listing.at))
+        if not unknown:
             return NothingToDo(reason="every file below the table's folder is known, or too young")
-        return self._told(journal.plan(beside, listing.suspects.files()), metadata)
+        ripe = [file for file in listing.suspects.files() if self._is_ripe(file.path, before, listing)]
+        return self._told(journal.plan(beside, ripe), metadata)
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a deletion cannot be prepared."""
@@ -67,10 +79,19 @@ class OrphansSteps:
         journal = Journal.of(self._table, metadata)
         beside, pending, files = journal.to_carry_out(plan.on_timeline)
         require_permission(metadata)
-        listing = self._listed(metadata, probe=journal.begin(beside, pending)).among(files)
-        gone = delete(self._table, listing.suspects, lambda current: self._spare(listing, journal, current))
+        deleted = self._delete(files, metadata, journal, probe=journal.begin(beside, pending)) if files else 0
         journal.complete(beside, pending)
-        return {"files_deleted": sum(gone.values())}
+        waiting = {} if self._unknown is None else {"files_unknown": self._unknown - len(files)}
+        return {"files_deleted": deleted, **waiting}
+
+    def _delete(self, files: Sequence[NamedFile], metadata: TableMetadata, journal: Journal, *, probe: Probe) -> int:
+        listing = self._listed(metadata, probe=probe).among(files)
+        gone = delete(self._table, listing.suspects, lambda current: self._spare(listing, journal, current))
+        return sum(gone.values())
+
+    def _is_ripe(self, path: str, before: FirstSeen, listing: Listing) -> bool:
+        duration, written_at = self._options.unknown_for, listing.written[path]
+        return before.is_unknown_for(duration, path, written_at, at=listing.at)
 
     def _listed(self, metadata: TableMetadata, *, probe: Probe) -> Listing:
         old = age_of_orphans(self._options, self._table.options).age

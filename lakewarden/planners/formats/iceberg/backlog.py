@@ -217,8 +217,11 @@ def _expiring(snapshots: int, left: int) -> str:
 
 
 def _orphans(sight: Sight) -> Need:
-    age = age_of_orphans(sight.settings(Service.ORPHANS, OrphansOptions), sight.options)
-    note = f"a file is an orphan that no snapshot knows and that is older than {age}"
+    options = sight.settings(Service.ORPHANS, OrphansOptions)
+    note = (
+        f"a file is an orphan that is older than {age_of_orphans(options, sight.options)} and that no snapshot knows, "
+        f"in two runs at least {format_duration(options.unknown_for)} apart"
+    )
     return Need(backlog=_since(sight.timeline, Service.ORPHANS), notes=(note,))
 
 

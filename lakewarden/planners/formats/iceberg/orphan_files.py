@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from lakewarden.planners.formats.iceberg import first_seen
 from lakewarden.planners.formats.iceberg.files import VanishedError, read_table
 from lakewarden.planners.formats.iceberg.metadata import BrokenOffError, TableMetadata
 from lakewarden.planners.formats.iceberg.plans_beside import DELETING, file_of
@@ -84,14 +85,18 @@ def _is_a_table(folder: str, entries: Collection[FileEntry], storage: Storage) -
 class Listing:
     """What one listing of a table's folder shows, held against no metadata yet.
 
-    `suspects` are old enough to go. `versions` are all metadata files, however young, and `metadata` the suspects in
-    the folder of the table's metadata, each with when the storage says that it was written. `at` is the storage's now.
+    `suspects` are old enough to go, and `written` says when each of those that were listed was written, by the storage.
+    `versions` are all metadata files, however young, likewise. `at` is the storage's now.
     """
 
     suspects: Suspects
+    written: Mapping[str, datetime]
     versions: Mapping[str, datetime]
-    metadata: Mapping[str, datetime]
     at: datetime
+
+    def unknown(self) -> Mapping[str, datetime]:
+        """Return the suspects that are left, with when they were written."""
+        return {file.path: self.written[file.path] for file in self.suspects.files()}
 
     def among(self, files: Iterable[NamedFile]) -> Listing:
         """Return the listing with those of `files` alone that are suspects in it."""
@@ -111,11 +116,11 @@ def listed(metadata: TableMetadata, storage: Storage, *, older_than: timedelta, 
         raise TemporaryError(f"the listing of {folder} does not show {probe.path} as it was written a moment ago")
     before = min(storage_now, now) - older_than
     named = {f"{metadata.location}/{one.path}": one.written_at for one in found}
-    old = [path for path, written_at in named.items() if _NEVER < written_at < before]
+    old = {path: written_at for path, written_at in named.items() if _NEVER < written_at < before}
     return Listing(
         suspects=Suspects([NamedFile(Kind.ORPHAN, path) for path in old], Spelling()),
+        written=old,
         versions={path: at for path, at in named.items() if _METADATA_FILE in path.rpartition("/")[2]},
-        metadata={path: named[path] for path in old if path.startswith(f"{metadata.location}/{_METADATA}/")},
         at=storage_now,
     )
 
@@ -124,7 +129,8 @@ def spare_known(
     listing: Listing, metadata: TableMetadata, options: OrphansOptions, storage: Storage, *, lists: Collection[str]
 ) -> None:
     """Let go of all suspects that the table needs: what its snapshots reach, its metadata files and its version hint,
-    our plans beside it and the `lists` of those that are pending. The metadata was read after the listing.
+    our plans beside it, the `lists` of those that are pending and that of what was unknown before. The metadata was
+    read after the listing.
 
     Raises what reading the metadata raises, PermanentError where files are known by the same path in another store
     (unless that is ignored), and what `_refuse_strangers` raises.
@@ -133,6 +139,7 @@ def spare_known(
     suspects.spare_reachable(metadata, storage)
     for path in (*versions, f"{metadata.location}/{_METADATA}/{_VERSION_HINT}", *lists):
         suspects.spare(path)
+    suspects.spare(first_seen.file_of(metadata.location))
     for service in DELETING:
         suspects.spare(file_of(service, metadata.location))
         suspects.spare(file_of(service, metadata.location, beside=True))
@@ -158,8 +165,10 @@ def _refuse_strangers(
         if spelled(path) not in known:
             _refuse_version(path, metadata, storage, age=listing.at - written_at)
     newest = listing.versions.get(metadata.file, metadata.updated_at)
-    for path, written_at in listing.metadata.items():
-        if written_at > newest and path.endswith(_MANIFEST) and path in listing.suspects:
+    beside = f"{metadata.location}/{_METADATA}/"
+    for path, written_at in listing.written.items():
+        of_metadata = path.startswith(beside) and path.endswith(_MANIFEST)
+        if of_metadata and written_at > newest and path in listing.suspects:
             raise PermanentError(
                 f"{path} was written after the newest version of the table, which does not know it: another table may "
                 "share this folder, or another catalog hold newer versions of this one. If it is what a writer left "

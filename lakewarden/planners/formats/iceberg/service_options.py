@@ -113,6 +113,10 @@ class OrphansOptions(Settings):
     """Younger files may be known to somebody who has not committed them yet. At least 24h, and as long as the table's
     `longest_outage` and `flink_restores`; by default the longest of these and three days."""
 
+    unknown_for: Annotated[Duration, Within("0s", "365d")] = Field(default="1d", validate_default=True)
+    """So long a file was unknown to the table, in the listings of two runs, before it is deleted: the first run that
+    finds it only takes it down. With 0s one run lists the folder twice, minutes apart."""
+
     on_prefix_mismatch: PrefixMismatch = PrefixMismatch.REFUSE
     """`refuse` deletes nothing where the metadata names files of another scheme or authority than the listing; `ignore`
     leaves the files alone whose path is known under another one."""

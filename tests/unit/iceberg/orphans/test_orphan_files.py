@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lakewarden.planners.formats.iceberg import first_seen
 from lakewarden.planners.formats.iceberg.ages import age_of_orphans
 from lakewarden.planners.formats.iceberg.files import VanishedError, read_table
 from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, TableMetadata
@@ -151,6 +152,12 @@ def test_a_listing_that_fails_lets_nothing_go(table: IcebergTable) -> None:
 
     with pytest.raises(TemporaryError, match="the store is away"):
         listed(metadata_of(table), Failing(), older_than=3 * DAY, probe=probe(table), now=NOW)
+
+
+def test_the_list_of_what_was_unknown_before_is_no_orphan(table: IcebergTable) -> None:
+    """It is written by each run that finds anything, and may be older than all that it tells of."""
+    put(first_seen.file_of(str(table.folder)))
+    assert orphans(table) == set()
 
 
 def test_a_commit_that_lands_after_the_listing_is_not_lost(table: IcebergTable) -> None:
