@@ -75,6 +75,16 @@ def test_a_write_is_overtaken_by_a_compaction_that_was_planned_while_it_was_in_f
     assert not list(overtakings([before, WRITE, after], RECORDS, as_of=WRITE.instant))
 
 
+def test_of_two_writers_one_compaction_overtakes_both() -> None:
+    """The rows of each may be missing at the instant of the later one: those of one alone were taken for lost (run)."""
+    first = write("20260101120002000", "20260101120004000", ("a", 1))
+    later = write("20260101120002500", "20260101120004500", ("b", 1))
+    records = {"a": Record(batches=(batch(1, 1, 5),)), "b": Record(batches=(batch(1, 2, 5),))}
+    overtaken = list(overtakings([first, later, compaction("20260101120003000")], records, as_of=later.instant))
+
+    assert [id(each) for _, each in overtaken] == [id(records["a"].batches[0]), id(records["b"].batches[0])]
+
+
 def test_from_the_compaction_on_the_write_must_be_shown() -> None:
     """There is no excuse for an instant that shows the compaction."""
     during = compaction("20260101120003001")
