@@ -14,8 +14,7 @@ from lakewarden.planners.ports import Storage
 
 _GONE = "restore it from a backup, or from what its store keeps of deleted files"
 _DAMAGED = (
-    "if other engines read the table, it is whole, and the fault is ours: leave it as it is. Else restore the file "
-    "from a backup"
+    "if other engines read the table, the fault is ours, and nothing has to be done to it; else restore it from a backup"
 )
 """A snapshot without the file has fewer rows: nobody is advised to go back to one."""
 
