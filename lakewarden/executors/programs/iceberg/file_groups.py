@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,8 +26,12 @@ class FileGroup:
     files: tuple[LiveFile, ...]
 
 
-def planned_groups(table: OpenTable, rules: Thresholds, files: Mapping[int, LiveFile]) -> Sequence[FileGroup]:
-    """Return what Iceberg's planner finds worth a rewrite in the current snapshot, in which we have read `files`.
+FindFiles = Callable[[Collection[int]], Mapping[int, LiveFile]]
+"""Returns the files for which these keys stand, by their keys."""
+
+
+def planned_groups(table: OpenTable, rules: Thresholds, find: FindFiles) -> Sequence[FileGroup]:
+    """Return what Iceberg's planner finds worth a rewrite in the current snapshot, in which we `find` files.
 
     Raises TemporaryError where it names a file that our own reading does not know.
     """
@@ -37,6 +41,7 @@ def planned_groups(table: OpenTable, rules: Thresholds, files: Mapping[int, Live
         planner = table.jvm.org.apache.iceberg.actions.BinPackRewriteFilePlanner(table.java)
         planner.init(table.java_map(planner_options(rules)))
         groups = [(group, tuple(_inputs(group))) for group in each(planner.plan().groups())]
+    files = find({key_of(one.path) for _, inputs in groups for one in inputs})
     return [_file_group(group, inputs, files) for group, inputs in groups]
 
 
@@ -76,6 +81,7 @@ def _file_group(group: Any, inputs: Sequence[_Input], files: Mapping[int, LiveFi
         bytes=sum(file.size for file in found),
         pieces=sum(1 + one.deletes for one in inputs),
         oldest=min(file.sequence for file in found),
+        newest=max(file.sequence for file in found),
         keys=tuple(file.key for file in found),
     )
     return FileGroup(java=group, known=known, files=found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from lakewarden.executors.programs.iceberg.opened import OpenTable
 from lakewarden.planners.formats.iceberg.digests import LiveFile
@@ -50,8 +50,8 @@ class Looks:
         """Return what the metadata file says that the last look saw."""
         return read_table(self._file, self._opened.storage)
 
-    def files(self) -> Mapping[int, LiveFile]:
-        """Return the files that the last look saw, by their keys."""
+    def files(self, keys: Collection[int]) -> Mapping[int, LiveFile]:
+        """Return those of the files that the last look saw for which these keys stand."""
         memo = None if self._last is None else self._last.memo
         digests = memo.digests.values() if isinstance(memo, Memo) else ()
-        return {file.key: file for digest in digests for file in digest.live()}
+        return {file.key: file for digest in digests for file in digest.named(keys)}

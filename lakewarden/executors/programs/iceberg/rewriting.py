@@ -53,7 +53,7 @@ class RewriteSteps(ABC):
         """Choose among the file groups that Iceberg's planner makes. Raises YieldError if writers are at them all."""
         view, metadata = self._looks.look(), self._looks.metadata()
         rules = thresholds(self._options, metadata.properties, everything=self.everything)
-        groups = self.worthwhile(planned_groups(self._table, rules, self._looks.files()), rules, metadata)
+        groups = self.worthwhile(planned_groups(self._table, rules, self._looks.files), rules, metadata)
         if not groups:
             return NothingToDo(reason="Iceberg's planner finds no files that are worth a rewrite")
         avoided = self.avoided(view)

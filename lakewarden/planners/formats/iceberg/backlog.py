@@ -11,7 +11,6 @@ from lakewarden.planners.decoding.numbers import counted
 from lakewarden.planners.formats.iceberg.ages import age_of_orphans
 from lakewarden.planners.formats.iceberg.clustered import is_worth_clustering, unordered_since, untouchable
 from lakewarden.planners.formats.iceberg.cold import left_alone, never_quiet, on_the_clock, quiet_time
-from lakewarden.planners.formats.iceberg.digests import LiveFile
 from lakewarden.planners.formats.iceberg.expiry import expirable
 from lakewarden.planners.formats.iceberg.groups import (
     Choice,
@@ -21,7 +20,8 @@ from lakewarden.planners.formats.iceberg.groups import (
     file_groups,
     thresholds,
 )
-from lakewarden.planners.formats.iceberg.manifests import Content, Manifest
+from lakewarden.planners.formats.iceberg.holdings import Holdings
+from lakewarden.planners.formats.iceberg.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.service_options import (
@@ -71,7 +71,7 @@ class Sight:
     table: Table
     options: IcebergTableOptions
     metadata: TableMetadata
-    files: Sequence[LiveFile]
+    holdings: Holdings
     manifests: Sequence[Manifest]
     activity: WriterActivity
     timeline: Timeline
@@ -98,9 +98,9 @@ def _compaction(sight: Sight) -> Need:
         rules = thresholds(options, sight.metadata.properties)
     except ContradictoryThresholdsError as wrong:
         return Need(hindrance=_refused(Service.COMPACTION, wrong))
-    groups = file_groups(sight.files, sight.metadata, rules)
+    groups = file_groups(sight.holdings.files, sight.metadata, rules, sight.holdings.tallies)
     if not groups:
-        return Need(rest=NotDue(reason=_all_well(sight.files)))
+        return Need(rest=NotDue(reason=_all_well(sight.holdings)))
     hot = left_alone(sight.activity, sight.options, sight.now)
     choice = choose(groups, hot, max_files=options.max_files, max_bytes=options.max_bytes)
     return _rewrite(sight, Service.COMPACTION, choice, hot, _changed(sight, hot))
@@ -117,10 +117,10 @@ def _clustering(sight: Sight) -> Need:
         rules = thresholds(options, sight.metadata.properties, everything=True)
     except ContradictoryThresholdsError as wrong:
         return Need(hindrance=_refused(Service.CLUSTERING, wrong))
-    unordered, by_key = unordered_since(sight.metadata), {one.key: one for one in sight.files}
+    unordered, by_key = unordered_since(sight.metadata), {one.key: one for one in sight.holdings.files}
     groups = [
         group
-        for group in file_groups(sight.files, sight.metadata, rules)
+        for group in file_groups(sight.holdings.files, sight.metadata, rules)
         if is_worth_clustering((by_key[key] for key in group.keys), unordered, rules)
     ]
     if not groups:
@@ -184,14 +184,13 @@ def _was_left(groups: Iterable[Group], service: Service, sight: Sight) -> bool:
     """Whether one of the groups was there already when the service last completed, which then took other ones."""
     main = sight.metadata.ancestors(sight.metadata.current)
     last = next((one.sequence for one in main if stands_for(one) is service), 0)
-    later = {one.key for one in sight.files if one.sequence >= last}
-    return any(later.isdisjoint(group.keys) for group in groups)
+    return any(group.newest < last for group in groups)
 
 
-def _all_well(files: Sequence[LiveFile]) -> str:
-    data = sum(1 for one in files if one.content is Content.DATA)
-    deletes = len(files) - data
-    return f"Iceberg's planner would rewrite nothing of {data} data files and {deletes} delete files"
+def _all_well(held: Holdings) -> str:
+    return (
+        f"Iceberg's planner would rewrite nothing of {held.data_files} data files and {held.delete_files} delete files"
+    )
 
 
 def _clean(sight: Sight) -> Need:

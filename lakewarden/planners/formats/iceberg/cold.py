@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from heapq import nlargest
 
-from lakewarden.planners.formats.iceberg.digests import LiveFile
+from lakewarden.planners.formats.iceberg.digests import Written
 from lakewarden.planners.formats.iceberg.metadata import Snapshot
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.timeline import time_of
@@ -75,7 +75,7 @@ def _span(touch: Touch, quiet: timedelta, now: datetime) -> tuple[datetime, date
 
 
 def with_rhythm(
-    updated: Mapping[str, Touch], files: Iterable[LiveFile], updates: Sequence[Snapshot]
+    updated: Mapping[str, Touch], files: Iterable[Written], updates: Sequence[Snapshot]
 ) -> Mapping[str, Touch]:
     """Return `updated` with the touch before the newest of each partition, and with the partitions that were touched
     earlier, as far as the live `files` show it.
@@ -95,7 +95,7 @@ def with_rhythm(
 
 
 def with_new_ones(
-    updated: Mapping[str, Touch], files: Iterable[LiveFile], writes: Sequence[Snapshot]
+    updated: Mapping[str, Touch], files: Iterable[Written], writes: Sequence[Snapshot]
 ) -> Mapping[str, Touch]:
     """Return `updated` with the first append to each partition that none of the known commits has changed rows in, as
     far as it is new.

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from lakewarden.planners.formats.iceberg.manifests import Content, ContentFile
 
 _NO_FILE = 0
+
+
+class Written(Protocol):
+    """Whatever tells that a snapshot has added a file to a partition."""
+
+    @property
+    def partition(self) -> str:
+        """Return the partition, for people."""
+        ...
+
+    @property
+    def sequence(self) -> int:
+        """Return the file's data sequence number."""
+        ...
+
+    @property
+    def snapshot(self) -> int:
+        """Return the snapshot."""
+        ...
 
 
 class LiveFile(NamedTuple):
@@ -33,13 +52,18 @@ class LiveFile(NamedTuple):
     references: int | None
 
 
+Origin = tuple[int, int]
+"""A data sequence number, and the snapshot that added the file."""
+
+
 class Digest:
     """The live files of one manifest, packed into some forty bytes each.
 
-    `removed_from` are the partitions from which the snapshot that wrote the manifest removed files.
+    `spec` is that of the manifest, `partitions` and `origins` are those of the files, and `removed_from` the partitions
+    from which the snapshot that wrote it removed some.
     """
 
-    __slots__ = ("_origins", "_packed", "_partitions", "_spec", "removed_from")
+    __slots__ = ("_packed", "origins", "partitions", "removed_from", "spec")
 
     def __init__(self, files: Iterable[ContentFile], *, spec: int) -> None:
         """`files` are all that the manifest tells of, the deleted ones included; `spec` is that of the manifest."""
@@ -61,7 +85,7 @@ class Digest:
                 key_of(file.path),
                 _NO_FILE if file.references is None else key_of(file.references),
             )
-        self._spec, self._partitions, self._origins = spec, tuple(partitions), tuple(origins)
+        self.spec, self.partitions, self.origins = spec, tuple(partitions), tuple(origins)
         self._packed = bytes(packed)
         self.removed_from = frozenset(removed) or _NOWHERE
 
@@ -69,33 +93,50 @@ class Digest:
         """Return how many files are live."""
         return len(self._packed) // _FILE.size
 
-    def live(self) -> Iterator[LiveFile]:
-        """Yield the live files, in the order of the manifest."""
-        for where, origin, kind, size, records, key, references in _FILE.iter_unpack(self._packed):
-            sequence, snapshot = self._origins[origin]
-            yield LiveFile(
-                self._partitions[where],
-                self._spec,
-                _CONTENTS[kind],
-                kind == _VECTOR,
-                size,
-                records,
-                sequence,
-                snapshot,
-                key,
-                None if references == _NO_FILE else references,
-            )
+    def live(self, partitions: Collection[str] | None = None) -> Iterator[LiveFile]:
+        """Yield the live files, in the order of the manifest: all of them, or those of some partitions."""
+        rows = _FILE.iter_unpack(self._packed)
+        if partitions is not None:
+            wanted = {at for at, one in enumerate(self.partitions) if one in partitions}
+            rows = (row for row in rows if row[_WHERE] in wanted) if wanted else iter(())
+        return map(self._unpacked, rows)
+
+    def named(self, keys: Collection[int]) -> Iterator[LiveFile]:
+        """Yield the live files for which these keys stand."""
+        return map(self._unpacked, (row for row in _FILE.iter_unpack(self._packed) if row[_KEY] in keys))
+
+    def _unpacked(self, row: tuple[int, ...]) -> LiveFile:
+        where, origin, kind, size, records, key, references = row
+        sequence, snapshot = self.origins[origin]
+        return LiveFile(
+            self.partitions[where],
+            self.spec,
+            _CONTENTS[kind],
+            kind == _VECTOR,
+            size,
+            records,
+            sequence,
+            snapshot,
+            key,
+            None if references == _NO_FILE else references,
+        )
+
+    def data(self) -> Iterator[tuple[int, int, int]]:
+        """Yield of each live file the places of its partition and its origin here, and its bytes."""
+        return ((where, origin, size) for where, origin, _, size, _, _, _ in _FILE.iter_unpack(self._packed))
 
     def touched_by(self, snapshot: int) -> frozenset[str]:
         """Return the partitions to which `snapshot` added files; with those of `removed_from` these are all that it
         touched, if it wrote the manifest.
         """
-        return frozenset(file.partition for file in self.live() if file.snapshot == snapshot)
+        by = {at for at, (_, one) in enumerate(self.origins) if one == snapshot}
+        return frozenset(self.partitions[where] for where, origin, _ in self.data() if origin in by) if by else _NOWHERE
 
 
 _FILE = Struct("<IIBqqqq")
 """A live file: partition and origin by their places in the digest, kind, bytes, rows, key, and the key referenced."""
 
+_WHERE, _KEY = 0, 5
 _NOWHERE: frozenset[str] = frozenset()
 _VECTOR = 3
 _CONTENTS = (Content.DATA, Content.POSITION_DELETES, Content.EQUALITY_DELETES, Content.POSITION_DELETES)

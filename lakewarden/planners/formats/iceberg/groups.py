@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from lakewarden.planners.decoding.numbers import counted
@@ -20,6 +21,7 @@ from lakewarden.planners.formats.iceberg.digests import LiveFile
 from lakewarden.planners.formats.iceberg.manifests import Content
 from lakewarden.planners.formats.iceberg.metadata import PartitionField, TableMetadata
 from lakewarden.planners.formats.iceberg.service_options import RewriteOptions
+from lakewarden.planners.formats.iceberg.tallies import Place, Tally
 from lakewarden.planners.model.errors import PermanentError
 
 _TARGET = "write.target-file-size-bytes"
@@ -51,9 +53,9 @@ class Thresholds:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
     """Files that are rewritten together. `partitions` are those of the files: several where they are of old partition
-    specs, which are grouped as if the table had none. `oldest` is the least sequence number, `pieces` counts what a
-    reader opens: the files, and for each the delete files that apply to it. `keys` stand for the files
-    (`LiveFile.key`).
+    specs, which are grouped as if the table had none. `oldest` and `newest` are the least and the greatest sequence
+    number, `pieces` counts what a reader opens: the files, and for each the delete files that apply to it. `keys` stand
+    for the files (`LiveFile.key`); nothing does where they are tallied.
     """
 
     partitions: frozenset[str]
@@ -61,6 +63,7 @@ class Group:
     bytes: int
     pieces: int
     oldest: int
+    newest: int = 0
     keys: tuple[int, ...] = ()
 
 
@@ -115,8 +118,16 @@ def planner_options(rules: Thresholds) -> dict[str, str]:
     return {key: str(value) for key, value in found.items()}
 
 
-def file_groups(files: Sequence[LiveFile], metadata: TableMetadata, rules: Thresholds) -> tuple[Group, ...]:
-    """Return every group that the planner would make of a snapshot's `files`, those of one partition together."""
+def file_groups(
+    files: Sequence[LiveFile],
+    metadata: TableMetadata,
+    rules: Thresholds,
+    tallies: Mapping[Place, Tally] = MappingProxyType({}),
+) -> tuple[Group, ...]:
+    """Return every group that the planner would make of a snapshot's `files`, and of those of which there are tallies,
+    those of one partition together. How the tallied files of a partition share groups, where one is not enough, is told
+    as if all were of the same size and age.
+    """
     deletes = _Deletes((file for file in files if file.content is not Content.DATA), metadata.specs)
     by_partition: dict[str, list[_Candidate]] = defaultdict(list)
     for file in files:
@@ -124,13 +135,38 @@ def file_groups(files: Sequence[LiveFile], metadata: TableMetadata, rules: Thres
             continue
         candidate = _Candidate(file, *deletes.of(file))
         if rules.everything or _deserves_it(candidate, rules):
-            by_partition[_grouped_as(file, metadata)].append(candidate)
-    return tuple(
+            by_partition[grouped_as(file.spec, file.partition, metadata)].append(candidate)
+    exact = (
         _group(packed)
         for _, candidates in sorted(by_partition.items())
         for packed in _packed(sorted(candidates, key=_by_age), rules)
         if rules.everything or _is_worth_it(packed, rules)
     )
+    return (*exact, *_of_tallies(tallies, metadata, rules))
+
+
+def _of_tallies(tallies: Mapping[Place, Tally], metadata: TableMetadata, rules: Thresholds) -> Iterator[Group]:
+    """Yield the groups of files to which no deletes apply."""
+    by_group: dict[str, list[Place]] = defaultdict(list)
+    for place, tally in tallies.items():
+        if tally.odd:
+            by_group[grouped_as(*place, metadata)].append(place)
+    for _, places in sorted(by_group.items()):
+        those = [tallies[place] for place in places]
+        files, size = sum(one.odd for one in those), sum(one.bytes for one in those)
+        most = max(1, min(rules.group_files, rules.group_bytes * files // max(1, size)))
+        for begin in range(0, files, most):
+            number = min(most, files - begin)
+            share = size * (begin + number) // files - size * begin // files
+            if _is_worth_its_size(number, share, rules):
+                yield Group(
+                    partitions=frozenset(partition for _, partition in places),
+                    files=number,
+                    bytes=share,
+                    pieces=number,
+                    oldest=min(one.oldest for one in those),
+                    newest=max(one.newest for one in those),
+                )
 
 
 def choose(groups: Iterable[Group], hot: Iterable[str], *, max_files: int, max_bytes: int) -> Choice:
@@ -187,16 +223,16 @@ def _by_age(candidate: _Candidate) -> tuple[int, int]:
     return candidate.file.sequence, candidate.file.key
 
 
-def _grouped_as(file: LiveFile, metadata: TableMetadata) -> str:
-    """Return the partition as which a file is grouped. Files of old specs are grouped as the one whose values are all
+def grouped_as(spec: int, partition: str, metadata: TableMetadata) -> str:
+    """Return the partition as which files are grouped. Files of old specs are grouped as the one whose values are all
     null, and so are those that really are in it.
     """
     fields = metadata.specs.get(metadata.default_spec, ())
     nulls = "/".join("null" for _ in fields)
-    if file.spec != metadata.default_spec:
+    if spec != metadata.default_spec:
         return nulls
-    values = "/".join(part.rpartition("=")[2] for part in file.partition.split("/"))
-    return nulls if values == nulls else file.partition
+    values = "/".join(part.rpartition("=")[2] for part in partition.split("/"))
+    return nulls if values == nulls else partition
 
 
 def _deserves_it(one: _Candidate, rules: Thresholds) -> bool:
@@ -214,12 +250,11 @@ def _has_too_many_deletes(one: _Candidate, rules: Thresholds) -> bool:
 def _is_worth_it(group: Sequence[_Candidate], rules: Thresholds) -> bool:
     """Whether a group is rewritten (`filterFileGroups`)."""
     size = sum(one.file.size for one in group)
-    several = len(group) > 1
-    return (
-        (several and (len(group) >= rules.min_input_files or size > rules.target))
-        or size > rules.largest
-        or any(_has_too_many_deletes(one, rules) for one in group)
-    )
+    return _is_worth_its_size(len(group), size, rules) or any(_has_too_many_deletes(one, rules) for one in group)
+
+
+def _is_worth_its_size(files: int, size: int, rules: Thresholds) -> bool:
+    return (files > 1 and (files >= rules.min_input_files or size > rules.target)) or size > rules.largest
 
 
 def _packed(candidates: Iterable[_Candidate], rules: Thresholds) -> Iterator[list[_Candidate]]:
@@ -243,6 +278,7 @@ def _group(packed: Sequence[_Candidate]) -> Group:
         bytes=sum(one.file.size for one in packed),
         pieces=sum(1 + one.deletes for one in packed),
         oldest=min(one.file.sequence for one in packed),
+        newest=max(one.file.sequence for one in packed),
         keys=tuple(one.file.key for one in packed),
     )
 
@@ -268,7 +304,7 @@ class _Deletes:
                 self._of_file[one.references].append(one)
             elif one.content is Content.POSITION_DELETES:
                 self._positions[one.spec, one.partition].append(one.sequence)
-            elif _is_unpartitioned(specs.get(one.spec, ())):
+            elif is_unpartitioned(specs.get(one.spec, ())):
                 self._everywhere.append(one.sequence)
             else:
                 self._equality[one.spec, one.partition].append(one.sequence)
@@ -292,7 +328,8 @@ def _after(sequences: Sequence[int], file: LiveFile) -> int:
     return len(sequences) - bisect_right(sequences, file.sequence)
 
 
-def _is_unpartitioned(fields: Iterable[PartitionField]) -> bool:
+def is_unpartitioned(fields: Iterable[PartitionField]) -> bool:
+    """Whether files of a spec with these fields are in one partition."""
     return all(one.transform == "void" for one in fields)
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lakewarden.planners.formats.iceberg.digests import Digest
 from lakewarden.planners.formats.iceberg.files import VanishedError, files_of, manifests_of
+from lakewarden.planners.formats.iceberg.holdings import Held
 from lakewarden.planners.formats.iceberg.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata, Told
+from lakewarden.planners.formats.iceberg.tallies import Tallies
 from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.ports import Storage
 
 _GONE = "restore it from a backup, or from what its store keeps of deleted files"
 _DAMAGED = (
-    "if other engines read the table, the fault is ours, and nothing has to be done to it; else restore it from a backup"
+    "if other engines read the table, the fault is ours, and nothing has to be done to it; "
+    "else restore it from a backup"
 )
 """A snapshot without the file has fewer rows: nobody is advised to go back to one."""
 
@@ -25,13 +28,13 @@ _MANY_SNAPSHOTS = 2000
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memo:
     """Digests of the current snapshot's manifests by their paths, the partitions that recent updates touched by their
-    snapshots, and what the metadata file told of its snapshots
-    where they are many.
+    snapshots, what the metadata file told of its snapshots where they are many, and the tallies of the data files.
     """
 
     digests: Mapping[str, Digest] = field(default_factory=dict)
     touched: Mapping[int, frozenset[str]] = field(default_factory=dict)
     told: Told | None = None
+    tallies: Tallies = field(default_factory=Tallies)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,11 +77,23 @@ class Reading:
         self.touched[update.id] = known
         return known
 
-    def memo(self) -> Memo:
+    def held(self, manifests: Iterable[Manifest]) -> Held:
+        """Return the digests of a snapshot's manifests."""
+        data: dict[str, Digest] = {}
+        deletes: list[Digest] = []
+        for one in manifests:
+            digest = self.digest(one)
+            if digest is not None and one.of_deletes:
+                deletes.append(digest)
+            elif digest is not None:
+                data[one.path] = digest
+        return Held(data, deletes)
+
+    def memo(self, tallies: Tallies) -> Memo:
         """Return what the next reading may remember. What updates touched is not, where something was not readable."""
         touched = {} if self.faults else self.touched
         told = self.metadata.told if len(self.metadata.snapshots) >= _MANY_SNAPSHOTS else None
-        return Memo(digests=self.digests, touched=touched, told=told)
+        return Memo(digests=self.digests, touched=touched, told=told, tallies=tallies)
 
     def _listed(self, snapshot: Snapshot) -> tuple[Manifest, ...]:
         try:

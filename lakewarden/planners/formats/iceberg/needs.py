@@ -8,9 +8,9 @@ from datetime import datetime
 
 from lakewarden.planners.formats.iceberg.backlog import Need, Sight, needs
 from lakewarden.planners.formats.iceberg.cold import next_turn
-from lakewarden.planners.formats.iceberg.digests import LiveFile
 from lakewarden.planners.formats.iceberg.distance import kept_off, next_silence
 from lakewarden.planners.formats.iceberg.hindrances import hindrances, warnings
+from lakewarden.planners.formats.iceberg.holdings import Holdings
 from lakewarden.planners.formats.iceberg.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
@@ -39,14 +39,14 @@ class Needs:
 def needs_of(
     table: Table,
     metadata: TableMetadata,
-    files: Sequence[LiveFile],
+    holdings: Holdings,
     manifests: Sequence[Manifest],
     activity: WriterActivity,
     *,
     timeline: Timeline,
     now: datetime,
 ) -> Needs:
-    """Return what the table needs, from its current snapshot's `files` and `manifests`.
+    """Return what the table needs, from what its current snapshot holds, and from its `manifests`.
 
     A service that is kept off for the sake of a writer has no backlog: it is at rest, and its commit waits.
     """
@@ -56,7 +56,7 @@ def needs_of(
         table=table,
         options=options,
         metadata=metadata,
-        files=files,
+        holdings=holdings,
         manifests=manifests,
         activity=activity,
         timeline=timeline,

@@ -10,9 +10,10 @@ from hashlib import blake2b
 
 from lakewarden.planners.formats.iceberg.activity import usual_interval, writer_activity
 from lakewarden.planners.formats.iceberg.cold import with_new_ones, with_rhythm
-from lakewarden.planners.formats.iceberg.digests import LiveFile
 from lakewarden.planners.formats.iceberg.files import read_table
+from lakewarden.planners.formats.iceberg.groups import ContradictoryThresholdsError, thresholds
 from lakewarden.planners.formats.iceberg.hindrances import is_encrypted
+from lakewarden.planners.formats.iceberg.holdings import Holdings
 from lakewarden.planners.formats.iceberg.identity import table_identity
 from lakewarden.planners.formats.iceberg.manifests import Manifest
 from lakewarden.planners.formats.iceberg.memo import Memo, Reading
@@ -20,6 +21,8 @@ from lakewarden.planners.formats.iceberg.needs import needs_of
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.plans_beside import DELETING, PlanBeside, file_of, instants, plan_beside
 from lakewarden.planners.formats.iceberg.pointers import Pointer
+from lakewarden.planners.formats.iceberg.service_options import CompactionOptions
+from lakewarden.planners.formats.iceberg.tallies import Tallies
 from lakewarden.planners.formats.iceberg.timeline import stands_for, timeline_of
 from lakewarden.planners.formats.iceberg.touches import is_update, newest_touches, newest_updates, recent_updates
 from lakewarden.planners.model.errors import PermanentError
@@ -44,10 +47,10 @@ def observed(
     metadata = read_table(pointer.metadata_file, storage, told=remembered.told)
     reading = Reading(storage=storage, metadata=metadata, remembered=remembered)
     manifests = () if is_encrypted(metadata) else reading.manifests(metadata.current_snapshot)
-    files = _files(reading, manifests) if counts_files(table) else ()
-    activity = _activity(table, reading, files)
+    holdings, tallies = _holdings(table, reading, manifests) if counts_files(table) else (Holdings(), Tallies())
+    activity = _activity(table, reading, holdings)
     timeline = timeline_of(metadata, instants(_plans(reading)))
-    needs = needs_of(table, metadata, files, manifests, activity, timeline=timeline, now=now)
+    needs = needs_of(table, metadata, holdings, manifests, activity, timeline=timeline, now=now)
     view = TableView(
         identity=table_identity(table.location, metadata),
         name=_name(table.location),
@@ -64,7 +67,8 @@ def observed(
         waits=needs.waits,
         notes=needs.notes,
     )
-    return Observation(token=token, view=view, memo=reading.memo(), keep_until=_keep_until(view, needs.changes_at))
+    keep_until = _keep_until(view, needs.changes_at)
+    return Observation(token=token, view=view, memo=reading.memo(tallies), keep_until=keep_until)
 
 
 def _keep_until(view: TableView, changes_at: datetime | None) -> datetime | None:
@@ -82,12 +86,20 @@ def counts_files(table: Table) -> bool:
     return not _REWRITES.isdisjoint(table.policies)
 
 
-def _files(reading: Reading, manifests: Sequence[Manifest]) -> tuple[LiveFile, ...]:
-    digests = map(reading.digest, manifests)
-    return tuple(file for digest in digests if digest is not None for file in digest.live())
+def _holdings(table: Table, reading: Reading, manifests: Sequence[Manifest]) -> tuple[Holdings, Tallies]:
+    held = reading.held(manifests)
+    if Service.CLUSTERING in table.policies:
+        return held.everything(), Tallies()
+    policy = table.policies.get(Service.COMPACTION)
+    options = policy.options if policy is not None and isinstance(policy.options, CompactionOptions) else None
+    try:
+        rules = thresholds(options or CompactionOptions(), reading.metadata.properties)
+    except ContradictoryThresholdsError:
+        rules = thresholds(CompactionOptions(), {})  # nothing is compacted by them: the service is hindered
+    return held.holdings(reading.metadata, rules, reading.remembered.tallies)
 
 
-def _activity(table: Table, reading: Reading, files: Sequence[LiveFile]) -> WriterActivity:
+def _activity(table: Table, reading: Reading, holdings: Holdings) -> WriterActivity:
     metadata = reading.metadata
     writes = [one for one in metadata.ancestors(metadata.current) if stands_for(one) is Deed.WRITE]
     if not counts_files(table):
@@ -95,9 +107,10 @@ def _activity(table: Table, reading: Reading, files: Sequence[LiveFile]) -> Writ
     updates = [one for one in writes if is_update(one)]
     interval = usual_interval(one.at for one in updates)
     recent = recent_updates(updates, _options(table), interval)
-    updated = with_rhythm(newest_updates((one, reading.partitions_of(one)) for one in recent), files, updates)
-    touches = newest_touches(files, metadata, updated)
-    updated = with_new_ones(updated, files, writes)
+    written = tuple(holdings.written())
+    updated = with_rhythm(newest_updates((one, reading.partitions_of(one)) for one in recent), written, updates)
+    touches = newest_touches(written, metadata, updated)
+    updated = with_new_ones(updated, written, writes)
     return writer_activity(writes, touches=touches, updated=updated, update_interval=interval)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from lakewarden.planners.formats.iceberg.digests import LiveFile
+from lakewarden.planners.formats.iceberg.digests import Written
 from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.timeline import stands_for, time_of
@@ -57,7 +57,7 @@ def newest_updates(touched: Iterable[tuple[Snapshot, frozenset[str]]]) -> dict[s
 
 
 def newest_touches(
-    files: Iterable[LiveFile], metadata: TableMetadata, updated: Mapping[str, Touch]
+    files: Iterable[Written], metadata: TableMetadata, updated: Mapping[str, Touch]
 ) -> Mapping[str, Touch]:
     """Return the newest write into each partition: an update, or the one that added its newest file.
 
@@ -87,7 +87,7 @@ class _Writers:
         self._writes = {one.id: _touch(one, updates=is_update(one)) for one in writes}
         self._oldest_first = [(one.sequence, one.id) for one in reversed(writes)]
 
-    def touch(self, file: LiveFile) -> Touch | None:
+    def touch(self, file: Written) -> Touch | None:
         """Return the write that a file's rows are from, at the latest; None where it is expired."""
         return self._writes.get(file.snapshot) or self._up_to(file.sequence)
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.iceberg.digests import LiveFile
+from lakewarden.planners.formats.iceberg.holdings import Holdings
 from lakewarden.planners.formats.iceberg.manifests import Content, Manifest
 from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.needs import Needs, needs_of
@@ -57,7 +58,7 @@ def needs(
     return needs_of(
         table or a_table(),
         metadata,
-        found,
+        Holdings(files=found),
         manifests,
         activity or WriterActivity(),
         timeline=timeline_of(metadata),
