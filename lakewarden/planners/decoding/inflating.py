@@ -21,6 +21,10 @@ _RAW = -zlib.MAX_WBITS
 _SNAPPY_CHECKSUM = 4
 
 
+class CutOffError(DamagedError):
+    """What is sound ends before it should: its writer was killed."""
+
+
 class _Inflater(Protocol):
     """One of the standard library's decompressors."""
 
@@ -61,7 +65,7 @@ def gunzipped(parts: Iterable[bytes], *, most: int) -> Iterator[bytes]:
             if inflater.eof:
                 held, more, inflater = inflater.unused_data.lstrip(b"\0"), False, None
     if inflater is not None:
-        raise DamagedError(_HALF)
+        raise CutOffError(_HALF)
 
 
 def inflated(codec: str, content: bytes, *, most: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
@@ -22,7 +22,7 @@ from lakewarden.planners.formats.iceberg.groups import (
 )
 from lakewarden.planners.formats.iceberg.holdings import Holdings
 from lakewarden.planners.formats.iceberg.manifests import Manifest
-from lakewarden.planners.formats.iceberg.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.service_options import (
     ArchiveOptions,
@@ -31,10 +31,10 @@ from lakewarden.planners.formats.iceberg.service_options import (
     CompactionOptions,
     OrphansOptions,
 )
-from lakewarden.planners.formats.iceberg.timeline import stands_for
+from lakewarden.planners.formats.iceberg.timeline import instant_of, stands_for
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import Deed, Instant, Service
+from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Backlog, Hindrance, WriterActivity
@@ -66,7 +66,9 @@ class Need:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sight:
-    """All that a need is told from: the table's settings, and its current snapshot as it was read at `now`."""
+    """All that a need is told from: the table's settings, its current snapshot as it was read at `now`, and when main's
+    `writes` were made, of which the timeline may not show all.
+    """
 
     table: Table
     options: IcebergTableOptions
@@ -75,7 +77,13 @@ class Sight:
     manifests: Sequence[Manifest]
     activity: WriterActivity
     timeline: Timeline
+    writes: Sequence[datetime]
     now: datetime
+
+    @property
+    def main(self) -> Sequence[Snapshot]:
+        """Return main's snapshots, the newest first."""
+        return self.metadata.ancestors(self.metadata.current)
 
     def settings(self, service: Service, kind: type[_Options]) -> _Options:
         """Return the options of a service; those by default where the table has no policy for it."""
@@ -144,7 +152,7 @@ def _rewrite(sight: Sight, service: Service, choice: Choice, avoided: Mapping[st
         return Need(rest=NotDue(reason=kept_off, again_at=next_at), changes_at=next_at)
     groups = (*choice.takes, *choice.left)
     backlog = replace(
-        _since(sight.timeline, service, left=_was_left(groups, service, sight)),
+        _since(sight, service, left=_was_left(groups, service, sight)),
         files=sum(group.files for group in groups),
         bytes=sum(group.bytes for group in groups),
         file_groups=len(groups),
@@ -182,8 +190,7 @@ def _changed(sight: Sight, hot: Mapping[str, datetime]) -> str:
 
 def _was_left(groups: Iterable[Group], service: Service, sight: Sight) -> bool:
     """Whether one of the groups was there already when the service last completed, which then took other ones."""
-    main = sight.metadata.ancestors(sight.metadata.current)
-    last = next((one.sequence for one in main if stands_for(one) is service), 0)
+    last = next((one.sequence for one in sight.main if stands_for(one) is service), 0)
     return any(group.newest < last for group in groups)
 
 
@@ -204,7 +211,7 @@ def _clean(sight: Sight) -> Need:
         reason = f"none of {len(sight.metadata.snapshots)} snapshots may expire yet"
         rest = NotDue(reason=reason, again_at=expiry.next_at)
         return Need(rest=rest, notes=expiry.kept, changes_at=expiry.next_at)
-    backlog = _since(sight.timeline, Service.CLEAN)
+    backlog = _since(sight, Service.CLEAN)
     return Need(
         backlog=backlog, notes=(_expiring(len(expiry.ids), expiry.left), *expiry.kept), changes_at=expiry.next_at
     )
@@ -221,7 +228,7 @@ def _orphans(sight: Sight) -> Need:
         f"a file is an orphan that is older than {age_of_orphans(options, sight.options)} and that no snapshot knows, "
         f"in two runs at least {format_duration(options.unknown_for)} apart"
     )
-    return Need(backlog=_since(sight.timeline, Service.ORPHANS), notes=(note,))
+    return Need(backlog=_since(sight, Service.ORPHANS), notes=(note,))
 
 
 def _archive(sight: Sight) -> Need:
@@ -235,7 +242,7 @@ def _archive(sight: Sight) -> Need:
     if not notes:
         reason = f"{len(small)} of {options.small_manifests} small manifests that are worth a rewrite"
         return Need(rest=NotDue(reason=reason))
-    return Need(backlog=_since(sight.timeline, Service.ARCHIVE), notes=tuple(notes))
+    return Need(backlog=_since(sight, Service.ARCHIVE), notes=tuple(notes))
 
 
 def small_manifests(manifests: Iterable[Manifest], metadata: TableMetadata) -> Sequence[Manifest]:
@@ -256,26 +263,36 @@ def bounds_versions(properties: Mapping[str, str], versions: int) -> bool:
     return properties.get(_DELETE_AFTER_COMMIT, "").lower() == "true" and properties.get(_VERSIONS) == str(versions)
 
 
-def _since(timeline: Timeline, service: Service, *, left: bool = False) -> Backlog:
+def _since(sight: Sight, service: Service, *, left: bool = False) -> Backlog:
     """Count the writes since the service last completed as a whole; all that are known, where it has `left` work then.
 
     A pending plan asks for what was written until then.
     """
-    plans = [i for i in timeline.instants if i.stands_for is service and not i.partial]
+    plans = [i for i in sight.timeline.instants if i.stands_for is service and not i.partial]
+    plans = plans or [*_no_longer_shown(sight, service)]
     done = [] if left else [i for i in plans if not i.pending]
-    writes = [i for i in timeline.instants if i.stands_for is Deed.WRITE]
     asked = plans[-1:] if not left else []
-    first = writes[0].requested_at if writes else None
+    first = min(sight.writes, default=None)
     return Backlog(
-        commits=_after(writes, done),
-        commits_since_request=_after(writes, asked),
+        commits=_after(sight.writes, done),
+        commits_since_request=_after(sight.writes, asked),
         since=_ended(done[-1]) if done else first,
         since_request=asked[-1].requested_at if asked else first,
     )
 
 
-def _after(writes: Iterable[Instant], services: Sequence[Instant]) -> int:
-    return sum(1 for write in writes if not services or write.time > services[-1].time)
+def _no_longer_shown(sight: Sight, service: Service) -> Iterator[Instant]:
+    """Yield the last commit of a service that lies so far back that the timeline does not show it."""
+    for one in sight.main:
+        if one.operation == "replace" and stands_for(one) is service:
+            instant = instant_of(one, of_main=True)
+            if not instant.partial:
+                yield instant
+                return
+
+
+def _after(writes: Sequence[datetime], services: Sequence[Instant]) -> int:
+    return sum(map(services[-1].requested_at.__lt__, writes)) if services else len(writes)
 
 
 def _ended(instant: Instant) -> datetime:

@@ -7,10 +7,10 @@ by age alone; we expire by ids that were looked at before, and nothing that has 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 
 from lakewarden.planners.decoding.numbers import counted
 from lakewarden.planners.formats.iceberg.metadata import Ref, Snapshot, TableMetadata, span
@@ -20,6 +20,7 @@ from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.settings import format_duration
 
 FOR_EVER = datetime.max.replace(tzinfo=UTC)
+_FIRST = datetime.min.replace(tzinfo=UTC)
 
 _MAX_SNAPSHOT_AGE = ("history.expire.max-snapshot-age-ms", 5 * 24 * 3600 * 1000)
 _MIN_SNAPSHOTS_TO_KEEP = ("history.expire.min-snapshots-to-keep", 1)
@@ -66,12 +67,13 @@ def expirable(
     """Return what may expire `now`. Raises PermanentError where the table's own retention cannot be read."""
     by_rule = _by_iceberg(metadata, _Retention.of(metadata, options))
     marks = tuple(flink_marks(metadata))
-    until = {one.id: max(by_rule[one.id], _later(one.at, table_options.longest_outage)) for one in metadata.snapshots}
+    outage = _after(table_options.longest_outage)
+    until = {one.id: max(by_rule[one.id], outage(one.at)) for one in metadata.snapshots}
     for mark in marks:
         until[mark.snapshot.id] = max(until[mark.snapshot.id], mark.stays_until(table_options))
         for between in _on_the_way_to(mark, metadata):
             until[between.id] = max(until[between.id], _later(mark.snapshot.at, table_options.flink_restores))
-    oldest_first = sorted(metadata.snapshots, key=lambda one: (one.at, one.sequence, one.id))
+    oldest_first = sorted(metadata.snapshots, key=attrgetter("at", "sequence", "id"))
     ripe = [one.id for one in oldest_first if until[one.id] < now]
     to_come = [at for at in until.values() if now <= at < FOR_EVER]
     held = [one for one in oldest_first if by_rule[one.id] < now <= until[one.id]]
@@ -90,6 +92,8 @@ def flink_marks(metadata: TableMetadata) -> Iterator[FlinkMark]:
     again what it finds nothing of (`SinkUtil.getMaxCommittedCheckpointId`). The job that committed last to a branch may
     be at work still, however long ago that was; off all branches none is.
     """
+    if not any(_JOB in one.summary for one in metadata.snapshots):
+        return
     found: set[tuple[int, str, str]] = set()
     for branch in (*_branches(metadata), None):
         newest = metadata.ancestors(branch.snapshot) if branch is not None else _newest_first(metadata)
@@ -136,28 +140,38 @@ def _by_iceberg(metadata: TableMetadata, default: _Retention) -> Mapping[int, da
     """Return until when Iceberg's own rule keeps each snapshot. A branch keeps what is at its head, and from there on
     what is young enough, until it comes to one that is not.
     """
-    until: dict[int, datetime] = defaultdict(lambda: datetime.min.replace(tzinfo=UTC))
-    named = set()
+    until: dict[int, datetime] = {}
     for branch in _branches(metadata):
-        age = default.age if branch.max_snapshot_age is None else branch.max_snapshot_age
+        aged = _after(default.age if branch.max_snapshot_age is None else branch.max_snapshot_age)
         count = branch.min_snapshots_to_keep or default.count
         at_most = FOR_EVER
         for position, one in enumerate(metadata.ancestors(branch.snapshot)):
-            named.add(one.id)
-            at_most = FOR_EVER if position < count else min(at_most, _later(one.at, age))
-            until[one.id] = max(until[one.id], at_most)
+            if position >= count:
+                at_most = min(at_most, aged(one.at))
+            known = until.get(one.id)
+            if known is None or known < at_most:
+                until[one.id] = at_most
     for ref in metadata.refs:
-        named.add(ref.snapshot)
         until[ref.snapshot] = FOR_EVER
+    aged = _after(default.age)
     for one in metadata.snapshots:
-        if one.id not in named:
-            until[one.id] = _later(one.at, default.age)
+        if one.id not in until:
+            until[one.id] = aged(one.at)
     return until
 
 
+def _after(age: timedelta) -> Callable[[datetime], datetime]:
+    """Return what tells of a time when it is of this age. Ages of 292 million years, which stand for "never", are for
+    ever.
+    """
+    if age >= FOR_EVER - _FIRST:
+        return lambda _: FOR_EVER
+    last = FOR_EVER - age
+    return lambda at: at + age if at < last else FOR_EVER
+
+
 def _later(at: datetime, age: timedelta) -> datetime:
-    """Return `at + age`; ages of 292 million years, which stand for "never", are for ever."""
-    return at + age if age < FOR_EVER - at else FOR_EVER
+    return _after(age)(at)
 
 
 def _branches(metadata: TableMetadata) -> Iterator[Ref]:

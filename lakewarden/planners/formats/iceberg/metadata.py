@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from lakewarden.planners.decoding.damage import DamagedError
-from lakewarden.planners.decoding.inflating import gunzipped
+from lakewarden.planners.decoding.inflating import CutOffError, gunzipped
 from lakewarden.planners.decoding.json_stream import Content, JsonObject, OtherContentError
 from lakewarden.planners.decoding.numbers import count, counted, long, moment
 from lakewarden.planners.model.errors import PermanentError
@@ -108,14 +108,22 @@ class TableMetadata:
     types: frozenset[str] = frozenset()
     by_id: Mapping[int, Snapshot] = field(default_factory=dict, repr=False, compare=False)
     told: Told | None = field(default=None, repr=False, compare=False)
+    _main: list[tuple[Snapshot, ...]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def current_snapshot(self) -> Snapshot | None:
         """Return the snapshot that readers see; None for a table without one."""
         return None if self.current is None else self.by_id.get(self.current)
 
-    def ancestors(self, snapshot: int | None) -> Iterator[Snapshot]:
-        """Yield a snapshot and what it was made from, the newest first, as far as they are not expired."""
+    def ancestors(self, snapshot: int | None) -> tuple[Snapshot, ...]:
+        """Return a snapshot and what it was made from, the newest first, as far as they are not expired."""
+        if snapshot != self.current:
+            return tuple(self._lineage(snapshot))
+        if not self._main:  # it is asked for again and again
+            self._main.append(tuple(self._lineage(snapshot)))
+        return self._main[0]
+
+    def _lineage(self, snapshot: int | None) -> Iterator[Snapshot]:
         seen = set()
         while snapshot is not None and snapshot not in seen and (found := self.by_id.get(snapshot)) is not None:
             seen.add(snapshot)
@@ -147,7 +155,8 @@ def _read(parts: Iterable[bytes], file: str, told: Told) -> TableMetadata:
     try:
         return _metadata(JsonObject(content.plain()), file, told)
     except DamagedError as wrong:
-        kind = BrokenOffError if content.break_off() else CorruptMetadataError
+        broken_off = isinstance(wrong, CutOffError) or content.break_off()
+        kind = BrokenOffError if broken_off else CorruptMetadataError
         raise kind(f"{file} is no metadata file of an Iceberg table, {wrong}: restore it from a backup") from wrong
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as wrong:
         raise CorruptMetadataError(
@@ -172,7 +181,7 @@ class _Parts:
         return gunzipped(parts, most=_LARGEST) if self._is_gzipped else parts
 
     def break_off(self) -> bool:
-        """Whether their text ends before it should: all of them are read. Of compressed ones it is not told."""
+        """Whether their text ends before it should: all of them are read. Compressed ones say so themselves."""
         for _ in self._remembered():
             pass
         return not self._is_gzipped and not self._end.endswith((b"}", b"]"))

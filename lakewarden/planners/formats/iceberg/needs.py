@@ -14,6 +14,7 @@ from lakewarden.planners.formats.iceberg.holdings import Holdings
 from lakewarden.planners.formats.iceberg.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.timeline import writes_of
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
@@ -60,6 +61,7 @@ def needs_of(
         manifests=manifests,
         activity=activity,
         timeline=timeline,
+        writes=[one.at for one in writes_of(metadata)],
         now=now,
     )
     found = {service: _kept_off(need, kept.get(service)) for service, need in needs(sight).items()}

@@ -23,10 +23,10 @@ from lakewarden.planners.formats.iceberg.plans_beside import DELETING, PlanBesid
 from lakewarden.planners.formats.iceberg.pointers import Pointer
 from lakewarden.planners.formats.iceberg.service_options import CompactionOptions
 from lakewarden.planners.formats.iceberg.tallies import Tallies
-from lakewarden.planners.formats.iceberg.timeline import stands_for, timeline_of
+from lakewarden.planners.formats.iceberg.timeline import timeline_of, writes_of
 from lakewarden.planners.formats.iceberg.touches import is_update, newest_touches, newest_updates, recent_updates
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import Deed, Service
+from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView, WriterActivity
 from lakewarden.planners.ports import Observation, Storage
@@ -101,10 +101,10 @@ def _holdings(table: Table, reading: Reading, manifests: Sequence[Manifest]) -> 
 
 def _activity(table: Table, reading: Reading, holdings: Holdings) -> WriterActivity:
     metadata = reading.metadata
-    writes = [one for one in metadata.ancestors(metadata.current) if stands_for(one) is Deed.WRITE]
+    writes = writes_of(metadata)
     if not counts_files(table):
         return writer_activity(writes, touches=None, updated=None, update_interval=None)
-    updates = [one for one in writes if is_update(one)]
+    updates = [one for one in writes if one.operation != "append" and is_update(one)]
     interval = usual_interval(one.at for one in updates)
     recent = recent_updates(updates, _options(table), interval)
     written = tuple(holdings.written())

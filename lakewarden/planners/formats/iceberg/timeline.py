@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 
 from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata
 from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
@@ -21,24 +22,46 @@ PART = "lakewarden.part"
 
 MORE = "more"
 
+MOST = 1000
+"""So many instants are shown; a table may have fifty thousand snapshots, and each look shows them all again."""
+
 _OF_FILES = ("added-data-files", "deleted-data-files", "added-delete-files", "removed-delete-files")
 
 
 def timeline_of(metadata: TableMetadata, plans: Iterable[Instant] = ()) -> Timeline:
-    """Return the table's snapshots, and our `plans` beside it, in the order of their times.
+    """Return the table's snapshots, and our `plans` beside it, in the order of their times. Of a long history the
+    newest are shown, and the newest of ours: MOST of each.
 
     What main's head does not descend from (other branches, what was rolled back, what was staged) is neither a write
     nor maintenance of the table that readers see. Snapshots leave in any order: tags and branches hold theirs back.
     """
     of_main = {one.id for one in metadata.ancestors(metadata.current)}
-    committed = (_instant(one, of_main=one.id in of_main) for one in metadata.snapshots)
+    committed = (instant_of(one, of_main=one.id in of_main) for one in _shown(metadata.snapshots))
     instants = sorted([*committed, *plans], key=lambda instant: instant.time)
     return Timeline(instants=tuple(instants), oldest_leave_first=False)
+
+
+def _shown(snapshots: Sequence[Snapshot]) -> Iterable[Snapshot]:
+    """Return the snapshots of which the timeline tells: those of ours end our runs."""
+    if len(snapshots) <= MOST:
+        return snapshots
+    oldest_first = sorted(snapshots, key=attrgetter("at"))
+    ours = [one for one in oldest_first[:-MOST] if _run_of(one) is not None]
+    return (*ours[-MOST:], *oldest_first[-MOST:])
+
+
+def _run_of(snapshot: Snapshot) -> str | None:
+    return snapshot.summary.get(RUN_ID) if snapshot.operation == "replace" else None
 
 
 def time_of(at: datetime, name: int | str) -> str:
     """Return an instant's time: milliseconds since 1970, which sort as text, and what tells it from all others."""
     return f"{round(at.timestamp() * 1000):013d}-{name}"
+
+
+def writes_of(metadata: TableMetadata) -> list[Snapshot]:
+    """Return what was written to main, the newest first."""
+    return [one for one in metadata.ancestors(metadata.current) if one.operation != "replace"]
 
 
 def stands_for(snapshot: Snapshot) -> Service | Deed:
@@ -56,9 +79,9 @@ def stands_for(snapshot: Snapshot) -> Service | Deed:
 _SERVICES: Mapping[str, Service] = {service.value: service for service in Service}
 
 
-def _instant(snapshot: Snapshot, *, of_main: bool) -> Instant:
-    time = time_of(snapshot.at, snapshot.id)
-    run = snapshot.summary.get(RUN_ID) if snapshot.operation == "replace" else None
+def instant_of(snapshot: Snapshot, *, of_main: bool) -> Instant:
+    """Return what the timeline shows of a snapshot, which main's head descends from or not."""
+    time, run = time_of(snapshot.at, snapshot.id), _run_of(snapshot)
     return Instant(
         time=time,
         action=sys.intern(snapshot.operation),

@@ -10,7 +10,7 @@ from datetime import timedelta
 from lakewarden.planners.formats.iceberg.digests import Written
 from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.timeline import stands_for, time_of
+from lakewarden.planners.formats.iceberg.timeline import stands_for, time_of, writes_of
 from lakewarden.planners.model.instant import Deed
 from lakewarden.planners.model.view import Touch
 
@@ -24,7 +24,7 @@ def is_update(snapshot: Snapshot) -> bool:
     Neither appends nor commits that add nothing but equality deletes do, nor Flink's: the positions that these delete
     are of rows of the same commit (docs/iceberg.md).
     """
-    if stands_for(snapshot) is not Deed.WRITE or snapshot.operation == "append" or _FLINK in snapshot.summary:
+    if snapshot.operation == "append" or stands_for(snapshot) is not Deed.WRITE or _FLINK in snapshot.summary:
         return False
     return not (snapshot.count(_EQUALITY) and not snapshot.count(_POSITION) and not snapshot.count(_REMOVED))
 
@@ -83,18 +83,24 @@ class _Writers:
     """Who wrote what main has, as far as its snapshots are not expired."""
 
     def __init__(self, metadata: TableMetadata) -> None:
-        writes = [one for one in metadata.ancestors(metadata.current) if stands_for(one) is Deed.WRITE]
-        self._writes = {one.id: _touch(one, updates=is_update(one)) for one in writes}
-        self._oldest_first = [(one.sequence, one.id) for one in reversed(writes)]
+        writes = writes_of(metadata)
+        self._writes = {one.id: one for one in writes}
+        self._oldest_first = writes[::-1]
+        self._touches: dict[int, Touch] = {}
 
     def touch(self, file: Written) -> Touch | None:
         """Return the write that a file's rows are from, at the latest; None where it is expired."""
-        return self._writes.get(file.snapshot) or self._up_to(file.sequence)
+        write = self._writes.get(file.snapshot) or self._up_to(file.sequence)
+        if write is None:
+            return None
+        if write.id not in self._touches:
+            self._touches[write.id] = _touch(write, updates=is_update(write))
+        return self._touches[write.id]
 
-    def _up_to(self, sequence: int) -> Touch | None:
+    def _up_to(self, sequence: int) -> Snapshot | None:
         """Return the last write that was committed when the sequence number was given."""
-        at = bisect_right(self._oldest_first, sequence, key=lambda write: write[0])
-        return self._writes[self._oldest_first[at - 1][1]] if at else None
+        at = bisect_right(self._oldest_first, sequence, key=lambda write: write.sequence)
+        return self._oldest_first[at - 1] if at else None
 
 
 def _touch(snapshot: Snapshot, *, updates: bool) -> Touch:

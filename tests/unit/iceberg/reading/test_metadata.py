@@ -241,9 +241,8 @@ def test_a_metadata_file_too_large_to_be_held_is_read_in_parts(
     monkeypatch.setattr(files, "_AT_ONCE", 100)
     assert read(table) == whole
     table.metadata_file.write_bytes(table.metadata_file.read_bytes()[:-40])
-    with pytest.raises(CorruptMetadataError) as found:
+    with pytest.raises(BrokenOffError):
         read(table)
-    assert isinstance(found.value, BrokenOffError) is not compressed
     table.metadata_file.unlink()
     with pytest.raises(VanishedError):
         read(table)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.planners.formats.iceberg import timeline as timelines
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
 from lakewarden.planners.model.timeline import Fate, Timeline
@@ -53,6 +54,33 @@ def test_every_snapshot_is_an_instant_that_was_completed_when_it_was_committed(t
     assert instant.time == instant.completed_time == f"{round(at.timestamp() * 1000)}-{snapshot}"
     assert (instant.state, instant.requested_at, instant.completed_at) == (State.COMPLETED, at, at)
     assert (instant.action, instant.stands_for, instant.author) == ("append", Deed.WRITE, None)
+
+
+def test_of_a_long_history_the_newest_is_shown_and_what_is_ours(table: Lived, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look shows all of it again. Commits are counted as far back as the table knows them, and a run of ours is
+    settled by its commit however many came after it.
+    """
+    monkeypatch.setattr(timelines, "MOST", 3)
+    table.append()
+    table.rewrite(summary=OURS)
+    snapshots = [table.append(table.file(1)) for _ in range(9)]
+    shown = view_of(table, Service.COMPACTION)
+    assert [instant.author for instant in shown.timeline.instants] == [RUN, None, None, None]
+    assert [instant.time.rpartition("-")[2] for instant in shown.timeline.instants[1:]] == [*map(str, snapshots[-3:])]
+    assert shown.timeline.fate(run=RUN, instant=None) is Fate.COMPLETED
+    assert shown.backlogs[Service.COMPACTION].commits == 9
+
+
+def test_the_last_service_of_others_counts_though_it_is_not_shown(
+    table: Lived, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commits since are those that have piled up."""
+    monkeypatch.setattr(timelines, "MOST", 3)
+    table.append()
+    table.rewrite()
+    for _ in range(9):
+        table.append(table.file(1))
+    assert view_of(table).backlogs[Service.COMPACTION].commits == 9
 
 
 @pytest.mark.parametrize("operation", ["append", "overwrite", "delete"])
