@@ -74,6 +74,10 @@ class Point(StrEnum):
     DELETING = "deleting"
     """(w), between K5 and K6: some of the files that were listed are deleted; passed once for each batch."""
 
+    REBUILDING = "rebuilding"
+    """(w), between K5 and K6: the metadata table is about to leave the table's properties, has left them, is deleted,
+    and is made anew: passed each time."""
+
 
 class Act(StrEnum):
     """What happens at a fault point."""

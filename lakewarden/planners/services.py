@@ -19,7 +19,8 @@ class ServiceTraits:
     plan makes writers fail, so it never waits with one: it is executed at once or withdrawn at once. `meets_writers`: a
     write can fail by its plan or by its commit. `hinders`: a plan of it that was left half-way is in the way of writers
     or of other services until it is finished or given up. `gives_way_to`: what goes first where both are due on one
-    table, because it costs readers more the longer it waits.
+    table, because it costs readers more the longer it waits. `by_hand`: it runs when a person asks for it, and never by
+    itself. `locked`: its joined step holds the table's lock, for which writers wait.
     """
 
     deletes: bool
@@ -31,6 +32,8 @@ class ServiceTraits:
     meets_writers: bool = False
     hinders: bool = False
     gives_way_to: frozenset[Service] = frozenset()
+    by_hand: bool = False
+    locked: bool = False
 
 
 _CLEANED_BESIDE = frozenset({Service.COMPACTION, Service.LOG_COMPACTION})
@@ -59,5 +62,10 @@ SERVICES: Mapping[Service, ServiceTraits] = {
     Service.INDEXING: ServiceTraits(deletes=False, one_plan=True),
     Service.SAVEPOINT: ServiceTraits(deletes=False),
     Service.CATALOG_SYNC: ServiceTraits(deletes=False),
+    Service.METADATA_VALIDATION: ServiceTraits(deletes=False, joined=False, by_hand=True),
+    Service.METADATA_REBUILD: ServiceTraits(deletes=False, by_hand=True, locked=True),
     Service.ORPHANS: ServiceTraits(deletes=True),
 }
+
+BY_HAND = frozenset(service for service, traits in SERVICES.items() if traits.by_hand)
+"""What runs only when a person asks for it."""

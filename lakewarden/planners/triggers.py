@@ -144,6 +144,15 @@ class SmallFiles:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WhenAsked:
+    """Never fires: a person asks for the service, or nobody does."""
+
+    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+        """Wait for a person."""
+        return Verdict(fires=False, reason="it runs only when a person asks for it")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AllOf:
     """Fires when every one of `triggers` does."""
 

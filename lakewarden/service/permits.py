@@ -50,6 +50,10 @@ class Limits:
     joined_step: timedelta = timedelta(minutes=30)
     """A joined step that stands still for this long, none of its Spark tasks ending, is ended by killing its JVM."""
 
+    locked_step: timedelta = timedelta(minutes=8)
+    """A joined step that holds the table's lock may take this long, however it goes on: writers give the lock up after
+    ten minutes, as they are told to."""
+
     step: timedelta = timedelta(hours=2)
     """Any other step that stands still for this long is cancelled."""
 
@@ -65,6 +69,8 @@ class Limits:
         One task rewrites one file group, and tells nothing until it has. Which is the largest the plan does not say: it
         is taken for several times the average.
         """
+        if SERVICES[service].locked:
+            return Patience(still=self.locked_step, whole=self.locked_step)
         base = self.joined_step if SERVICES[service].joined else self.step
         size = 0 if plan is None else plan.bytes or 0
         group = size if plan is None or not plan.file_groups else min(size, size * _SKEW // plan.file_groups)

@@ -14,6 +14,7 @@ from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.ports import WriterEngine
 from lakewarden.planners.registry import FORMATS
+from lakewarden.planners.services import SERVICES
 from lakewarden.service.client import ask, suggested
 from lakewarden.service.config.loading import load
 
@@ -62,7 +63,11 @@ def options_of(table: Table, *, engine: WriterEngine, url: str, held: timedelta 
         worst_lock_hold_seconds=None if held is None else held.total_seconds(),
         options=[WriterOptionBody(key=one.key, value=one.value, why=one.why) for one in options],
         ours=list(table.policies),
-        left_to_writer=[service for service in table_format.services if service not in table.policies],
+        left_to_writer=[
+            service
+            for service in table_format.services
+            if service not in table.policies and not SERVICES[service].by_hand
+        ],
     )
 
 

@@ -37,14 +37,15 @@ class HudiDaemon(Listener):
     def __init__(self, table: Table) -> None:
         self._table = table
         self._failures: Queue[Blamed] = Queue()
-        self._hook_url = ""
+        self.url = self._hook_url = ""
         self._decisions: Queue[Decision] = Queue()
         self._ended: Queue[Run] = Queue()
         self._hooks: Queue[tuple[str, str]] = Queue()
 
     def served_at(self, port: int) -> None:
         """Note the port of the API."""
-        self._hook_url = f"http://127.0.0.1:{port}/v1/hooks/hudi"
+        self.url = f"http://127.0.0.1:{port}"
+        self._hook_url = f"{self.url}/v1/hooks/hudi"
 
     def writer_options(self) -> dict[str, str]:
         """Return what Lakewarden tells a Spark writer of the table to set, the callback among it."""

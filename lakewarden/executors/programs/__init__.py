@@ -13,6 +13,8 @@ from lakewarden.executors.programs.hudi.clustering import Clustering
 from lakewarden.executors.programs.hudi.compaction import Compaction
 from lakewarden.executors.programs.hudi.indexing import Indexing
 from lakewarden.executors.programs.hudi.log_compaction import LogCompaction
+from lakewarden.executors.programs.hudi.metadata_rebuild import MetadataRebuild
+from lakewarden.executors.programs.hudi.metadata_validation import MetadataValidation
 from lakewarden.executors.programs.hudi.rollback import Rollback
 from lakewarden.executors.programs.hudi.savepoint import Savepointing
 from lakewarden.executors.programs.hudi.ttl import Ttl
@@ -39,6 +41,8 @@ PROGRAMS: Mapping[tuple[str, Service], Callable[[], Program]] = {
     ("hudi", Service.INDEXING): Indexing,
     ("hudi", Service.SAVEPOINT): Savepointing,
     ("hudi", Service.CATALOG_SYNC): CatalogSync,
+    ("hudi", Service.METADATA_VALIDATION): MetadataValidation,
+    ("hudi", Service.METADATA_REBUILD): MetadataRebuild,
     ("iceberg", Service.ARCHIVE): IcebergArchive,
     ("iceberg", Service.CLEAN): IcebergClean,
     ("iceberg", Service.CLUSTERING): IcebergClustering,

@@ -23,6 +23,8 @@ class Service(StrEnum):
     INDEXING = "indexing"
     SAVEPOINT = "savepoint"
     CATALOG_SYNC = "catalog_sync"
+    METADATA_VALIDATION = "metadata_validation"
+    METADATA_REBUILD = "metadata_rebuild"
     ORPHANS = "orphans"
 
 

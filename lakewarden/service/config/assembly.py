@@ -17,6 +17,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Policy, Table, TableId
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.registry import FORMATS
+from lakewarden.planners.services import SERVICES
 from lakewarden.planners.settings import shown
 from lakewarden.planners.storage import canonical_location
 from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
@@ -280,6 +281,8 @@ class Assembly:
             options = self._typed(options_type, policy.options, (*here, "options"))
             policies[service] = policy_of(service, policy, options, priority=table.priority)
             self._check_profile_of_its_own(policy, table, table_format, here)
+            if SERVICES[service].by_hand and policy.trigger is not None:
+                self._problem((*here, "trigger"), f"{service} runs only when a person asks for it: remove the trigger")
             if not policy.asynchronous:
                 self._check_follows_a_compaction(service, policy, table, here)
         return policies

@@ -8,7 +8,7 @@ from datetime import timedelta
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import DeletionBudget, Policy
 from lakewarden.planners.settings import Settings
-from lakewarden.planners.triggers import NumCommits, NumRewrites, TimeElapsed, Trigger
+from lakewarden.planners.triggers import NumCommits, NumRewrites, TimeElapsed, Trigger, WhenAsked
 from lakewarden.service.config.settings import BudgetSettings, ServiceSettings
 
 _TRIGGERS: Mapping[Service, Trigger] = {
@@ -20,6 +20,8 @@ _TRIGGERS: Mapping[Service, Trigger] = {
     Service.SAVEPOINT: TimeElapsed(at_least=timedelta(days=1)),
     Service.CATALOG_SYNC: TimeElapsed(at_least=timedelta(minutes=5)),
     Service.ORPHANS: TimeElapsed(at_least=timedelta(days=1)),
+    Service.METADATA_VALIDATION: WhenAsked(),
+    Service.METADATA_REBUILD: WhenAsked(),
 }
 _OTHERWISE: Trigger = NumCommits(at_least=1)
 _AFTER_A_REWRITE: Trigger = NumRewrites(at_least=1)

@@ -18,9 +18,12 @@ from lakewarden.planners.triggers import (
     SmallFiles,
     TimeElapsed,
     Trigger,
+    WhenAsked,
 )
 
-_Rule = NumCommits | NumCommitsAfterLastRequest | TimeElapsed | NumRewrites | LogFiles | LogBytes | SmallFiles
+_Rule = (
+    NumCommits | NumCommitsAfterLastRequest | TimeElapsed | NumRewrites | LogFiles | LogBytes | SmallFiles | WhenAsked
+)
 
 
 def due_when(policy: Policy) -> str:
@@ -66,6 +69,8 @@ def _rule(rule: _Rule) -> str:
             return f"{format_size(rule.at_least)} of log files in a file group"
         case SmallFiles():
             return _count(rule.at_least, "small file")
+        case WhenAsked():
+            return "a person asks for it"
         case _:
             assert_never(rule)
 

@@ -8,13 +8,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 
 from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, Step, Succeeded, Yielded
 from lakewarden.executors.programs.hudi.client import HudiClient
+from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.properties import parse_properties
+from lakewarden.planners.formats.hudi.service_options import IndexingOptions
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Policy, Table, TableId
+from lakewarden.planners.ports import WriterEngine
+from lakewarden.planners.triggers import NumCommits
 from tests.integration.conftest import Driver, Orders, eventually
 
 pytestmark = pytest.mark.spark
@@ -49,6 +55,33 @@ class Indexed(Orders):
     def properties(self) -> Mapping[str, str]:
         return parse_properties((self.path / ".hoodie" / "hoodie.properties").read_bytes())
 
+    def stats(self) -> dict[str, tuple[str, str]]:
+        """Return what the metadata table says of the notes in each file, and fail where it says more."""
+        found = {}
+        for row in self.entries(3, "ColumnStatsMetadata.*"):
+            if not row.isDeleted and not row.columnName.startswith("_hoodie_"):
+                assert row.columnName == "note"
+                least, most = (next(one.value for one in ends if one) for ends in (row.minValue, row.maxValue))
+                found[row.fileName] = (least, most)
+        return found
+
+    def stats_in_files(self) -> dict[str, tuple[str, str]]:
+        """Return the same as the files themselves say."""
+        files = [*self.path.glob("p*/*.parquet")]
+        notes = {file.name: pyarrow.parquet.read_table(file, columns=["note"])["note"].to_pylist() for file in files}
+        return {name: (min(values), max(values)) for name, values in notes.items()}
+
+    def rows_with_and_without_skipping(self, which: str) -> dict[str, str]:
+        """Return the rows that Spark SQL finds, with and without the help of the metadata table."""
+        helped, alone = ({"hoodie.metadata.enable": on, "hoodie.enable.data.skipping": on} for on in ("true", "false"))
+        read = self.spark.read.format("hudi")
+        found = [
+            {row.order_id: row.note for row in read.options(**how).load(self.address).filter(which).collect()}
+            for how in (helped, alone)
+        ]
+        assert found[0] == found[1]
+        return found[0]
+
     def client(self, **service: str) -> HudiClient:
         """Return a client of somebody else's, in the writer's own JVM."""
         options = HudiTableOptions.model_validate({"lock": dict(self.lock)})
@@ -60,6 +93,18 @@ class Indexed(Orders):
         for name in names:
             found.add(name)
         return found
+
+
+def told(**options: Any) -> dict[str, str]:
+    """Return what the writers of a table with this policy of indexing are told, and others are not."""
+    lock = HudiTableOptions.model_validate({"writers": "none"})
+    policy = Policy(trigger=NumCommits(at_least=1), options=IndexingOptions.model_validate(options))
+    found = []
+    for policies in ({}, {Service.INDEXING: policy}):
+        table = Table(id=TableId("orders"), format="hudi", location="/orders", options=lock, policies=policies)
+        printed = HUDI.writer_options(table, engine=WriterEngine.SPARK, hook_url="")
+        found.append({option.key: option.value for option in printed})
+    return dict(found[1].items() - found[0].items())
 
 
 @pytest.fixture
@@ -198,8 +243,10 @@ def test_nothing_is_committed_beside_an_index_that_is_being_built(
 def test_an_index_is_built_and_dropped_beside_a_writer(
     driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
 ) -> None:
-    """What is written while it is only planned is in it; a writer finds its rows by it; and it goes as it came."""
-    table = table_of({"hoodie.metadata.index.column.stats.enable": "false"})
+    """What is written while it is only planned is in it; a writer with no options but ours finds its rows by it; and it
+    goes as it came.
+    """
+    table = table_of(told(build=["record_index"]))
     table.put(*range(12))
     run = driver.submit(table, Service.INDEXING, build=["record_index"])
     driver.climb(run, to=Step.COMMIT)
@@ -211,10 +258,10 @@ def test_an_index_is_built_and_dropped_beside_a_writer(
 
     assert isinstance(outcome, Succeeded), outcome
     assert Counter(row.key for row in table.entries(5, "key")) == Counter({f"o{n}": 1 for n in range(18)})
-    keeps_it_up = {"hoodie.metadata.global.record.level.index.enable": "true"}
     finds_by_it = {"hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"}
-    dataclasses.replace(table, conf={**table.conf, **keeps_it_up, **finds_by_it}).put(*range(21))
+    dataclasses.replace(table, conf={**table.conf, **finds_by_it}).put(*range(21))
     assert table.found() == table.expected
+    assert Counter(row.key for row in table.entries(5, "key")) == Counter({f"o{n}": 1 for n in range(21)})
 
     outcome = driver.carry_out(table, Service.INDEXING, drop=["record_index"])
 

@@ -25,6 +25,7 @@ from lakewarden.planners.triggers import (
     SmallFiles,
     TimeElapsed,
     Trigger,
+    WhenAsked,
 )
 from lakewarden.service.config.loading import load
 
@@ -76,6 +77,19 @@ def test_workers_that_could_not_serve_a_service_are_refused(tmp_path: Path, writ
     profiles = PROFILES.replace("{}", "{formats: [hudi, fake]}").replace("timezone", "formats: [fake], timezone")
     with pytest.raises(PermanentError, match=re.escape(said)):
         a_table(tmp_path, f"clustering: {{{written}}}", more=", mode: act", top=profiles)
+
+
+def test_what_a_person_asks_for_has_no_trigger(tmp_path: Path) -> None:
+    """A metadata table is not dropped by a rule."""
+    file = tmp_path / "lakewarden.yaml"
+    for written, wrong in (("{}", False), ("{trigger: {num_commits: 5}}", True)):
+        file.write_text(f"tables: [{{id: a, format: hudi, path: /x, services: {{metadata_validation: {written}}}}}]")
+        if wrong:
+            with pytest.raises(PermanentError, match="runs only when a person asks for it: remove the trigger"):
+                load(file)
+        else:
+            (table,) = load(file).tables
+            assert table.policies[Service.METADATA_VALIDATION].trigger == WhenAsked()
 
 
 @pytest.mark.parametrize(

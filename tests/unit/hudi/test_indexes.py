@@ -58,7 +58,7 @@ def with_indexes(
 
 def reasons(view: TableView) -> list[str]:
     """Return why every service of the table is held back that commits to it."""
-    services = set(HUDI.services) - {Service.INDEXING}
+    services = set(HUDI.services) - {Service.INDEXING, Service.METADATA_VALIDATION}
     return [one.reason for one in view.hindrances if all(one.concerns(service) for service in services)]
 
 
@@ -187,7 +187,13 @@ def test_an_index_that_is_being_built_does_not_hold_back_who_finishes_it(tmp_pat
 
 
 @pytest.mark.parametrize(
-    "options", [{"build": ["column_stats"]}, {"build": ["record_index"], "drop": ["record_index"]}, {"drop": ["files"]}]
+    "options",
+    [
+        {"build": ["partition_stats"]},
+        {"build": ["column_stats"]},
+        {"build": ["record_index"], "drop": ["record_index"]},
+        {"drop": ["files"]},
+    ],
 )
 def test_what_makes_no_sense_to_build_or_drop_is_refused(options: dict[str, Any]) -> None:
     """In the configuration already."""

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from lakewarden.planners.formats.hudi.metadata_table import archive_deletion_order, deletion_order
+from lakewarden.planners.formats.hudi.names import Action, Layout, collapse
 from lakewarden.planners.formats.hudi.times import instant_time
+from lakewarden.planners.model.instant import State
+from lakewarden.planners.ports import FileEntry
 from tests.support.hudi_look import made, seen
 from tests.support.hudi_table import HudiTable
 
@@ -119,3 +127,35 @@ def test_what_the_metadata_table_has_archived_is_not_missed(table: HudiTable, me
     assert lacking(table) == []
     assert archived < metadata.table.write({})
     assert bool(lacking(table)) is (table.version >= 8)
+
+
+_TIMES = st.sampled_from([f"2026010100000000{n}" for n in range(4)])
+_FILES = st.builds(
+    lambda time, action, state: f"{time}{'_20260102000000000' if not state else ''}.{action}{state}",
+    _TIMES,
+    st.sampled_from(["deltacommit", "compaction"]),
+    st.sampled_from(["", ".inflight", ".requested"]),
+).map(lambda name: name.replace(".compaction", ".commit") if name.count(".") == 1 else name)
+
+
+@given(st.sets(_FILES))
+def test_a_timeline_that_is_half_deleted_shows_nothing_as_pending_that_was_not(names: set[str]) -> None:
+    """Wherever it was killed: who makes a metadata table over what is left executes what seems to be pending there."""
+    entries = [FileEntry(name=name, size=1, modified=datetime(2026, 1, 1, tzinfo=UTC)) for name in sorted(names)]
+
+    def pending(left: Collection[FileEntry]) -> set[tuple[str, Action]]:
+        return {(one.time, one.action) for one in collapse(left, Layout.V2) if one.state is not State.COMPLETED}
+
+    order = deletion_order(entries, Layout.V2)
+    assert sorted(order) == sorted(names)
+    before = {time for time, _ in pending(entries)}
+    for gone in range(len(order) + 1):
+        left = [entry for entry in entries if entry.name not in order[:gone]]
+        assert {time for time, _ in pending(left)} <= before
+
+
+def test_what_says_what_is_archived_goes_from_the_oldest_to_the_newest() -> None:
+    """The newest that is left is believed, and names files that are still there."""
+    names = ["_version_", "00_01_0.parquet", "manifest_10", "manifest_2", "manifest_9"]
+    entries = [FileEntry(name=name, size=1, modified=datetime(2026, 1, 1, tzinfo=UTC)) for name in names]
+    assert archive_deletion_order(entries) == ["_version_", "manifest_2", "manifest_9", "manifest_10"]

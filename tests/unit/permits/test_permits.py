@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.executors.contract import Granted, Permit, Plan, Refused, Step, Wait
+from lakewarden.planners.formats.hudi.locks import LEAST_PATIENCE
 from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
 from lakewarden.planners.model.view import Hindrance, TableIdentity, TableView
 from lakewarden.service.permits import Circumstances, Limits, Question, judge
@@ -238,6 +239,12 @@ def test_only_a_joined_step_has_to_end_before_its_permit_expires() -> None:
         permit = ask(run, step)
         assert isinstance(permit, Granted)
         assert (permit.expires is not None) is (run is not COMPACTING and step is Step.COMMIT)
+
+
+def test_a_step_that_holds_the_writers_lock_ends_before_they_give_the_lock_up() -> None:
+    """However well it goes on: its JVM is killed, and the writers that wait for the lock get it."""
+    patience = LIMITS.patience(Service.METADATA_REBUILD, Plan(instant=None))
+    assert patience.still == patience.whole < LEAST_PATIENCE
 
 
 @given(

@@ -87,6 +87,20 @@ class HudiClient:
         return self._jvm.org.apache.hudi
 
     @property
+    def base(self) -> str:
+        """Return the table's path as Hudi spells it in what it lists."""
+        return str(self._meta.getBasePath().toString())
+
+    @property
+    def storage(self) -> Any:
+        """Return Hudi's own access to where the table lies (`HoodieStorage`)."""
+        return self._meta.getStorage()
+
+    def path(self, path: str) -> Any:
+        """Return a path as Hudi has them (`StoragePath`)."""
+        return self.hudi.storage.StoragePath(path)
+
+    @property
     def zone(self) -> tzinfo:
         """Return the zone in which Hudi stamps instants here: the JVM's."""
         return ZoneInfo(str(self._jvm.java.util.TimeZone.getDefault().getID()))
@@ -503,7 +517,7 @@ class HudiClient:
         """
         counted = 0
         with self._listing() as listing:
-            base = str(self._meta.getBasePath().toString())
+            base = self.base
             folders = [f"{base}/{path}" if path else base for path in listing.getAllPartitionPaths()]
             for start in range(0, len(folders), _PARTITIONS_AT_ONCE):
                 some = self.java_list(folders[start : start + _PARTITIONS_AT_ONCE])
@@ -512,6 +526,17 @@ class HudiClient:
                 if counted > beyond:
                     break
         return counted
+
+    def forget_metadata_table(self) -> None:
+        """Take the metadata table, with all its indexes, out of the table's properties. To be called under the lock."""
+        meta = self.table().getMetaClient()
+        meta.getTableConfig().clearMetadataPartitions(meta)
+
+    def make_metadata_table(self) -> None:
+        """Make the metadata table, with the indexes that `keep_up` was told last. To be called within `alone`."""
+        made = self.table().getIndexingMetadataWriter("")
+        if made.isPresent():
+            made.get().close()
 
     def stop_heartbeat(self, instant: str) -> None:
         """Stop the heartbeat of an instant that stays pending, so that its next executor need not wait for it."""

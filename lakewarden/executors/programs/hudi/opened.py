@@ -195,9 +195,10 @@ def _index_switches(assignment: Assignment, options: HudiTableOptions, storage: 
     properties = read_table_properties(assignment.location, storage)
     indexes = read_indexes(assignment.location, properties, storage)
     wrong = held_back(indexes, properties, conf=options.conf)
-    if wrong is not None:
+    if wrong is not None and wrong.concerns(assignment.service):
         raise TemporaryError(f"{wrong.reason}: {wrong.remedy}")
-    instant = None if assignment.service is Service.INDEXING else indexing_under_way(properties, storage)
+    beside = assignment.service in (Service.INDEXING, Service.METADATA_VALIDATION)
+    instant = None if beside else indexing_under_way(properties, storage)
     if instant is not None:
         raise TemporaryError(f"an index is being built (indexing {instant}): nothing is committed beside it")
     return switches(indexes)

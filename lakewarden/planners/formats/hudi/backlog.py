@@ -60,6 +60,8 @@ def backlogs(
         Service.INDEXING: _indexing(table, properties),
         Service.SAVEPOINT: _savepoints(timeline, commits),
         Service.CATALOG_SYNC: _untold([i for i in done if i.time in untold]),
+        Service.METADATA_VALIDATION: Backlog(),
+        Service.METADATA_REBUILD: Backlog(),
     }
     if properties.partitioned:
         found[Service.TTL] = _since(timeline, (Service.TTL,), commits, _requested)

@@ -21,6 +21,8 @@ from lakewarden.planners.formats.hudi.service_options import (
     CompactionOptions,
     IndexingOptions,
     LogCompactionOptions,
+    MetadataRebuildOptions,
+    NoOptions,
     RollbackOptions,
     SavepointOptions,
     TtlOptions,
@@ -79,6 +81,8 @@ class HudiFormat:
             Service.INDEXING: IndexingOptions,
             Service.SAVEPOINT: SavepointOptions,
             Service.CATALOG_SYNC: CatalogSyncOptions,
+            Service.METADATA_VALIDATION: NoOptions,
+            Service.METADATA_REBUILD: MetadataRebuildOptions,
         }
 
     def contradictions(self, table: Table) -> Sequence[Contradiction]:

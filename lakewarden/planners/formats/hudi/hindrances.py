@@ -130,6 +130,12 @@ def _meaningless(table: Table, properties: TableProperties) -> Iterator[Hindranc
                     remedy=f"remove its {service} policy",
                     moot=True,
                 )
+    if properties.layout is Layout.V1 and Service.METADATA_REBUILD in table.policies:
+        yield Hindrance(
+            services=frozenset({Service.METADATA_REBUILD}),
+            reason="below table version 8 Hudi makes no metadata table while anything is pending",
+            remedy="stop the table's writers, CALL delete_metadata_table, and let the next commit of one make it anew",
+        )
     if not properties.partitioned and Service.TTL in table.policies:
         yield Hindrance(
             services=frozenset({Service.TTL}),

@@ -39,6 +39,7 @@ _ALWAYS_INDEXED = frozenset({"_hoodie_commit_time", "_hoodie_partition_path", "_
 
 _LARGEST = 2**20
 _PLAIN = re.compile(r"(?!.*(?:^|/)\.\.?(?:/|$))[A-Za-z0-9._=+@~/-]{1,255}")
+_COMMITTING = frozenset(Service) - {Service.METADATA_VALIDATION}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +89,7 @@ def hindrances(
                 reason=f"an index is being built (indexing {instant.time}): a commit beside it may be missing from it",
                 remedy="let the indexer end; a policy of indexing finishes what nobody has begun, and one that has "
                 "died is undone by HoodieIndexer",
-                services=frozenset(Service) - {Service.INDEXING},
+                services=_COMMITTING - {Service.INDEXING},
             )
 
 
@@ -99,16 +100,19 @@ def held_back(indexes: Indexes, properties: TableProperties, *, conf: Mapping[st
         return Hindrance(
             reason=f"the table has an index that Lakewarden does not know how to keep up, {unknown[0][:100]!r}",
             remedy="drop the index, or remove the table's policies",
+            services=_COMMITTING,
         )
     if _FILES in indexes.building:
         return Hindrance(
             reason="the table's metadata table is being made",
             remedy="wait for the writer that makes it; if that has died, the next commit of a writer makes it anew",
+            services=_COMMITTING,
         )
     if indexes.damage is not None:
         return Hindrance(
             reason=f"how the table's indexes are laid out is not known: {indexes.damage}",
             remedy="mend the file, or drop the indexes",
+            services=_COMMITTING,
         )
     return _stats_held_back(indexes, properties, conf)
 
@@ -162,11 +166,13 @@ def _stats_held_back(indexes: Indexes, properties: TableProperties, conf: Mappin
         return Hindrance(
             reason="the table has partition stats without column stats, which Hudi 1.2 does not keep up",
             remedy="drop the index partition_stats, or build column_stats",
+            services=_COMMITTING,
         )
     if not indexes.definitions.get(_COLUMN_STATS, Definition()).columns and not conf.get(COLUMNS):
         return Hindrance(
             reason="the table has column stats, and does not say of which columns",
             remedy=f"name the writers' columns under options.conf: {COLUMNS}",
+            services=_COMMITTING,
         )
     alone = properties.partitioned and _PARTITION_STATS not in indexes.complete
     if alone and properties.layout is Layout.V2:  # before table version 8 Hudi has no partition stats
@@ -174,6 +180,7 @@ def _stats_held_back(indexes: Indexes, properties: TableProperties, conf: Mappin
             reason="the table has column stats without partition stats, and Hudi 1.2 cannot keep up the one without "
             "building the other",
             remedy="drop the index column_stats, or let a writer of Hudi 1.1 or newer build both",
+            services=_COMMITTING,
         )
     return None
 

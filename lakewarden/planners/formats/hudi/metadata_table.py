@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from lakewarden.planners.formats.hudi.names import COMMITS, Action, InstantFiles, Layout, collapse
+from lakewarden.planners.formats.hudi.names import COMMITS, Action, InstantFiles, Layout, collapse, parse
 from lakewarden.planners.formats.hudi.table_properties import TableProperties
 from lakewarden.planners.formats.hudi.times import to_utc
-from lakewarden.planners.model.instant import Instant, State
+from lakewarden.planners.model.instant import Instant, Service, State
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Hindrance, MetadataBacklog
-from lakewarden.planners.ports import Storage
+from lakewarden.planners.ports import FileEntry, Storage
+from lakewarden.planners.services import BY_HAND
 
+_POINTER, _MANIFEST = "_version_", "manifest_"
 _MADE = "0000"
 """Its first instants, of when it was made, are no times (`SOLO_COMMIT_TIMESTAMP` and the milliseconds after it)."""
 
@@ -57,8 +59,27 @@ def incomplete(metadata: Sequence[InstantFiles], instants: Sequence[InstantFiles
         reason=f"the metadata table does not know of {len(unknown)} commits of the table, the first of them "
         f"{unknown[0]}: readers and services that list files by it miss what those wrote",
         remedy="let no writer set hoodie.metadata.enable=false beside others, and make the metadata table anew: "
-        "CALL delete_metadata_table, then CALL create_metadata_table, or one commit of a writer",
+        "a run of metadata_rebuild that a person asks for does",
+        services=frozenset(Service) - BY_HAND,
     )
+
+
+def deletion_order(entries: Sequence[FileEntry], layout: Layout) -> list[str]:
+    """Return the files of a timeline in an order in which none of those that are left makes an instant seem pending,
+    if none is: of each instant the completed file comes last.
+    """
+    last = {State.INFLIGHT: 0, State.REQUESTED: 1, State.COMPLETED: 2}
+    found = [(file, entry.name) for entry in entries if (file := parse(entry.name, layout)) is not None]
+    return [name for _, name in sorted(found, key=lambda pair: (last[pair[0].state], pair[1]))]
+
+
+def archive_deletion_order(entries: Sequence[FileEntry]) -> list[str]:
+    """Return the files that say what is archived in an order in which the newest that is left names what is there: the
+    pointer to the newest manifest (`LSMTimeline`), and then the manifests, the newest last.
+    """
+    names = [entry.name for entry in entries]
+    manifests = sorted((name for name in names if name.startswith(_MANIFEST)), key=lambda name: (len(name), name))
+    return [*(name for name in names if name == _POINTER), *manifests]
 
 
 def metadata_backlog(

@@ -212,7 +212,8 @@ class IndexingOptions(Settings):
 
     build: tuple[BuiltIndex, ...] = ()
     """Indexes that the table should have, one plan for each that is missing. Give the writers what `writer-options`
-    prints first: Hudi 1.2 drops an index that a writer's own options do not name."""
+    prints first: Hudi drops an index that a writer's own options do not name, and a writer that names one builds it
+    itself."""
 
     drop: tuple[str, ...] = ()
     """Indexes that the table should not have, by their partition in the metadata table, as in `column_stats`."""
@@ -262,6 +263,17 @@ class CatalogSyncOptions(Settings):
     def lacking(self) -> tuple[str, ...]:
         """The keys without which nobody knows what the table is called where."""
         return tuple(key for key in ("uri", "database", "table") if getattr(self, key) is None)
+
+
+class MetadataRebuildOptions(Settings):
+    """Dropping the metadata table and making it anew, with its indexes, in one hold of the table's lock."""
+
+    look_for: Annotated[Duration, Within("1s", "5m")] = Field(default="1m", validate_default=True)
+    """How long a moment without a write in flight is looked for; where there is none the run ends, and says so."""
+
+
+class NoOptions(Settings):
+    """A service about which there is nothing to be said."""
 
 
 class TtlStrategy(StrEnum):

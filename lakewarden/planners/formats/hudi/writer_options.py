@@ -84,18 +84,17 @@ def _indexes(table: Table) -> Iterator[_Group]:
     options = None if policy is None else policy.options
     if not isinstance(options, IndexingOptions):
         return
-    for why, names, value in ((_TO_HAVE, options.build, _ON), (_NOT_TO_HAVE, options.drop, _OFF)):
-        keys = {key: value for name in names for key in _SWITCHES.get(name, ())}
-        if keys:
-            yield why, {_LEAVES_IT_TO_US: _ON, **keys} if value is _ON else keys
+    if options.build:
+        yield _TO_HAVE, {"hoodie.metadata.auto.delete.partitions": _OFF}
+    keys = {key: _OFF for name in options.drop for key in _SWITCHES.get(name, ())}
+    if keys:
+        yield "a writer builds indexes by its own switches: the table is not to have these", keys
 
 
-_LEAVES_IT_TO_US = "hoodie.metadata.index.async"
 _TO_HAVE = (
-    "a writer drops an index that it does not name, and builds one that is missing within its commit, under the lock, "
-    "unless it leaves that to others: the table is to have these"
+    "so a writer keeps up what indexes the table has, and needs no switch for them: set none of theirs. A release "
+    "before 1.2 does not know this, and drops an index whose switch is not set: set it there, once the index is built"
 )
-_NOT_TO_HAVE = "a writer builds indexes by its own switches: the table is not to have these"
 
 _SWITCHES = {
     "record_index": ("hoodie.metadata.record.index.enable", "hoodie.metadata.global.record.level.index.enable"),
@@ -193,7 +192,15 @@ def _service_keys(service: Service, engine: WriterEngine, *, scheduled: bool) ->
             return {"hoodie.archive.automatic": _OFF, "hoodie.archive.async": _OFF}
         case Service.TTL:
             return {"hoodie.partition.ttl.inline": _OFF}
-        case Service.ROLLBACK | Service.INDEXING | Service.SAVEPOINT | Service.CATALOG_SYNC | Service.ORPHANS:
+        case (
+            Service.ROLLBACK
+            | Service.INDEXING
+            | Service.SAVEPOINT
+            | Service.CATALOG_SYNC
+            | Service.METADATA_VALIDATION
+            | Service.METADATA_REBUILD
+            | Service.ORPHANS
+        ):
             return {}  # no writer does these by itself, once it is LAZY
         case _:
             assert_never(service)

@@ -1,0 +1,111 @@
+"""Metadata validation: what the metadata table lists is held against what lies in the table's folders. It only looks.
+
+Both are asked of Hudi, which lists the folders in Spark tasks. Writers go on meanwhile: only what two looks agree on,
+of commits that are completed, is a difference. While a clean or a rollback deletes, no file is missed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.programs.hudi.errors import translated
+from lakewarden.executors.programs.hudi.listings import AT_ONCE, Listings
+from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
+from lakewarden.planners.formats.hudi.metadata_check import Committed, Differences, Folders, differences, named
+from lakewarden.planners.formats.hudi.names import Layout
+from lakewarden.planners.formats.hudi.table_properties import read_table_properties
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import Storage
+
+_DELETING = frozenset({Service.CLEAN, Service.ROLLBACK})
+
+
+class MetadataValidation:
+    """The program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the write client for one run, which only looks."""
+        with open_table(session, assignment, storage, service={}, clock=self._clock) as table:
+            yield MetadataValidationSteps(table)
+
+
+class MetadataValidationSteps:
+    """The three steps, of which the last one tells what the second has found."""
+
+    def __init__(self, table: OpenTable) -> None:
+        self._table = table
+        self._listings = Listings(table.client)
+        self._figures: Mapping[str, int | str] = {}
+
+    def plan(self) -> Plan | NothingToDo:
+        """Look whether there is a metadata table."""
+        location, storage = self._table.assignment.location, self._table.storage
+        if not read_table_properties(location, storage).has_metadata_table:
+            return NothingToDo(reason="the table has no metadata table")
+        return Plan(instant=None)
+
+    def execute(self, plan: Plan) -> None:
+        """Compare the two, and whatever differs once more. A few partitions are in memory at a time."""
+        with translated(Step.EXECUTE):
+            partitions = self._listings.partitions()
+        found, files = Differences(), 0
+        for start in range(0, len(partitions), AT_ONCE):
+            some = partitions[start : start + AT_ONCE]
+            once, counted = self._compared(some)
+            again = self._compared(once.partitions())[0] if once.partitions() else Differences()
+            still = once.still(again)
+            found = Differences(unknown=found.unknown | still.unknown, gone=found.gone | still.gone)
+            files += counted
+        self._figures = {
+            "partitions": len(partitions),
+            "files": files,
+            "files_unknown_to_metadata": len(found.unknown),
+            "files_only_in_metadata": len(found.gone),
+            "partitions_that_differ": len(found.partitions()),
+        }
+        told = {"unknown_to_metadata": named(found.unknown), "only_in_metadata": named(found.gone)}
+        self._figures |= {key: text for key, text in told.items() if text}
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Tell what differs, by name."""
+        return self._figures
+
+    def _compared(self, partitions: list[str]) -> tuple[Differences, int]:
+        """Return how these partitions differ, and how many files lie in them. What the metadata table knows is read
+        first, and what is committed before either: a commit in between is no difference in either of them.
+        """
+        view = self._table.view()
+        with translated(Step.EXECUTE):
+            known = self._listings.known(partitions)
+            stored = self._listings.stored(partitions)
+        found = differences(known, stored, self._committed(view))
+        if _deletes(view) or _deletes(self._table.view()):
+            found = Differences(unknown=found.unknown)
+        return found, _count(stored)
+
+    def _committed(self, view: TableView) -> Committed:
+        times = [instant.time for instant in view.timeline.instants]
+        properties = read_table_properties(self._table.assignment.location, self._table.storage)
+        return Committed(
+            completed=frozenset(instant.time for instant in view.timeline.instants if not instant.pending),
+            before=min(times, default=""),
+            appended=properties.layout is Layout.V1,
+            quiet=not view.writers.in_flight,
+        )
+
+
+def _deletes(view: TableView) -> bool:
+    return any(instant.pending and instant.stands_for in _DELETING for instant in view.timeline.instants)
+
+
+def _count(folders: Folders) -> int:
+    return sum(len(names) for names in folders.values())

@@ -1,0 +1,152 @@
+"""Real metadata tables that are made anew, because a person has asked for it."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from lakewarden.executors.contract import Granted, Lost, NothingToDo, Step, Succeeded, Yielded
+from lakewarden.planners.formats.hudi.service_options import MetadataRebuildOptions
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Policy
+from lakewarden.planners.triggers import WhenAsked
+from tests.integration.conftest import Driver, Orders
+from tests.integration.executors.test_hudi_indexes import SMALL_FILES, Indexed
+from tests.integration.executors.test_hudi_metadata_validation import lie, validated
+from tests.integration.iceberg.deletions import suffering
+from tests.support.hudi_daemon import hudi_daemon
+
+pytestmark = pytest.mark.spark
+
+INDEXED = {
+    **SMALL_FILES,
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.column.stats.column.list": "note",
+}
+OF_INDEXED = "column_stats,files,partition_stats,record_index"
+
+
+@pytest.fixture
+def table(written_orders: Orders, tmp_path: Path) -> Indexed:
+    """Return a copy-on-write table with a record index and stats of one column, written twice."""
+    lock = {**written_orders.lock, "lock_key": str(tmp_path).strip("/").replace("/", ".")}
+    made = Indexed(path=tmp_path / "orders", lock=lock, spark=written_orders.spark, conf=INDEXED)
+    made.put(*range(12))
+    made.put(*range(6, 18))
+    return made
+
+
+@contextmanager
+def writing(table: Indexed) -> Iterator[list[int]]:
+    """Let a writer write, again and again, for as long as the bracket is open; it fails where a write has failed."""
+    over, written = threading.Event(), list[int]()
+    failures: list[BaseException] = []
+
+    def write() -> None:
+        while not over.is_set() and not failures:
+            try:
+                table.put(*range(len(written) % 7, 24))
+                written.append(table.versions)
+            except Exception as failure:  # noqa: BLE001 - whatever it is, the test fails by it
+                failures.append(failure)
+            over.wait(0.5)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield written
+    finally:
+        over.set()
+        writer.join()
+    assert not failures, failures
+
+
+def is_as_it_should_be(driver: Driver, table: Indexed) -> None:
+    """Every index is there and knows what the files have, and readers with and without them find the writer's rows."""
+    assert table.properties()["hoodie.table.metadata.partitions"] == OF_INDEXED
+    assert Counter(row.key for row in table.entries(5, "key")) == Counter(dict.fromkeys(table.expected, 1))
+    assert table.stats().items() >= table.stats_in_files().items()
+    assert table.rows_with_and_without_skipping("note >= 'v'") == table.expected
+    assert table.found() == table.expected
+    assert validated(driver, table)["partitions_that_differ"] == 0
+
+
+def test_a_metadata_table_is_made_anew_beside_a_writer(driver: Driver, table: Indexed) -> None:
+    """By REST. No write fails, nothing differs afterwards, its indexes are there again, and the writer goes on."""
+    lie(table)
+    assert validated(driver, table)["partitions_that_differ"] == 1
+    policies = {Service.METADATA_REBUILD: Policy(trigger=WhenAsked(), options=MetadataRebuildOptions())}
+    with (
+        driver.pool_lent() as pool,
+        hudi_daemon(table.path, lock=table.lock, pool=pool, compacts_after=1000, policies=policies) as daemon,
+        httpx.Client(base_url=daemon.url, timeout=60) as api,
+        writing(table) as written,
+    ):
+        answer = api.post("/v1/tables/sales.orders/services/metadata_rebuild/runs")
+        assert answer.status_code == 202, answer.text
+        daemon.succeeded(Service.METADATA_REBUILD)
+        [run] = api.get("/v1/runs").json()
+    assert written
+    assert run["figures"]["indexes"] == OF_INDEXED.replace(",", ", ")
+    table.put(*range(3, 27))
+    is_as_it_should_be(driver, table)
+
+
+def test_no_metadata_table_is_dropped_beside_a_write_in_flight(driver: Driver, table: Indexed) -> None:
+    """It may be at work in it. The write is named, and nothing is changed."""
+    before = table.properties()
+    writer = table.client()
+    write = str(writer.java.startCommit())
+
+    outcome = driver.carry_out(table, Service.METADATA_REBUILD, look_for="1s")
+
+    assert isinstance(outcome, Yielded), outcome
+    assert write in outcome.reason
+    assert table.properties() == before
+    writer.close()
+
+
+def leave_a_compaction_pending(table: Indexed) -> None:
+    """Let a compaction of the metadata table have been killed right before it was completed."""
+    timeline = table.path / ".hoodie" / "metadata" / ".hoodie" / "timeline"
+    table.conf = {**table.conf, "hoodie.metadata.compact.max.delta.commits": "1"}
+    table.put(*range(12))
+    completed = max(timeline.glob("*.commit"))
+    completed.unlink()
+    completed.with_name(f".{completed.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    "hit", [2, *(pytest.param(hit, marks=pytest.mark.faults) for hit in (1, 3, 4))], ids=lambda hit: f"hit{hit}"
+)
+def test_a_rebuild_that_was_killed_leaves_a_table_for_every_reader_and_writer(
+    driver: Driver, table: Indexed, worker_faults: Path, hit: int
+) -> None:
+    """Also where a compaction of the metadata table was pending: a writer that made a new one over what is left of the
+    old went on with that compaction, and failed. The writer makes the indexes that it wants, and a rebuild can be asked
+    for again.
+    """
+    leave_a_compaction_pending(table)
+    with suffering(worker_faults, "rebuilding", "crash", service="metadata_rebuild", hit=hit):
+        run = driver.submit(table, Service.METADATA_REBUILD)
+        driver.climb(run, to=Step.COMMIT)
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        driver.next(run, Lost)
+    assert table.found() == table.expected
+    assert table.rows_with_and_without_skipping("note >= 'v'") == table.expected
+    driver.until_ready()
+    if hit == 2:
+        assert isinstance(driver.carry_out(table, Service.METADATA_REBUILD), NothingToDo)
+
+    table.put(*range(6, 18))
+    is_as_it_should_be(driver, table)
+    assert isinstance(driver.carry_out(table, Service.METADATA_REBUILD), Succeeded)
+    table.put(*range(3))
+    is_as_it_should_be(driver, table)
