@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -38,13 +39,15 @@ class IcebergRest:
 
     While `status` is set every request is answered with it; `statuses` are those of requests whose address holds a
     text, `retry_after` is what is said with 429 and 503. `delay` is how long each answer takes; `delays` likewise by a
-    text. `most_at_once` is how many requests were under way together.
+    text. `most_at_once` is how many requests were under way together. `handed_out` is told of a table besides to who
+    asks for the means to reach its files.
     """
 
     catalog: SqlCatalog
     token: str | None = None
     credential: str | None = None
     etags: bool = True
+    handed_out: dict[str, Any] = field(default_factory=dict)
     status: int | None = None
     statuses: dict[str, int] = field(default_factory=dict)
     retry_after: int | None = None
@@ -93,7 +96,7 @@ def _handler(rest: IcebergRest) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            self._serve(lambda path, query, _: _read(rest, path, query, self.headers.get("If-None-Match")))
+            self._serve(lambda path, query, _: _read(rest, path, query, self.headers))
 
         def do_HEAD(self) -> None:
             self.do_GET()
@@ -156,7 +159,7 @@ def _handler(rest: IcebergRest) -> type[BaseHTTPRequestHandler]:
 
 
 def _read(
-    rest: IcebergRest, path: Sequence[str], query: Mapping[str, list[str]], known: str | None
+    rest: IcebergRest, path: Sequence[str], query: Mapping[str, list[str]], asked: Message
 ) -> tuple[Any, Mapping[str, str]]:
     match path:
         case ["config"]:
@@ -173,10 +176,11 @@ def _read(
         case ["namespaces", namespace, "tables", table]:
             loaded = rest.catalog.load_table((*namespace.split(_LEVELS), table))
             etag = f'"{hashlib.sha256(loaded.metadata_location.encode()).hexdigest()[:16]}"'
-            if known == etag:
+            if asked.get("If-None-Match") == etag:
                 raise _Status(304)
             headers = {"ETag": etag} if rest.etags else {}
-            return _loaded(loaded, only_refs=query.get("snapshots") == ["refs"]), headers
+            delegated = rest.handed_out if "X-Iceberg-Access-Delegation" in asked else {}
+            return {**_loaded(loaded, only_refs=query.get("snapshots") == ["refs"]), **delegated}, headers
         case _:
             raise _Status(404, "NoSuchEndpoint", "/".join(path))
 

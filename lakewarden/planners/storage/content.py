@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = (datetime(9000, 1, 1, tzinfo=UTC) - EPOCH).total_seconds()
@@ -12,6 +12,15 @@ _LATEST = (datetime(9000, 1, 1, tzinfo=UTC) - EPOCH).total_seconds()
 
 class TooLargeError(PermanentError):
     """The file or folder is there, and larger than was asked for."""
+
+
+class StoreRefusedError(TemporaryError):
+    """The store let us not in, or found no credentials to ask with: those may be there by the next time."""
+
+
+def refused(location: str, said: object) -> StoreRefusedError:
+    """Return the error of a store that turned us away."""
+    return StoreRefusedError(f"{location} cannot be read: its store refuses us: {said}")
 
 
 def too_many(location: str, most: int) -> TooLargeError:

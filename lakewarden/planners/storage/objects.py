@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
-from lakewarden.planners.storage.content import EPOCH, TooLargeError, too_many
+from lakewarden.planners.storage.content import EPOCH, TooLargeError, refused, too_many
 
 _T = TypeVar("_T")
 _MOST_CLIENTS = 256
@@ -129,9 +129,9 @@ class ObjectStorage:
             status = _status(error)
             if isinstance(error, FileNotFoundError) or status == "404":
                 raise FileNotFoundError(location) from error
-            if status in ("401", "403"):
+            if status in ("401", "403") or _found_no_credentials(error):
                 self._opened.pop(host, None)
-                raise TemporaryError(f"{location} cannot be read: its store refuses us: {said(error)}") from error
+                raise refused(location, said(error)) from error
             if isinstance(error, ValueError):
                 raise PermanentError(f"{location!r} is nothing that an object store could hold: {error}") from error
             raise TemporaryError(f"{location} cannot be read: {said(error)}") from error
@@ -159,6 +159,11 @@ def _status(error: Exception) -> str:
     """Return the HTTP status that the client was answered with; empty where it was none."""
     found = _STATUS.search(said(error))
     return "" if found is None else found[1]
+
+
+def _found_no_credentials(error: Exception) -> bool:
+    """Whether the client had none, and has asked the machine's cloud for some (169.254.169.254) in vain."""
+    return "169.254.169.254" in said(error)
 
 
 def _listed(found: Any, folder: str, location: str, most: int) -> _Listed:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
-from lakewarden.planners.storage.content import EPOCH, moment, too_many, within
+from lakewarden.planners.storage.content import EPOCH, moment, refused, too_many, within
 
 _T = TypeVar("_T")
 _WRITTEN_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime", "created")
@@ -133,7 +133,7 @@ class FsspecStorage:
             raise FileNotFoundError(location) from error
         except PermissionError as error:
             self._opened = None
-            raise TemporaryError(f"{location} cannot be read: its store refuses us: {error}") from error
+            raise refused(location, error) from error
         except LakewardenError:
             raise
         except TimeoutError as error:

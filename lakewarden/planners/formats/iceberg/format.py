@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,6 +27,8 @@ from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Contradiction, Listing, Observation, Storage, WriterEngine, WriterOption
 from lakewarden.planners.settings import Settings
+from lakewarden.planners.storage.content import StoreRefusedError
+from lakewarden.planners.storage.locations import named_in_catalog
 
 
 class IcebergFormat:
@@ -92,7 +95,8 @@ class IcebergFormat:
 
     def token(self, table: Table, storage: Storage) -> str:
         """Return what the catalog says of the table's current metadata file, and what our plans beside it say."""
-        return self._asked(table, storage)[1]
+        with self._hindered_by_name(table, storage):
+            return self._asked(table, storage)[1]
 
     def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
         """Return the table's view.
@@ -100,6 +104,10 @@ class IcebergFormat:
         An equal token vouches for it until time alone changes what is due; not at all if it has faults. Where a file
         went away while it was read, because a commit or an expiry was faster, the table is looked at once more.
         """
+        with self._hindered_by_name(table, storage):
+            return self._observed(table, storage, previous, now=now)
+
+    def _observed(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
         pointer, token = self._asked(table, storage)
         try:
             observation = observed(table, storage, previous, pointer=pointer, token=token, now=now)
@@ -110,6 +118,21 @@ class IcebergFormat:
             if observation is None or moved != pointer:
                 return observed(table, storage, previous, pointer=moved, token=token, now=now)
         return observation
+
+    @contextlib.contextmanager
+    def _hindered_by_name(self, table: Table, storage: Storage) -> Iterator[None]:
+        """Say of a table whose store lets us not in that its catalog has means for that, of which we make no use."""
+        try:
+            yield
+        except StoreRefusedError as refused:
+            means = self._pointers.hands_out(table, storage)
+            if means is None:
+                raise
+            catalog, _ = named_in_catalog(table.location)
+            raise StoreRefusedError(
+                f"the catalog {catalog} {means}, which Lakewarden does not use: give it credentials of its own, by an "
+                f"entry for that bucket under storage ({refused})"
+            ) from refused
 
     def _asked(self, table: Table, storage: Storage) -> tuple[Pointer, str]:
         pointer = self._pointers.of(table, storage)

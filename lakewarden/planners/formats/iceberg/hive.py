@@ -43,6 +43,10 @@ class Metastore:
             raise PermanentError(f"{identifier} of the catalog {self._name} is no Iceberg table")
         return str(location)
 
+    def hands_out(self, identifier: str) -> str | None:
+        """Return None: it knows of no means to reach files."""
+        return None
+
     def tables(self) -> Listing:
         """Return the identifiers of the Iceberg tables, database by database."""
 

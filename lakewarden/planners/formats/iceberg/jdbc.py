@@ -61,6 +61,10 @@ class JdbcRows:
             )
         return str(rows[0]["metadata_location"])
 
+    def hands_out(self, identifier: str) -> str | None:
+        """Return None: it knows of no means to reach files."""
+        return None
+
     def tables(self) -> Listing:
         """Return the identifiers of the rows that are tables: one query."""
         rows = self._rows(_ROWS, catalog=self._key)

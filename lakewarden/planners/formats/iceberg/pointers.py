@@ -54,6 +54,10 @@ class OpenCatalog(Protocol):
         """Return the identifiers of all its tables, in order. Raises what `metadata_file` raises."""
         ...
 
+    def hands_out(self, identifier: str) -> str | None:
+        """Return by what means it would let us at a table's files; None where it knows of none."""
+        ...
+
 
 class Pointers:
     """Asks catalogs, each of which is opened once and kept, and file systems. For any thread.
@@ -87,6 +91,20 @@ class Pointers:
     def tables(self, name: str, settings: Catalog, storage: Storage) -> Listing:
         """Return the identifiers of all tables of a catalog. Raises what `of` raises."""
         return self._asked(name, settings, storage, lambda catalog: catalog.tables())
+
+    def hands_out(self, table: Table, storage: Storage) -> str | None:
+        """Return by what means the table's catalog would let us at its files, which we do not make use of: for people.
+        None where it has none, or cannot be asked.
+        """
+        if not isinstance(table.catalog, RestCatalog):
+            return None
+        name, identifier = named_in_catalog(table.location)
+        try:
+            return self._asked(
+                name, table.catalog, storage, lambda catalog: catalog.hands_out(identifier), table=identifier
+            )
+        except LakewardenError:
+            return None
 
     def _asked(
         self,
@@ -185,6 +203,9 @@ class _HadoopWarehouse:
     def metadata_file(self, identifier: str) -> str:
         folder = f"{self._warehouse}/{identifier.replace('.', '/')}"
         return self._tables.metadata_file(folder, self._storage)
+
+    def hands_out(self, identifier: str) -> str | None:
+        return None
 
     def tables(self) -> Listing:
         try:

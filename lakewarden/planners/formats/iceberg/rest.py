@@ -28,11 +28,16 @@ from lakewarden.planners.formats.iceberg.catalogs import RestCatalog
 from lakewarden.planners.formats.iceberg.gate import SEVERAL, BusyError, RefusedError, UnreachableError
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.ports import Listing
+from lakewarden.planners.settings import shown
 
 _REFUSALS = (401, 419)
 """Of who asks. 403 is of what is asked for, and says nothing of anything else."""
 _FORBIDDEN, _NOT_MODIFIED, _NOT_FOUND = 403, 304, 404
 _BUSY = (429, 503)
+_DELEGATION = "X-Iceberg-Access-Delegation"
+_SECRETS = ("s3.access-key-id", "s3.session-token", "gcs.oauth2.token", "adls.sas-token", "adls.auth.")
+"""What a server hands out to read and write a table's files with (`storage-credentials`, and before them `config`)."""
+_SIGNS = "s3.remote-signing-enabled"
 _REDIRECTS = 5
 _LEVELS = 32
 _LONGEST_ETAG = 1024
@@ -79,6 +84,16 @@ class RestServer:
         if (given := answer.headers.get("ETag")) is not None and len(given) <= _LONGEST_ETAG:
             self._seen[identifier] = (given, location)
         return location
+
+    def hands_out(self, identifier: str) -> str | None:
+        """Return by what means the server would let us at the table's files, if we asked it to: for people, without any
+        secret. None where it would not, or does not say. Raises what `metadata_file` raises.
+        """
+        try:
+            answer = self._client.ask_for(identifier, etag="", delegated=True)
+        except requests.RequestException as trouble:
+            self._raise(trouble)
+        return _means(answer) if answer.ok else None
 
     def tables(self) -> Listing:
         """Return the identifiers of all tables, namespace by namespace.
@@ -170,15 +185,18 @@ class _Client(Client):
 
     adapter: BoundedAdapter
 
-    def ask_for(self, identifier: str, *, etag: str) -> requests.Response:
-        """Load a table, but for the case that it is still what the server called `etag` (if that is not empty)."""
+    def ask_for(self, identifier: str, *, etag: str, delegated: bool = False) -> requests.Response:
+        """Load a table, but for the case that it is still what the server called `etag` (if that is not empty);
+        `delegated` with the means to reach its files.
+        """
         address = self.url("namespaces/{namespace}/tables/{table}", **self._split_identifier_for_path(identifier))
         headers = {"If-None-Match": etag} if etag else {}
+        headers |= {_DELEGATION: "vended-credentials,remote-signing"} if delegated else {}
         return self._session.get(address, params={"snapshots": "refs"}, headers=headers)
 
     def _create_session(self) -> requests.Session:
         session = super()._create_session()
-        session.headers.pop("X-Iceberg-Access-Delegation", None)  # we do not ask for credentials to the table's files
+        session.headers.pop(_DELEGATION, None)  # we do not ask for credentials to the table's files
         session.max_redirects = _REDIRECTS
         self.adapter = adapter = BoundedAdapter(float(self.properties[_TIMEOUT]), int(self.properties[_AT_ONCE]))
         for scheme in ("http://", "https://"):
@@ -207,6 +225,21 @@ def _metadata_location(answer: requests.Response) -> str | None:
     except (ValueError, AttributeError, RecursionError):
         return None
     return location if isinstance(location, str) else None
+
+
+def _means(answer: requests.Response) -> str | None:
+    try:
+        told = answer.json()
+        given = dict(told.get("config") or {})
+        for one in told.get("storage-credentials") or ():
+            given |= one["config"]
+        keys = sorted(key for key in given if key.startswith(_SECRETS))
+        signs = str(given.get(_SIGNS, "")).lower() == "true"
+    except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
+        return None
+    if keys:
+        return f"hands out credentials to the table's files ({shown(keys[0])})"
+    return f"signs each request to the table's files ({_SIGNS})" if signs else None
 
 
 def _retry_after(answer: requests.Response) -> float | None:
