@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 from lakewarden.planners.formats.iceberg.manifests import ContentFile, Manifest, read_manifest, read_manifest_list
@@ -21,6 +23,8 @@ from lakewarden.planners.storage.locations import canonical_location
 
 _LARGEST = 512 * 2**20
 """A manifest is cut at `commit.manifest.target-size-bytes`."""
+
+_READ_AT_A_TIME = 16
 
 _AT_ONCE = 64 * 2**20
 """A metadata file holds a kilobyte for every snapshot. A larger one is read in parts of so many bytes."""
@@ -74,12 +78,38 @@ def _in_parts(file: str, storage: Storage) -> Iterator[bytes]:
 
 def manifests_of(snapshot: Snapshot, storage: Storage) -> tuple[Manifest, ...]:
     """Return the manifests of a snapshot. Raises CorruptMetadataError, VanishedError and TemporaryError."""
+    path = list_of(snapshot)
+    return read_manifest_list(_content(path, storage), path=path)
+
+
+def list_of(snapshot: Snapshot) -> str:
+    """Return where a snapshot's manifest list is. Raises CorruptMetadataError where it has none."""
     if snapshot.manifest_list is None:
         raise CorruptMetadataError(
             f"snapshot {snapshot.id} has no manifest list, as none had before Iceberg 0.8: commit to the table once "
             "with a newer release"
         )
-    return read_manifest_list(_content(snapshot.manifest_list, storage), path=snapshot.manifest_list)
+    return snapshot.manifest_list
+
+
+def contents(files: Iterable[str], storage: Storage) -> Iterator[tuple[str, bytes]]:
+    """Yield files with their content, in their order. Several are read at a time, for stores answer slowly, and none
+    far ahead. Raises VanishedError, PermanentError and TemporaryError.
+    """
+    with ThreadPoolExecutor(_READ_AT_A_TIME, thread_name_prefix="manifests") as pool:
+        ahead: deque[tuple[str, Future[bytes]]] = deque()
+        try:
+            for file in files:
+                ahead.append((file, pool.submit(_content, file, storage)))
+                if len(ahead) > _READ_AT_A_TIME:
+                    first, content = ahead.popleft()
+                    yield first, content.result()
+            while ahead:
+                first, content = ahead.popleft()
+                yield first, content.result()
+        finally:
+            for _, unwanted in ahead:
+                unwanted.cancel()
 
 
 def files_of(manifests: Iterable[Manifest], metadata: TableMetadata, storage: Storage) -> Iterator[ContentFile]:
@@ -103,7 +133,19 @@ def _asked(file: str, ask: Callable[[str], bytes]) -> bytes:
         # A plain path needs no other spelling, and to resolve its links would cost more than many a manifest.
         return ask(file if file.startswith("/") else _in_a_store(file))
     except FileNotFoundError as error:
-        raise VanishedError(f"{file}, which the table names, is not there") from error
+        raise VanishedError(f"{file}, which the table names, is not there{_about_slashes(file)}") from error
+
+
+def _about_slashes(file: str) -> str:
+    """Return what may be wrong with an address of which the store's client makes another one."""
+    scheme, _, rest = file.partition("://")
+    if scheme not in ("s3", "gs", "abfss") or "//" not in rest:
+        return ""
+    return (
+        ". It has two slashes in a row, which Hadoop's clients take for one and Iceberg's own for a name without "
+        "letters: of these no object is read here. Give the table a location without them (CALL "
+        "system.rewrite_table_path)"
+    )
 
 
 def _in_a_store(file: str) -> str:

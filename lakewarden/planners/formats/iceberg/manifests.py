@@ -5,12 +5,13 @@ Both are Avro files that carry their whole schema, and never change once they ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from lakewarden.planners.decoding.avro import Container, opened
+from lakewarden.planners.decoding.avro import Container as AvroContainer
+from lakewarden.planners.decoding.avro import opened
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.numbers import count, long
 from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, PartitionField
@@ -87,20 +88,36 @@ class ContentFile:
         return self.content is Content.POSITION_DELETES and self.file_format == "PUFFIN"
 
 
-def read_manifest_list(content: bytes, *, path: str) -> tuple[Manifest, ...]:
-    """Return the manifests of one snapshot. Raises CorruptMetadataError."""
-    found: dict[str, Manifest] = {}
+def read_manifest_list(content: bytes, *, path: str, without: Container[str] = ()) -> tuple[Manifest, ...]:
+    """Return the manifests of one snapshot, `without` those with these paths. Raises CorruptMetadataError."""
+    found, seen = list[Manifest](), set[str]()
     try:
         for record in _opened(content, path).records():
-            manifest = _manifest(record)
-            if manifest.path in found:
-                raise CorruptMetadataError(f"{path} names {manifest.path} twice")
-            found[manifest.path] = manifest
+            name = _path(record["manifest_path"])
+            if name in seen:
+                raise CorruptMetadataError(f"{path} names {name} twice")
+            seen.add(name)
+            if name not in without:
+                found.append(_manifest(record))
     except DamagedError as wrong:
         raise CorruptMetadataError(f"{path} cannot be read: {wrong}") from wrong
     except _MALFORMED as wrong:
         raise CorruptMetadataError(f"{path} is no manifest list: {_short(wrong)}") from wrong
-    return tuple(found.values())
+    return tuple(found)
+
+
+def read_paths(content: bytes, manifest: Manifest) -> Iterator[str]:
+    """Yield the paths of the files that a manifest's snapshots have, and nothing else of them. Raises as
+    `read_manifest` does.
+    """
+    try:
+        for record in _opened(content, manifest.path).records():
+            if Status(record["status"]) is not Status.DELETED:
+                yield _path(record["data_file"]["file_path"])
+    except DamagedError as wrong:
+        raise CorruptMetadataError(f"{manifest.path} cannot be read: {wrong}") from wrong
+    except _MALFORMED as wrong:
+        raise CorruptMetadataError(f"{manifest.path} is no manifest: {_short(wrong)}") from wrong
 
 
 def read_manifest(
@@ -134,7 +151,7 @@ def _short(wrong: Exception) -> str:
     return repr(wrong)[:200]
 
 
-def _opened(content: bytes, path: str) -> Container:
+def _opened(content: bytes, path: str) -> AvroContainer:
     try:
         return opened(content)
     except DamagedError as wrong:

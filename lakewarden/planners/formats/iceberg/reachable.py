@@ -7,12 +7,12 @@ nothing is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from lakewarden.planners.formats.iceberg.files import VanishedError, files_of, manifests_of, read_table
-from lakewarden.planners.formats.iceberg.manifests import Manifest
+from lakewarden.planners.formats.iceberg.files import VanishedError, contents, list_of, read_table
+from lakewarden.planners.formats.iceberg.manifests import Manifest, read_manifest_list, read_paths
 from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.spelling import Spelling, path_alone
 from lakewarden.planners.ports import Storage
@@ -54,7 +54,9 @@ class Suspects:
         for spelled in self._files:
             self._of_path.setdefault(path_alone(spelled), []).append(spelled)
         self._named_by_manifests = {spelled for spelled, file in self._files.items() if file.kind in _IN_MANIFESTS}
+        self._names = {spelled.rpartition("/")[2] for spelled in self._files}
         self._read: set[str] = set()
+        self._read_lists: set[str] = set()
         self.mistaken: dict[str, str] = {}
 
     def __len__(self) -> int:
@@ -69,11 +71,16 @@ class Suspects:
         return tuple(sorted(self._files.values(), key=lambda file: (order.index(file.kind), file.path)))
 
     def among(self, files: Iterable[NamedFile]) -> Suspects:
-        """Return those of `files` that are suspects here."""
-        return Suspects([file for file in files if file.path in self], self._spelling)
+        """Return those of `files` that are suspects here: what has spared its files need not be read for them again."""
+        some = Suspects([file for file in files if file.path in self], self._spelling)
+        some._read |= self._read
+        some._read_lists |= self._read_lists
+        return some
 
     def spare(self, path: str) -> None:
         """Let go of a file that is needed."""
+        if path.rpartition("/")[2] not in self._names:  # no spelling changes it: of millions most end here
+            return
         spelled = self._spelling(path)
         for suspected in self._of_path.pop(path_alone(spelled), ()):
             file = self._files.pop(suspected)
@@ -85,20 +92,29 @@ class Suspects:
         """Let go of everything that these snapshots need, all but those `without`, and of the statistics and metadata
         files that the table names. Raises what reading them raises.
 
-        A manifest never changes: one that has spared its files before is not read again.
+        Manifests and their lists never change: one that has spared its files before is not read again.
         """
         for path in (metadata.file, *metadata.metadata_log, *_statistics(metadata, without=without)):
             self.spare(path)
         kept = [one for one in metadata.snapshots if one.id not in without]
-        for manifest in _manifests(kept, storage):
-            self.spare(manifest.path)
-            if manifest.path not in self._read and self._named_by_manifests:
-                self._read.add(manifest.path)
-                for path in _content(manifest, metadata, storage):
-                    self.spare(path)
-        for snapshot in kept:
+        self.spare_needed(kept, _manifests(kept, storage, read=self._read, read_lists=self._read_lists), storage)
+
+    def spare_needed(self, snapshots: Sequence[Snapshot], manifests: Iterable[Manifest], storage: Storage) -> None:
+        """Let go of the manifest lists of `snapshots`, of `manifests`, which are all of theirs that have spared nothing
+        yet, and of what these name.
+        """
+        new = {manifest.path: manifest for manifest in manifests}
+        for path in new:
+            self.spare(path)
+        if self._named_by_manifests:
+            for path, content in contents(new, storage):
+                for named in read_paths(content, new[path]):
+                    self.spare(named)
+            self._read |= new.keys()
+        for snapshot in snapshots:
             if snapshot.manifest_list is not None:
                 self.spare(snapshot.manifest_list)
+                self._read_lists.add(snapshot.manifest_list)
 
 
 def only_reachable_from(
@@ -107,18 +123,19 @@ def only_reachable_from(
     """Return the files that the snapshots `expired` need and no other snapshot of the table. Raises what reading the
     metadata of any of its snapshots raises.
     """
-    retained = {manifest.path for manifest in _manifests(_all_but(expired, metadata), storage)}
+    kept = [one for one in metadata.snapshots if one.id not in expired]
+    retained = {manifest.path: manifest for manifest in _manifests(kept, storage)}
     gone = [one for one in metadata.snapshots if one.id in expired]
-    files: list[NamedFile] = []
-    for manifest in _manifests(gone, storage):
-        if manifest.path not in retained:
-            files.append(NamedFile(Kind.MANIFEST, manifest.path))
-            files += [NamedFile(Kind.CONTENT, path) for path in _content(manifest, metadata, storage)]
+    alone = {manifest.path: manifest for manifest in _manifests(gone, storage, read=retained)}
+    files = [NamedFile(Kind.MANIFEST, path) for path in alone]
+    for path, content in contents(alone, storage):
+        files += [NamedFile(Kind.CONTENT, named) for named in read_paths(content, alone[path])]
     files += [NamedFile(Kind.MANIFEST_LIST, one.manifest_list) for one in gone if one.manifest_list is not None]
     files += [
         NamedFile(Kind.STATISTICS, path) for snapshot in expired for path in metadata.statistics_of.get(snapshot, ())
     ]
     suspects = Suspects(files, spelling or Spelling())
+    suspects.spare_needed(kept, retained.values(), storage)
     suspects.spare_reachable(metadata, storage, without=expired)
     return suspects
 
@@ -146,26 +163,24 @@ def _first_that_is_there(files: Iterable[str], storage: Storage) -> TableMetadat
     return None
 
 
-def _all_but(expired: Collection[int], metadata: TableMetadata) -> Iterator[Snapshot]:
-    return (one for one in metadata.snapshots if one.id not in expired)
-
-
 def _statistics(metadata: TableMetadata, *, without: Collection[int]) -> Iterator[str]:
     for snapshot, paths in metadata.statistics_of.items():
         if snapshot not in without:
             yield from paths
 
 
-def _manifests(snapshots: Iterable[Snapshot], storage: Storage) -> Iterator[Manifest]:
-    """Yield each manifest of these snapshots once."""
+def _manifests(
+    snapshots: Iterable[Snapshot],
+    storage: Storage,
+    *,
+    read: Container[str] = frozenset(),
+    read_lists: Container[str] = frozenset(),
+) -> Iterator[Manifest]:
+    """Yield each manifest of these snapshots once, without those that were `read` before and those of `read_lists`."""
     seen: set[str] = set()
-    for snapshot in snapshots:
-        for manifest in manifests_of(snapshot, storage):
-            if manifest.path not in seen:
-                seen.add(manifest.path)
+    lists = (path for path in map(list_of, snapshots) if path not in read_lists)
+    for path, content in contents(lists, storage):
+        for manifest in read_manifest_list(content, path=path, without=seen):
+            seen.add(manifest.path)
+            if manifest.path not in read:
                 yield manifest
-
-
-def _content(manifest: Manifest, metadata: TableMetadata, storage: Storage) -> Iterator[str]:
-    """Yield the paths of the files that the snapshots of a manifest have."""
-    return (file.path for file in files_of([manifest], metadata, storage) if file.is_live)

@@ -95,7 +95,7 @@ class CleanOptions(Settings):
     """The newest of every branch that stay in any case; by default the table's `history.expire.min-snapshots-to-keep`,
     else one."""
 
-    max_snapshots: Annotated[int, Within(1, 1_000_000)] = 500
+    max_snapshots: Annotated[int, Within(1, 1_000_000)] = 5000
     """The most snapshots that one run expires, the oldest first."""
 
 

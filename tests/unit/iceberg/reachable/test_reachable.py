@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -139,6 +140,55 @@ def test_a_manifest_is_read_once_however_often_the_table_is_looked_at(table: Ice
     storage.names.clear()
     suspects.spare_reachable(metadata_of(table), storage, without=[expired])
     assert len([name for name in storage.names if "-m" in name]) == 1
+
+
+def test_a_manifest_list_is_read_once_however_often_the_table_is_looked_at(table: IcebergTable) -> None:
+    """A table has one for each snapshot. They were all read twice for a plan, and again for each batch."""
+    snapshots = [table.append() for _ in range(6)]
+    table.commit("delete", remove=table.live())
+    storage = CountingStorage()
+    suspects = only_reachable_from(snapshots[:2], metadata_of(table), storage)
+    lists = [name for name in storage.names if name.startswith("snap-")]
+    assert sorted(lists) == sorted(path.name for path in table.metadata.glob("snap-*"))
+    table.append()
+    some = suspects.among(suspects.files())
+    for held in (suspects, some):
+        storage.names.clear()
+        held.spare_reachable(metadata_of(table), storage, without=snapshots[:2])
+        assert [name[:5] for name in storage.names] == ["snap-", *(name[:5] for name in storage.names[1:])]
+        assert len([name for name in storage.names if name.startswith("snap-")]) == 1
+
+
+def test_what_only_some_suspects_knew_is_not_taken_from_the_others(table: IcebergTable) -> None:
+    """A list that is read for all of them is read for those among them."""
+    expired = [table.append(), table.append()]
+    table.commit("delete", remove=table.live())
+    suspects = only_reachable_from(expired, metadata_of(table), LocalStorage())
+    some = suspects.among(suspects.files()[:3])
+    table.append(*(type(table.file())(path=file.path) for file in suspects.files() if file.kind is Kind.CONTENT))
+    some.spare_reachable(metadata_of(table), LocalStorage(), without=expired)
+    assert Kind.CONTENT not in {file.kind for file in some.files()}
+
+
+class Patient(LocalStorage):
+    """Answers no list before four were asked for."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Barrier(4, timeout=30)
+
+    def read(self, location: str, *, limit: int = 2**26) -> bytes:
+        """Wait for the others."""
+        if "/snap-" in location:
+            self.asked.wait()
+        return super().read(location, limit=limit)
+
+
+def test_lists_are_read_several_at_a_time(table: IcebergTable) -> None:
+    """A store answers in fifty milliseconds, and a table has fifty thousand lists."""
+    for _ in range(8):
+        table.append()
+    suspects = Suspects([], Spelling())
+    suspects.spare_reachable(metadata_of(table), Patient())
 
 
 def test_what_names_others_is_deleted_after_them(table: IcebergTable) -> None:
