@@ -51,6 +51,11 @@ log = structlog.get_logger(__name__)
 
 _LOOK_EVERY_SECONDS = 0.2
 _OUT_OF_TIME = "it was not told in time that it may live on"
+_UTF_8 = ("UTF-8", "UTF8")
+_OTHER_NAMES = (
+    "its JVM takes the names of files for {}, and would find none with a letter beyond ASCII: install the locale "
+    "C.UTF-8 on this machine, and set no sun.jnu.encoding in the profile's conf"
+)
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -293,6 +298,9 @@ class WorkerPool:
             self._end(worker, f"it spoke nonsense: {broken}")
 
     def _ready(self, worker: _Worker, ready: Ready) -> None:
+        if ready.file_names.upper() not in _UTF_8:
+            self._end(worker, _OTHER_NAMES.format(ready.file_names))
+            return
         with self._lock:
             worker.slots = ready.slots
             worker.wear = Wear(self._profile, started=self._clock.monotonic())

@@ -80,11 +80,14 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ready:
-    """The session is up. `versions` are for people: Spark, Java, the bundles on the class path."""
+    """The session is up. `versions` are for people: Spark, Java, the bundles on the class path. In `file_names` the JVM
+    reads and writes the names of files: an encoding.
+    """
 
     jvm_pid: int
     slots: int
     zone: str
+    file_names: str
     versions: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -15,6 +15,7 @@ from lakewarden.planners.model.printable import printable
 BAD_INPUT = 2
 INTERRUPTED = 130
 
+_BE_UTF_8 = "start this with PYTHONUTF8=1, or in a locale of UTF-8"
 _DAEMON = "http://127.0.0.1:8080"
 _DEMOS = ("hudi", "iceberg")  # demo.repertoire.REPERTOIRE, which a quick command does not wait for
 _ENGINES = ("spark", "flink", "streamer")  # ports.WriterEngine, which a quick command does not wait for
@@ -23,6 +24,9 @@ _ENGINES = ("spark", "flink", "streamer")  # ports.WriterEngine, which a quick c
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 2 for input that cannot be worked with."""
     parsed = _parser().parse_args(arguments)
+    if (names := sys.getfilesystemencoding()) != "utf-8":
+        print(f"names of files are {names} here, and UTF-8 in tables: {_BE_UTF_8}", file=sys.stderr)
+        return BAD_INPUT
     try:
         code = int(parsed.run(parsed))
         sys.stdout.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ class LightSession:
     """What a worker asks of its session, for programs that need none."""
 
     versions: Mapping[str, str] = {}
+    file_names = os.environ.get("LIGHT_WORKER_FILE_NAMES", "UTF-8")
 
     def __init__(self, profile: SparkProfile, storage: Sequence[StoreSettings] = ()) -> None:
         self._jvm = subprocess.Popen(["sleep", "3600"])

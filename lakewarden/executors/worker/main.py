@@ -102,6 +102,7 @@ class Worker:
                     jvm_pid=jvm.pid,
                     slots=self._profile.slots,
                     zone=self._profile.timezone,
+                    file_names=session.file_names,
                     versions=session.versions,
                 )
             )

@@ -59,6 +59,11 @@ class Session:
         java_version = str(self._jvm.java.lang.System.getProperty("java.version"))
         return {"spark": self._root.version, "java": java_version, "bundles": self._bundles}
 
+    @property
+    def file_names(self) -> str:
+        """The encoding in which the JVM reads and writes the names of files."""
+        return str(self._jvm.java.lang.System.getProperty("sun.jnu.encoding"))
+
     def ping(self) -> None:
         """Return when the JVM has answered; raises whatever py4j raises where there is none."""
         self._jvm.java.lang.System.currentTimeMillis()

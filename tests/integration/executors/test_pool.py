@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import threading
 import time
@@ -14,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors import pool, process
-from lakewarden.executors.contract import Asked, Blame, Ended, Granted, Lost, RoomChanged, Step
+from lakewarden.executors.contract import Asked, Blame, Ended, Granted, Lost, PoolEvent, RoomChanged, Step
+from lakewarden.executors.pool import WorkerPool
+from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker_log import keep_within
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.instant import RunId, Service
@@ -162,3 +165,22 @@ def test_a_log_is_bounded_while_its_worker_lives(live: Callable[..., Life], monk
 
     eventually(lambda: (life.directory / "pool" / "worker-1.log.1").exists() and len(life.log) < 1000)
     assert alive(life.worker)
+
+
+def test_a_jvm_that_takes_names_of_files_for_something_else_serves_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would find no file with a letter beyond ASCII in its path. What it lacks is told with the remedy."""
+    monkeypatch.setattr(process, "_COMMAND", light_worker.COMMAND)
+    monkeypatch.setenv("LIGHT_WORKER_FILE_NAMES", "ANSI_X3.4-1968")
+    told: queue.Queue[PoolEvent] = queue.Queue()
+    pool = WorkerPool(SparkProfile(formats=(), memory="512m", heartbeat="100ms"), directory=tmp_path / "pool")
+    pool.start(told.put)
+    try:
+        gone = told.get(timeout=60)
+        assert isinstance(gone, RoomChanged)
+        assert "takes the names of files for ANSI_X3.4-1968" in gone.reason
+        assert "install the locale C.UTF-8" in gone.reason
+        assert pool.room().slots == 0
+    finally:
+        pool.close()

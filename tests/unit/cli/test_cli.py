@@ -100,6 +100,21 @@ def test_wrong_arguments_show_the_usage(arguments: list[str], capsys: pytest.Cap
     assert capsys.readouterr().err.startswith("usage: lakewarden")
 
 
+def test_names_of_files_in_another_encoding_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    """A partition with a letter beyond ASCII in its path would not be found, and taken for deleted."""
+    asked = [sys.executable, "-m", "lakewarden.service.cli", "inspect", str(tmp_path)]
+
+    def told(**environment: str) -> subprocess.CompletedProcess[str]:
+        whole = {**os.environ, "LC_ALL": "C", **environment}
+        return subprocess.run(asked, capture_output=True, text=True, env=whole, timeout=60, check=False)
+
+    refused = told(PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert refused.returncode == 2
+    assert "names of files are ascii here" in refused.stderr
+    assert "PYTHONUTF8=1" in refused.stderr
+    assert "names of files" not in told().stderr
+
+
 def test_whoever_stops_reading_ends_us_quietly() -> None:
     """`lakewarden inspect ... | head` shows no stack trace."""
     reader, writer = os.pipe()
