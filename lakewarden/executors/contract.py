@@ -142,9 +142,12 @@ class Succeeded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NothingToDo:
-    """The format found nothing to plan: a good ending."""
+    """The format found nothing to plan: a good ending. There may be something after `again`, also if nobody writes to
+    the table meanwhile; None where nothing but a change of it can bring some.
+    """
 
     reason: str
+    again: timedelta | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,10 +28,11 @@ class Idle:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Backoff:
-    """The service failed and is left alone until `until`."""
+    """The service is left alone until `until`: it `failed` or stepped back, or else has nothing to do before."""
 
     until: datetime
     reason: str
+    failed: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +96,7 @@ def _held_back(service: Service, view: TableView, standing: Standing, now: datet
     for hindrance in view.hindrances:
         if hindrance.concerns(service):
             return Blocked(reason=hindrance.reason, remedy=hindrance.remedy)
-    if standing.backoff is not None and now < standing.backoff.until:
+    if standing.backoff is not None and standing.backoff.failed and now < standing.backoff.until:
         return Blocked(reason=f"backing off: {standing.backoff.reason}", again_at=standing.backoff.until)
     return None
 
@@ -141,16 +142,27 @@ def _plan_anew(
         return Due(reason=backlog.unfinished)
     if policy.schedule is Scheduling.WRITER:
         return NotDue(reason="its plans are made by the table's writers")
-    if standing.idle is not None and not backlog.exact:
-        if standing.idle.after == last_change(view):
-            return NotDue(reason="has done all there was to do, and nothing has changed since")
-        backlog = _since_idle(backlog, standing.idle)
+    idle = None if backlog.exact else standing.idle
+    resting = _rests(standing.backoff, idle, view, now)
+    if resting is not None:
+        return resting
+    if idle is not None:
+        backlog = _since_idle(backlog, idle)
     verdict = policy.trigger.judge(backlog, now)
     if not verdict.fires:
         return NotDue(reason=verdict.reason, again_at=verdict.again_at)
     if policy.window is not None and not policy.window.contains(now):
         return NotDue(reason=f"outside its window: {verdict.reason}", again_at=policy.window.next_start(now))
     return Due(reason=verdict.reason)
+
+
+def _rests(backoff: Backoff | None, idle: Idle | None, view: TableView, now: datetime) -> NotDue | None:
+    """Return why there is nothing to do, as the last run found it; None where there may be something by now."""
+    if backoff is not None and now < backoff.until:
+        return NotDue(reason=backoff.reason, again_at=backoff.until)
+    if idle is not None and idle.after == last_change(view):
+        return NotDue(reason="has done all there was to do, and nothing has changed since")
+    return None
 
 
 def _since_idle(backlog: Backlog, idle: Idle) -> Backlog:

@@ -27,6 +27,8 @@ class Aftermath(StrEnum):
     """Nobody is to blame, and nothing was learned: its standing stays what it was."""
     IDLE = "idle"
     """All that there was to do is done: wait for something to be written."""
+    LATER = "later"
+    """There is nothing to do before the delay is over."""
     REST = "rest"
     """Try again after a while: nobody is to blame."""
     SUSPECT = "suspect"
@@ -174,9 +176,7 @@ def _unfinished(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
     """Settle a run whose instant is not seen as completed, and that nobody is at."""
     match ending:
         case NothingToDo():
-            return Settlement(
-                state=RunState.SUCCEEDED, outcome=f"nothing to do: {ending.reason}", aftermath=Aftermath.IDLE
-            )
+            return _found_nothing(ending)
         case Yielded():
             return Settlement(
                 state=RunState.CANCELLED, outcome=ending.reason, aftermath=Aftermath.REST, delay=ending.delay
@@ -189,6 +189,13 @@ def _unfinished(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
             return _gone(ending, fate)
         case _:
             assert_never(ending)
+
+
+def _found_nothing(ending: NothingToDo) -> Settlement:
+    outcome = f"nothing to do: {ending.reason}"
+    if ending.again is None:
+        return Settlement(state=RunState.SUCCEEDED, outcome=outcome, aftermath=Aftermath.IDLE)
+    return Settlement(state=RunState.SUCCEEDED, outcome=outcome, aftermath=Aftermath.LATER, delay=ending.again)
 
 
 def _claims_success(ending: Succeeded, fate: Fate | None) -> Settlement:

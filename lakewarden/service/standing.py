@@ -89,7 +89,7 @@ class Standings:
             paused=self.paused(table.id),
             quarantined=row.quarantined,
             approval=approval,
-            backoff=None if row.rest_until is None else Backoff(until=row.rest_until, reason=row.rest_reason or ""),
+            backoff=_backoff(row),
             idle=_idle(row),
             ours=ours,
             claimed=claimed,
@@ -193,6 +193,9 @@ class Standings:
             case Aftermath.IDLE:
                 fresh = self._clean_slate(row)
                 self._keep(fresh if view is None else self._idles(fresh, view))
+            case Aftermath.LATER:
+                until = self._clock.now() + settlement.delay
+                self._keep(replace(self._clean_slate(row), rest_until=until, rest_reason=settlement.outcome))
             case Aftermath.REST:
                 self._keep(self._rests(row, settlement))
             case Aftermath.SUSPECT:
@@ -265,6 +268,12 @@ class Standings:
             else:
                 self._store.keep_standing(row)
             self._unsaved.discard(key)
+
+
+def _backoff(row: StandingRow) -> Backoff | None:
+    if row.rest_until is None:
+        return None
+    return Backoff(until=row.rest_until, reason=row.rest_reason or "", failed=row.tries > 0)
 
 
 def _idle(row: StandingRow) -> Idle | None:

@@ -27,7 +27,7 @@ from lakewarden.executors.contract import (
 from lakewarden.executors.faultpoints import FAULTS, Point
 from lakewarden.executors.witness import WITNESS
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError, YieldError
+from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, UnknownError, YieldError
 from lakewarden.planners.ports import Storage
 
 log = structlog.get_logger(__name__)
@@ -100,6 +100,8 @@ def climb(
         return Succeeded(figures={**figures, **watch.figures})
     except _LeaveRefused as refused:
         return Yielded(reason=str(refused))
+    except NotYetError as nothing:
+        return NothingToDo(reason=str(nothing), again=nothing.delay)
     except YieldError as stepped_back:
         return Yielded(reason=str(stepped_back), delay=stepped_back.delay)
     except Exception as error:  # the edge of a run: whatever it was, it has an outcome

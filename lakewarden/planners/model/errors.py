@@ -28,6 +28,10 @@ class YieldError(TemporaryError):
     """We stepped back for somebody else, mostly a writer, and committed nothing: the run yields and has not failed."""
 
 
+class NotYetError(TemporaryError):
+    """There is nothing to do now, and may be after `delay`, without anybody's doing: a good ending."""
+
+
 class PermanentError(LakewardenError):
     """Trying again changes nothing until a person acts; the message says how."""
 

@@ -181,8 +181,9 @@ def test_what_was_just_written_is_left_alone(driver: Driver, table: Scattered) -
     """Nothing is planned, and the run says when the first partition will have been left alone for long enough."""
     outcome = driver.carry_out(table, Service.CLUSTERING, untouched_for="1h")
 
-    assert isinstance(outcome, Yielded)
-    assert timedelta(minutes=30) < outcome.delay < timedelta(hours=1)
+    assert isinstance(outcome, NothingToDo)
+    assert outcome.again is not None
+    assert timedelta(minutes=30) < outcome.again < timedelta(hours=1)
     assert table.timeline("*.clustering.*") == []
 
 

@@ -294,6 +294,17 @@ def test_a_rest_that_is_over_holds_nothing_back() -> None:
     assert isinstance(decided(standing=replace(ACT, backoff=Backoff(until=NOW, reason="conflict"))), Due)
 
 
+def test_a_service_that_will_have_nothing_to_do_for_a_while_is_not_blocked() -> None:
+    """It has not failed: a person who asks, or a plan that waits, is served meanwhile."""
+    quiet = replace(ACT, backoff=Backoff(until=NOW + MINUTE, reason="nothing to do", failed=False))
+
+    assert decided(standing=quiet) == NotDue(reason="nothing to do", again_at=NOW + MINUTE)
+    assert isinstance(decided(standing=quiet, asked=True), Due)
+    assert isinstance(decided(OURS, standing=quiet), Due)
+    over = replace(ACT, backoff=Backoff(until=NOW, reason="nothing to do", failed=False))
+    assert isinstance(decided(standing=over), Due)
+
+
 @pytest.mark.parametrize("plans", [(), (OURS,)], ids=["new plan", "pending plan"])
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_table_that_is_only_planned_for_shows_what_would_run(plans: tuple[Instant, ...], asked: bool) -> None:

@@ -56,7 +56,7 @@ _permits = st.builds(Granted, reason=_text, expires=st.none() | _seconds) | st.b
 _figures = st.dictionaries(_text, st.integers() | st.floats(allow_nan=False, allow_infinity=False) | _text)
 _outcomes = (
     st.builds(Succeeded, figures=_figures)
-    | st.builds(NothingToDo, reason=_text)
+    | st.builds(NothingToDo, reason=_text, again=st.none() | _seconds)
     | st.builds(Yielded, reason=_text)
     | st.builds(Failed, kind=st.sampled_from(FailureKind), reason=_text, step=_steps, delay=_seconds)
 )

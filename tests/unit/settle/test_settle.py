@@ -128,6 +128,15 @@ def test_nothing_to_do_makes_the_service_idle(shown: Shown | None) -> None:
     assert settle(NothingToDo(reason="no plan"), shown, FINISHED).aftermath is Aftermath.IDLE
 
 
+@pytest.mark.parametrize("shown", [ABSENT, PENDING, None])
+def test_nothing_to_do_yet_is_a_good_ending_too(shown: Shown | None) -> None:
+    """It is asked again when there may be something, also if nothing was written meanwhile."""
+    settlement = settle(NothingToDo(reason="too warm", again=timedelta(hours=1)), shown, FINISHED)
+
+    assert (settlement.state, settlement.aftermath) == (RunState.SUCCEEDED, Aftermath.LATER)
+    assert (settlement.outcome, settlement.delay) == ("nothing to do: too warm", timedelta(hours=1))
+
+
 def test_a_run_that_another_completed_names_the_instant() -> None:
     """Two executors of one plan damage the table: a person should know which."""
     outcome = settle(DEAD, COMPLETED, PLANNED).outcome

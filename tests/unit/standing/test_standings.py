@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.decide import Idle, Standing
+from lakewarden.planners.decide import Backoff, Idle, Standing
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
@@ -197,6 +197,20 @@ def test_an_idle_service_whose_table_could_not_be_read_remembers_nothing() -> No
     scene.standings.ended(TRIPS.id, Service.COMPACTION, settlement, None)
 
     assert scene.of() == FRESH
+
+
+def test_a_service_that_has_nothing_to_do_yet_has_stepped_back_for_nobody() -> None:
+    """It waits exactly until it said, and nothing that was held against it is left."""
+    scene = Scene()
+    scene.ended(Aftermath.REST)
+    later = Settlement(
+        state=RunState.SUCCEEDED, outcome="nothing to do", aftermath=Aftermath.LATER, delay=timedelta(hours=2)
+    )
+
+    scene.standings.ended(TRIPS.id, Service.COMPACTION, later, None)
+
+    assert scene.of().backoff == Backoff(until=NOW + timedelta(hours=2), reason="nothing to do", failed=False)
+    assert not scene.standings.steps_back(TRIPS.id)
 
 
 # -- pauses

@@ -29,7 +29,7 @@ from lakewarden.planners.formats.hudi.options import BucketIndex, HudiTableOptio
 from lakewarden.planners.formats.hudi.plans import RUN_KEY, DataFile
 from lakewarden.planners.formats.hudi.service_options import ClusteringOptions, LayoutStrategy, SilentWrites
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
+from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Deed, Instant, Service, State
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
@@ -172,7 +172,7 @@ class ClusteringSteps:
     def _schedule(self) -> str | None:
         """Put a plan for the cold partitions on the timeline; None where there is nothing to do in any partition.
 
-        Raises YieldError where there may be in one that is not cold yet: it will be without another commit.
+        Raises NotYetError where there may be in one that is not cold yet: it will be without another commit.
         """
         _refuse_buckets(self._table)
         with translated(Step.PLAN):
@@ -187,8 +187,8 @@ class ClusteringSteps:
             instant, cold = self._planned(candidates)
         if instant is None and (next_at := cold.next_at or first.next_at) is not None:
             untouched_for = f"{format_duration(self._options.untouched_for)} (untouched_for)"
-            raise YieldError(
-                f"nothing to do in the {len(first.partitions)} partitions left alone for {untouched_for}",
+            raise NotYetError(
+                f"none in the {len(first.partitions)} partitions left alone for {untouched_for}",
                 delay=next_at - self._table.clock.now(),
             )
         return instant
