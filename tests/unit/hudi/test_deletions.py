@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 
 from lakewarden.planners.decide import Idle, Standing, decide
-from lakewarden.planners.formats.hudi.deletions import MARK, noted, place_in
+from lakewarden.planners.formats.hudi.deletions import MARK, noted, place_in, read_deletions
 from lakewarden.planners.formats.hudi.service_options import CatalogSyncOptions
+from lakewarden.planners.formats.hudi.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.whole import whole_timeline
 from lakewarden.planners.model.decision import Due, NotDue
+from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Policy
+from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.triggers import TimeElapsed
 from tests.support.hudi_look import look, made, seen
 from tests.support.hudi_table import HudiTable, base_file
@@ -52,6 +56,23 @@ def test_each_deletion_counts_until_the_catalog_was_told_of_it(trips: HudiTable)
     assert _untold(trips) == 1
     _tell(trips, ours, theirs)
     assert _untold(trips) == 0
+
+
+def test_every_deletion_is_read_with_its_partitions(trips: HudiTable) -> None:
+    """By the run that tells the catalog: from both layouts, and none of what only replaces files."""
+    trips.write({"day=1": [base_file("c", "2")]}, action="replacecommit", replaced={"day=1": ["a"]})
+    ours, theirs = _delete(trips, "day=1", "day=3", run="r1"), _delete(trips, "day=2")
+    trips.begin_write("replacecommit")
+    location, storage = str(trips.folder), LocalStorage()
+    properties = read_table_properties(location, storage)
+
+    found = read_deletions(whole_timeline(properties, storage), properties, storage)
+
+    assert found == {ours: {"day=1", "day=3"}, theirs: {"day=2"}}
+    torn = next(trips.timeline.glob(f"{theirs}*.replacecommit"))
+    torn.write_bytes(b"{")
+    with pytest.raises(TemporaryError, match=f"{theirs}.* cannot be read"):
+        read_deletions(whole_timeline(properties, storage), properties, storage)
 
 
 def test_what_another_place_was_told_counts_for_nothing(trips: HudiTable) -> None:
