@@ -43,7 +43,7 @@ class Assignment:
     the share of the table's data files, in percent, that the run may delete: it asks a deleting service to count them,
     as far as judging it takes; `most_files` is how many it may delete. `last_beats` is when the writes in flight were
     last seen to give a sign of life: whoever looks at them once cannot tell one that has taken its heartbeat away from
-    one that never had any.
+    one that never had any. `stopped_beats` is when one was first seen gone, of those that were.
     `largest_plan` is how many bytes a new plan may rewrite, where a service can choose. `stepped_back` is how often in
     a row its last runs came to nothing: a smaller slice may get through. `session_conf` is Spark configuration for the
     run's own session.
@@ -63,6 +63,7 @@ class Assignment:
     most_files: int | None = None
     predecessor_dead: bool = False
     last_beats: Mapping[str, datetime] = field(default_factory=dict)
+    stopped_beats: Mapping[str, datetime] = field(default_factory=dict)
     largest_plan: int | None = None
     stepped_back: int = 0
     session_conf: Mapping[str, str] = field(default_factory=dict)

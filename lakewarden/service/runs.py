@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import assert_never
 
 import structlog
@@ -171,7 +171,7 @@ class Runs:
                 table,
                 claimed,
                 predecessor_dead=self._freed.takes_up(claimed),
-                last_beats={} if seen is None else _last_beats(seen.view),
+                seen=None if seen is None else seen.view,
                 largest_plan=self._standings.largest_plan(run.table, run.service),
                 stepped_back=self._standings.tries(run.table, run.service),
             )
@@ -323,21 +323,17 @@ def _death(lost: Lost, *, hung: str | None) -> Gone:
     return Gone(reason=lost.reason, proved=True, aftermath=_AFTERMATHS[lost.blame])
 
 
-def _last_beats(view: TableView) -> Mapping[str, datetime]:
-    """Return when the writes in flight last gave a sign of life, of those that did."""
-    return {write.time: write.last_beat for write in view.writers.in_flight if write.last_beat is not None}
-
-
 def _assignment(
     table: Table,
     run: Run,
     *,
     predecessor_dead: bool,
-    last_beats: Mapping[str, datetime],
+    seen: TableView | None,
     largest_plan: int | None,
     stepped_back: int,
 ) -> Assignment:
     policy = table.policies[run.service]
+    writes = () if seen is None else seen.writers.in_flight
     return Assignment(
         run=run.id,
         epoch=run.epoch,
@@ -352,7 +348,8 @@ def _assignment(
         largest_share=table.budget.percent if SERVICES[run.service].deletes else None,
         most_files=table.budget.files if SERVICES[run.service].deletes else None,
         predecessor_dead=predecessor_dead,
-        last_beats=last_beats,
+        last_beats={write.time: write.last_beat for write in writes if write.last_beat is not None},
+        stopped_beats={write.time: write.stopped_at for write in writes if write.stopped_at is not None},
         largest_plan=largest_plan,
         stepped_back=stepped_back,
         session_conf=policy.session,

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakewarden.executors.contract import Assignment
+from lakewarden.executors.programs.hudi.look import Looks
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.heartbeats import (
     FIRST_BEAT_WITHIN,
@@ -20,7 +22,7 @@ from lakewarden.planners.formats.hudi.heartbeats import (
 )
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.service_options import RollbackOptions
-from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation
@@ -97,11 +99,48 @@ def test_who_looks_once_is_told_what_was_seen_before(tmp_path: Path) -> None:
     assert beating.last_beat is not None
 
     view = Watched(watched.table).look(after=WINDOW)
-    told = with_beats_seen(view, {time: beating.last_beat})
+    told = with_beats_seen(view, {time: beating.last_beat}, gone={})
 
     assert [write.may_be_alive(view.observed_at) for write in view.writers.in_flight] == [True]
     assert [write.may_be_alive(view.observed_at) for write in told.writers.in_flight] == [False]
     assert told.timeline.writes_in_flight() == told.writers.in_flight
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["the daemon saw it go", "the run sees it gone"])
+def test_a_write_that_took_its_heartbeat_away_is_not_waited_for_by_a_run(tmp_path: Path, told: bool) -> None:
+    """Beside writers that fail each other log compactions and clusterings were taken back again and again for writes
+    that had failed a minute before: what a run was told of their heartbeats guarded these for three (run).
+    """
+    watched = Watched(made(tmp_path))
+    time = watched.table.begin_write()
+    (beating,) = watched.look().writers.in_flight
+    watched.table.fall_silent(time)
+    (silent,) = watched.look(after=timedelta(seconds=2)).writers.in_flight
+    assert beating.last_beat is not None
+    assert silent.stopped_at is not None
+    assignment = Assignment(
+        run=RunId("r1"),
+        epoch=1,
+        table=TableId("trips"),
+        format="hudi",
+        location=str(watched.table.folder),
+        service=Service.LOG_COMPACTION,
+        last_beats={time: beating.last_beat},
+        stopped_beats={time: silent.stopped_at} if told else {},
+    )
+    looks, clock = Looks(), watched.table.clock
+
+    def alive() -> bool:
+        options = HudiTableOptions(writers="none")
+        view = looks.look(assignment, options, storage_for(assignment.location), now=clock.now())
+        (write,) = view.writers.in_flight
+        return write.may_be_alive(clock.now())
+
+    assert alive()
+    clock.advance(GONE_FOR)
+    assert not alive()
+    watched.table.beat(time)
+    assert alive(), "one that beats again is alive whatever was believed of it"
 
 
 def test_where_writers_are_declared_lazy_a_write_that_never_beat_is_dead_within_minutes(tmp_path: Path) -> None:

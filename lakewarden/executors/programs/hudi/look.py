@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from lakewarden.executors.contract import Assignment, Plan
 from lakewarden.planners.formats.hudi import HUDI, plans
 from lakewarden.planners.formats.hudi.format import THOROUGH
+from lakewarden.planners.formats.hudi.heartbeats import with_beats_seen, without_a_beat_seen
 from lakewarden.planners.formats.hudi.names import Action, InstantFile, file_name
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.payloads import MALFORMED, Pieces, UnreadableError, first, read_pieces
@@ -29,6 +30,7 @@ class Looks:
 
     def __init__(self) -> None:
         self._last: Observation | None = None
+        self._gone: dict[str, datetime] = {}
 
     @property
     def seen(self) -> Timeline | None:
@@ -44,8 +46,8 @@ class Looks:
         now: datetime,
         commits: bool = False,
     ) -> TableView:
-        """Return the table as it is now, with `commits` also what each of them wrote. Raises TemporaryError if it
-        cannot be read whole.
+        """Return the table as it is now, with `commits` also what each of them wrote. What the daemon has seen of the
+        writes' heartbeats guards them, too. Raises TemporaryError if it cannot be read whole.
         """
         table = Table(id=assignment.table, format=HUDI.name, location=assignment.location, options=options)
         reader = THOROUGH if commits else HUDI
@@ -53,7 +55,10 @@ class Looks:
         if observation.view.faults:
             raise TemporaryError(observation.view.faults[0])
         self._last = observation
-        return observation.view
+        beats = assignment.last_beats
+        for write in without_a_beat_seen(observation.view, beats):
+            self._gone.setdefault(write, assignment.stopped_beats.get(write, now))
+        return with_beats_seen(observation.view, beats, gone=self._gone)
 
 
 def pending_plan(view: TableView, service: Service, instant: str) -> Instant:

@@ -17,7 +17,6 @@ from lakewarden.executors.programs.hudi.errors import LockHeldError, on_the_way_
 from lakewarden.executors.programs.hudi.look import Looks
 from lakewarden.planners.formats.hudi.folders import named_folders, stray_folder
 from lakewarden.planners.formats.hudi.foreign import foreign_plan_for
-from lakewarden.planners.formats.hudi.heartbeats import with_beats_seen
 from lakewarden.planners.formats.hudi.indexes import held_back, indexing_under_way, read_indexes, switches
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
 from lakewarden.planners.formats.hudi.table_properties import read_table_properties
@@ -59,8 +58,7 @@ class OpenTable:
         """Return the table as it is now, with `commits` also what each of them wrote. Raises TemporaryError if it
         cannot be read whole.
         """
-        view = self.looks.look(self.assignment, self.options, self.storage, now=self.clock.now(), commits=commits)
-        return with_beats_seen(view, self.assignment.last_beats)
+        return self.looks.look(self.assignment, self.options, self.storage, now=self.clock.now(), commits=commits)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:

@@ -70,12 +70,19 @@ def _stopped(write: Instant, last_beat: datetime | None, at: datetime | None) ->
     return replace(write, last_beat=last_beat, stopped_at=at, guarded_until=until)
 
 
-def with_beats_seen(view: TableView, seen: Mapping[str, datetime]) -> TableView:
-    """Return a view in which writes whose heartbeat is gone are guarded by what somebody else has `seen` of it."""
+def without_a_beat_seen(view: TableView, seen: Mapping[str, datetime]) -> tuple[str, ...]:
+    """Return the writes in flight that show no heartbeat, of those of which somebody else has `seen` one."""
+    return tuple(one.time for one in view.timeline.instants if one.time in seen and _lacks_a_heartbeat(one))
+
+
+def with_beats_seen(view: TableView, seen: Mapping[str, datetime], *, gone: Mapping[str, datetime]) -> TableView:
+    """Return a view in which writes whose heartbeat is gone are guarded by what somebody else has `seen` of it, and by
+    when it was first known to be `gone`.
+    """
     if not seen:
         return view
     found = (
-        _stopped(one, seen[one.time], None) if one.time in seen and _lacks_a_heartbeat(one) else one
+        _stopped(one, seen[one.time], gone.get(one.time)) if one.time in seen and _lacks_a_heartbeat(one) else one
         for one in view.timeline.instants
     )
     timeline = replace(view.timeline, instants=tuple(found))
