@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from lakewarden.executors.contract import (
     Ended,
@@ -297,13 +301,18 @@ def test_a_clean_keeps_what_a_writers_outage_needs(driver: Driver, trips: Trips)
     assert len(kept.snapshots()) == 6
 
 
-def test_a_table_whose_files_may_not_be_deleted_keeps_them(driver: Driver, table: Deletions) -> None:
-    """`gc.enabled=false` says that others may need them."""
-    table.trips.lake.spark.sql(f"alter table {table.trips.sql} set tblproperties ('gc.enabled' = 'false')")
-    outcome = driver.carry_out(table, Service.CLEAN, **EVERYTHING)
-    assert isinstance(outcome, Failed)
-    assert outcome.kind is FailureKind.PERMANENT
-    assert "gc.enabled" in outcome.reason
+@pytest.mark.parametrize(("key", "value"), [("gc.enabled", "false"), ("nessie.commit.id", "5c1f")])
+def test_a_table_whose_files_may_not_be_deleted_keeps_them(
+    driver: Driver, table: Deletions, key: str, value: str
+) -> None:
+    """Its properties say that others may need them: `gc.enabled=false`, and those that Nessie writes."""
+    table.trips.lake.spark.sql(f"alter table {table.trips.sql} set tblproperties ('{key}' = '{value}')")
+    bounded = {"metadata_versions": 5}
+    for service, options in [(Service.CLEAN, EVERYTHING), (Service.ORPHANS, {}), (Service.ARCHIVE, bounded)]:
+        outcome = driver.carry_out(table, service, **options)
+        assert isinstance(outcome, Failed)
+        assert outcome.kind is FailureKind.PERMANENT
+        assert key in outcome.reason
 
 
 def test_a_list_that_was_taken_away_is_no_plan_any_more(driver: Driver, table: Deletions) -> None:
@@ -315,3 +324,27 @@ def test_a_list_that_was_taken_away_is_no_plan_any_more(driver: Driver, table: D
     assert outcome == NothingToDo(reason=f"{plan.instant} is not pending any more")
     assert isinstance(driver.carry_out(table, Service.CLEAN, **EVERYTHING), Succeeded)
     assert table.on_disk() == table.known()
+
+
+def test_a_catalog_that_another_is_ahead_of_expires_nothing(driver: Driver, table: Deletions, tmp_path: Path) -> None:
+    """A table that was migrated is still in the old catalog, where its retention is not that of the new one."""
+    stale = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/stale.db", warehouse=f"file://{tmp_path}")
+    stale.create_namespace("db")
+    stale.register_table(("db", table.trips.name), table.trips.read().metadata_location)
+    stale.engine.dispose()
+    for path in (table.folder / "metadata").iterdir():
+        os.utime(path, (1, 1))
+    table.trips.append()
+    newest = Path(table.trips.read().metadata_location.removeprefix("file://"))
+    os.utime(newest, (time.time() - 7200,) * 2)
+    settings = {**table.assigned["catalog"], "uri": f"jdbc:sqlite:{tmp_path}/stale.db"}
+    old = SimpleNamespace(assigned={**table.assigned, "catalog": settings})
+    before = table.on_disk()
+
+    outcome = driver.carry_out(old, Service.CLEAN, **EVERYTHING)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.PERMANENT
+    assert "another catalog holds it" in outcome.reason
+    assert table.on_disk() == before
+    assert isinstance(driver.carry_out(table, Service.CLEAN, **EVERYTHING), Succeeded)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.programs.iceberg.deleting import require_permission
 from lakewarden.executors.programs.iceberg.errors import translated
 from lakewarden.executors.programs.iceberg.file_groups import each
 from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
@@ -56,6 +57,8 @@ class ArchiveSteps:
         versions = self._options.metadata_versions
         self._small = small if len(small) >= self._options.small_manifests else ()
         self._sets_versions = versions is not None and not bounds_versions(metadata.properties, versions)
+        if self._sets_versions:  # by which each commit deletes metadata files
+            require_permission(metadata)
         if not self._small and not self._sets_versions:
             return NothingToDo(reason=f"{len(small)} of {self._options.small_manifests} small manifests")
         return Plan(instant=None)

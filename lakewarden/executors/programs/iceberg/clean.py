@@ -21,6 +21,7 @@ from lakewarden.executors.faultpoints import FAULTS, Point
 from lakewarden.executors.programs.iceberg.deleting import Journal, delete, files_if_asked, require_permission
 from lakewarden.executors.programs.iceberg.errors import translated
 from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
+from lakewarden.planners.formats.iceberg.ahead import require_newest
 from lakewarden.planners.formats.iceberg.expiry import expirable
 from lakewarden.planners.formats.iceberg.files import read_table
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
@@ -82,6 +83,7 @@ class CleanSteps:
             if pending is not None:
                 journal.forget(beside)
             return NothingToDo(reason="no snapshot may expire")
+        require_newest(metadata, self._table.storage, now=self._table.clock.now())
         unneeded = only_reachable_from(ids, metadata, self._table.storage)
         self._planned = unneeded.among(journal.ground.own(unneeded.files()))
         return self._told(journal.plan(beside, self._planned.files(), snapshots=ids), metadata)
@@ -95,6 +97,7 @@ class CleanSteps:
         require_permission(metadata)
         journal = Journal.of(self._table, metadata)
         beside, pending, files = journal.to_carry_out(plan.on_timeline)
+        require_newest(metadata, self._table.storage, now=self._table.clock.now())
         journal.begin(beside, pending)
         expired = self._expire(journal, beside, pending)
         FAULTS.reach(Point.EXPIRED, run=self._table.assignment.run, service=self._table.assignment.service)

@@ -20,6 +20,7 @@ from lakewarden.planners.formats.iceberg.first_seen import FirstSeen, Life, firs
 from lakewarden.planners.formats.iceberg.first_seen import content_of as content_of_seen
 from lakewarden.planners.formats.iceberg.first_seen import file_of as file_of_seen
 from lakewarden.planners.formats.iceberg.ground import Ground
+from lakewarden.planners.formats.iceberg.hindrances import why_files_stay
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.orphan_files import Probe
 from lakewarden.planners.formats.iceberg.plans_beside import (
@@ -47,9 +48,9 @@ _END = "end"
 
 
 def require_permission(metadata: TableMetadata) -> None:
-    """Raise PermanentError where the table's property `gc.enabled` forbids to delete its files."""
-    if metadata.properties.get("gc.enabled", "true").lower() != "true":
-        raise PermanentError("the table's property gc.enabled is false: others may need its files, none is deleted")
+    """Raise PermanentError where the table's own properties say that others may need its files."""
+    if (why := why_files_stay(metadata)) is not None:
+        raise PermanentError(f"{why.reason}; {why.remedy}")
 
 
 def files_if_asked(table: OpenTable, metadata: TableMetadata, *, unneeded: int) -> int | None:

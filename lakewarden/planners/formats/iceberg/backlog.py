@@ -20,6 +20,7 @@ from lakewarden.planners.formats.iceberg.groups import (
     file_groups,
     thresholds,
 )
+from lakewarden.planners.formats.iceberg.hindrances import why_files_stay
 from lakewarden.planners.formats.iceberg.holdings import Holdings
 from lakewarden.planners.formats.iceberg.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata
@@ -234,6 +235,10 @@ def _orphans(sight: Sight) -> Need:
 def _archive(sight: Sight) -> Need:
     options, properties = sight.settings(Service.ARCHIVE, ArchiveOptions), sight.metadata.properties
     small = small_manifests(sight.manifests, sight.metadata)
+    why = None if options.metadata_versions is None else why_files_stay(sight.metadata)
+    if why is not None:  # each commit would delete metadata files
+        remedy = f"remove metadata_versions from the options of its archive policy, or {why.remedy}"
+        return Need(hindrance=Hindrance(services=frozenset({Service.ARCHIVE}), reason=why.reason, remedy=remedy))
     notes = []
     if len(small) >= options.small_manifests:
         notes.append(f"{len(small)} small manifests of {len(sight.manifests)} are written anew")

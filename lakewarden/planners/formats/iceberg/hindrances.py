@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from lakewarden.planners.formats.iceberg.ground import REMEDY
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
@@ -25,12 +26,43 @@ _OF_A_HADOOP_TABLE = re.compile(r"(.+)/metadata/v\d+\.[a-z.]+")
 _REWRITES = frozenset({Service.COMPACTION, Service.CLUSTERING})
 _DELETING = frozenset({Service.CLEAN, Service.ORPHANS})
 
+_OF_NESSIE = "nessie."
+
 _ELSEWHERE = ("write.data.path", "write.object-storage.path", "write.folder-storage.path", "write.metadata.path")
 
 
 def is_encrypted(metadata: TableMetadata) -> bool:
     """Whether the table's manifests are encrypted, so that nobody without its keys can read them."""
     return "encryption.key-id" in metadata.properties
+
+
+class FilesStay(NamedTuple):
+    """Why no file of a table is deleted, and what a person does about it."""
+
+    reason: str
+    remedy: str
+
+
+def why_files_stay(metadata: TableMetadata) -> FilesStay | None:
+    """Return why others may need the table's files, by its own properties; None where nothing says so.
+
+    Source: Iceberg 1.11, `TableProperties.GC_ENABLED`, `nessie.NessieUtil` (`nessie.commit.id`); Nessie's own server
+    writes `nessie.catalog.*`.
+    """
+    if metadata.properties.get("gc.enabled", "true").lower() != "true":
+        return FilesStay(
+            "the table says gc.enabled=false: another table may need its files, and Iceberg deletes none",
+            "remove its clean and orphans policies, or set gc.enabled=true if no other table has its files",
+        )
+    of_nessie = sorted(key for key in metadata.properties if key.lower().startswith(_OF_NESSIE))
+    if of_nessie:
+        return FilesStay(
+            f"the table is one of Nessie's (it has the property {of_nessie[0]}): other branches and tags there may "
+            "need the files and snapshots that this catalog does not know of",
+            "remove its clean and orphans policies, and let Nessie's own GC tool delete; if Nessie does not have the "
+            f"table any more, unset {', '.join(of_nessie)}",
+        )
+    return None
 
 
 def hindrances(metadata: TableMetadata, options: IcebergTableOptions) -> Iterator[Hindrance]:
@@ -72,12 +104,8 @@ def hindrances(metadata: TableMetadata, options: IcebergTableOptions) -> Iterato
 
 def _of_deletions(metadata: TableMetadata) -> Iterator[Hindrance]:
     """Yield what forbids that anything is deleted."""
-    if metadata.properties.get("gc.enabled", "true").lower() != "true":
-        yield Hindrance(
-            services=_DELETING,
-            reason="the table says gc.enabled=false: another table may need its files, and Iceberg deletes none",
-            remedy="remove its clean and orphans policies, or set gc.enabled=true if no other table has its files",
-        )
+    if (why := why_files_stay(metadata)) is not None:
+        yield Hindrance(services=_DELETING, reason=why.reason, remedy=why.remedy)
     inline = [one.id for one in metadata.snapshots if one.manifest_list is None]
     if inline:
         yield Hindrance(

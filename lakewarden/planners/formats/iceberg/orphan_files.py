@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from lakewarden.planners.formats.iceberg import first_seen
-from lakewarden.planners.formats.iceberg.files import VanishedError, read_table
-from lakewarden.planners.formats.iceberg.metadata import BrokenOffError, TableMetadata
+from lakewarden.planners.formats.iceberg.ahead import METADATA_FILE, refuse_if_ahead
+from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.plans_beside import DELETING, file_of
 from lakewarden.planners.formats.iceberg.reachable import Kind, NamedFile, Suspects, metadata_files
 from lakewarden.planners.formats.iceberg.service_options import OrphansOptions, PrefixMismatch
@@ -18,11 +18,9 @@ from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import MOST_FILES, FileEntry, Storage
 
 _METADATA = "metadata"
-_METADATA_FILE = ".metadata.json"
 _MANIFEST = ".avro"
 _VERSION_HINT = "version-hint.text"
 _HIDDEN = ("_", ".")
-_COMMIT_MAY_TAKE = timedelta(hours=1)  # from its metadata file to the catalog's answer, with all that is tried again
 _NEVER = datetime.fromisoformat("2000-01-01T00:00:00+00:00")  # before it there was no Iceberg: the store does not know
 
 
@@ -78,7 +76,7 @@ def _is_a_table(folder: str, entries: Collection[FileEntry], storage: Storage) -
         inside = storage.listing(f"{folder}/{_METADATA}")
     except FileNotFoundError:
         return False
-    return any(_METADATA_FILE in entry.name for entry in inside)
+    return any(METADATA_FILE in entry.name for entry in inside)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,7 +118,7 @@ def listed(metadata: TableMetadata, storage: Storage, *, older_than: timedelta, 
     return Listing(
         suspects=Suspects([NamedFile(Kind.ORPHAN, path) for path in old], Spelling()),
         written=old,
-        versions={path: at for path, at in named.items() if _METADATA_FILE in path.rpartition("/")[2]},
+        versions={path: at for path, at in named.items() if METADATA_FILE in path.rpartition("/")[2]},
         at=storage_now,
     )
 
@@ -163,7 +161,7 @@ def _refuse_strangers(
     known = {spelled(path) for path in versions}
     for path, written_at in listing.versions.items():
         if spelled(path) not in known:
-            _refuse_version(path, metadata, storage, age=listing.at - written_at)
+            refuse_if_ahead(path, metadata, storage, age=listing.at - written_at)
     newest = listing.versions.get(metadata.file, metadata.updated_at)
     beside = f"{metadata.location}/{_METADATA}/"
     for path, written_at in listing.written.items():
@@ -174,23 +172,3 @@ def _refuse_strangers(
                 "share this folder, or another catalog hold newer versions of this one. If it is what a writer left "
                 "behind, commit to the table once, or move the file away"
             )
-
-
-def _refuse_version(path: str, metadata: TableMetadata, storage: Storage, *, age: timedelta) -> None:
-    try:
-        other = read_table(path, storage)
-    except (VanishedError, BrokenOffError):
-        return
-    if other.uuid != metadata.uuid:
-        raise PermanentError(
-            f"{path} is of another table (table-uuid {other.uuid}): two tables share this folder, or an earlier one "
-            "was dropped without its files. Move what is not this table's away"
-        )
-    if other.sequence <= metadata.sequence and other.updated_at <= metadata.updated_at:
-        return
-    if age < _COMMIT_MAY_TAKE:
-        raise TemporaryError(f"{path} is a newer version of the table, which may be about to be committed")
-    raise PermanentError(
-        f"{path} is a newer version of this table than the catalog has: another catalog holds it, too, and is ahead. "
-        "Let one catalog alone have the table (CALL system.register_table, or drop it here without its files)"
-    )

@@ -44,6 +44,8 @@ def test_an_ordinary_table_is_served(version: int) -> None:
         ({"types": frozenset({"long", "variant", "geometry"})}, REWRITES, "geometry, variant"),
         ({"types": frozenset({"timestamp_ns"})}, REWRITES, "timestamp_ns"),
         ({"properties": {"gc.enabled": "FALSE"}}, DELETING, "gc.enabled=false"),
+        ({"properties": {"nessie.commit.id": "5c1f"}}, DELETING, "nessie.commit.id"),
+        ({"properties": {"nessie.catalog.content-id": "x", "gc.enabled": "true"}}, DELETING, "nessie.catalog"),
         ({"snapshots": (SNAPSHOT, replace(SNAPSHOT, id=7, manifest_list=None))}, DELETING, "snapshot 7"),
         ({"location": "s3://bucket"}, frozenset({Service.ORPHANS}), "s3://bucket"),
         ({"location": "file:"}, frozenset({Service.ORPHANS}), "no folder of its own"),

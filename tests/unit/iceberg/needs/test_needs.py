@@ -313,6 +313,17 @@ def test_an_archive_is_due_until_the_metadata_versions_are_bounded() -> None:
         assert Service.ARCHIVE in needs(a_metadata(*appends(1), properties=other), table=table).backlogs
 
 
+@pytest.mark.parametrize(("key", "value"), [("gc.enabled", "false"), ("nessie.commit.id", "5c1f")])
+def test_an_archive_bounds_no_versions_of_a_table_whose_files_others_may_need(key: str, value: str) -> None:
+    """Each commit would delete metadata files. Without that wish it rewrites manifests there as elsewhere."""
+    metadata, small = a_metadata(*appends(1), properties={key: value}), [a_manifest() for _ in range(20)]
+    wishes = a_table(archive=ArchiveOptions(metadata_versions=50))
+    (held,) = [one for one in needs(metadata, table=wishes).hindrances if one.concerns(Service.ARCHIVE)]
+    assert key in held.reason
+    assert "metadata_versions" in held.remedy
+    assert Service.ARCHIVE in needs(metadata, manifests=small).backlogs
+
+
 def test_a_table_without_a_snapshot_needs_nothing() -> None:
     """It was created, and never written to."""
     found = needs(a_metadata())
