@@ -67,6 +67,8 @@ class Point(StrEnum):
     """(w), between K5 and K6: a savepoint is complete, the table's lock is held, and none that expired is removed."""
     DROPPED = "dropped"
     """(w), between K5 and K6: a catalog lists no deleted partition any more, and nothing says that it was told."""
+    PROPOSED = "proposed"
+    """(w), between K5 and K6: a rewrite's snapshot is written and was looked at, and the table does not know it."""
     EXPIRING = "expiring"
     """(w), between K5 and K6: the table was looked at for the last time before it gives snapshots up."""
     EXPIRED = "expired"

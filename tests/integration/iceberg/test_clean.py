@@ -230,6 +230,27 @@ def test_a_writer_that_appends_in_the_moment_of_our_commit_makes_it_begin_anew(
     assert table.on_disk() == table.known()
 
 
+def test_an_expiry_is_tried_as_often_as_the_tables_properties_ask(
+    driver: Driver, table: Deletions, worker_faults: Path
+) -> None:
+    """With no further try it yields to the first commit that comes between, and expires nothing."""
+    table.trips.read().transaction().set_properties({"commit.retry.num-retries": "0"}).commit_transaction()
+    before = table.on_disk()
+    with suffering(worker_faults, "expiring", "hold", service="clean") as stands:
+        run = driver.submit(table, Service.CLEAN, **EVERYTHING)
+        driver.climb(run, to=Step.COMMIT)
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        eventually(stands.exists)
+        table.trips.append()
+        stands.unlink()
+        outcome = driver.next(run, Ended).outcome
+
+    assert isinstance(outcome, Yielded)
+    assert "each of 1 attempts" in outcome.reason
+    assert len(table.snapshots()) == 7
+    assert table.on_disk() >= before
+
+
 def test_what_cannot_be_deleted_is_tried_again_and_is_no_success(driver: Driver, table: Deletions) -> None:
     """Stores swallow failures to delete: a listing tells what is left, and the list is gone through again."""
     table.trips.lake.spark.sql(f"delete from {table.trips.sql} where p = 1")

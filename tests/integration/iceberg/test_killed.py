@@ -96,7 +96,8 @@ def test_a_run_killed_before_its_commit_has_failed_and_one_killed_right_after_ha
 
 @pytest.mark.faults
 @pytest.mark.parametrize(
-    ("point", "commits"), [("executing", [0, 1]), ("permitted", [0, 1]), ("committed", [1]), ("settled", [1])]
+    ("point", "commits"),
+    [("executing", [0, 1]), ("permitted", [0, 1]), ("proposed", [0, 1]), ("committed", [1]), ("settled", [1])],
 )
 def test_a_run_killed_at_a_point_is_settled_by_what_the_table_shows(
     trips: Trips, deaths: _Deaths, point: str, commits: list[int]

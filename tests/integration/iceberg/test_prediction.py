@@ -16,6 +16,7 @@ from lakewarden.planners.formats.iceberg.digests import Digest, LiveFile, key_of
 from lakewarden.planners.formats.iceberg.files import files_of, manifests_of, read_table
 from lakewarden.planners.formats.iceberg.groups import file_groups, planner_options, thresholds
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.outputs import expected_files, largest_output, split_size
 from lakewarden.planners.formats.iceberg.service_options import RewriteOptions
 from lakewarden.planners.storage import LocalStorage
 
@@ -83,8 +84,8 @@ class Made:
             self.jvm.java.lang.reflect.Array.setInt(array, at, number)
         return array
 
-    def planned(self, options: Mapping[str, str]) -> Iterator[frozenset[int]]:
-        """Yield the groups of the real planner, as keys of their files."""
+    def planned(self, options: Mapping[str, str]) -> Iterator[tuple[frozenset[int], tuple[int, int, int]]]:
+        """Yield the groups of the real planner, as keys of their files and what it says of the new ones."""
         self.java.refresh()
         planner = self.jvm.org.apache.iceberg.actions.BinPackRewriteFilePlanner(self.java)
         given = self.jvm.java.util.HashMap()
@@ -93,8 +94,12 @@ class Made:
         planner.init(given)
         groups = planner.plan().groups().iterator()
         while groups.hasNext():
-            paths = (str(file.location()) for file in groups.next().rewrittenFiles())
-            yield frozenset(map(key_of, paths))
+            group = groups.next()
+            paths = (str(file.location()) for file in group.rewrittenFiles())
+            yield (
+                frozenset(map(key_of, paths)),
+                (group.maxOutputFileSize(), group.inputSplitSize(), group.expectedOutputFiles()),
+            )
 
     def seen(self) -> tuple[TableMetadata, list[LiveFile]]:
         """Return the table as we read it."""
@@ -154,7 +159,13 @@ def _compared(table: Made) -> list[int]:
     counted = []
     for options in OPTIONS:
         rules = thresholds(options, metadata.properties)
-        predicted = Counter(frozenset(group.keys) for group in file_groups(found, metadata, rules))
+        predicted = Counter(
+            (
+                frozenset(group.keys),
+                (largest_output(rules), split_size(group.bytes, rules), expected_files(group.bytes, rules)),
+            )
+            for group in file_groups(found, metadata, rules)
+        )
         assert Counter(table.planned(planner_options(rules))) == predicted, options
         counted.append(sum(predicted.values()))
     return counted
@@ -177,7 +188,7 @@ def test_groups_are_bounded_as_the_planner_bounds_them(lake: Lake) -> None:
         for everything in (False, True):
             rules = thresholds(options, metadata.properties, everything=everything)
             where = {file.key: file.partition for file in found}
-            real = Counter((len(group), where[next(iter(group))]) for group in table.planned(planner_options(rules)))
+            real = Counter((len(group), where[next(iter(group))]) for group, _ in table.planned(planner_options(rules)))
             told = Counter((one.files, *one.partitions) for one in file_groups(found, metadata, rules))
             assert real == told, options
 

@@ -27,6 +27,7 @@ from lakewarden.planners.formats.iceberg.files import read_table
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.plans_beside import DeletionPlan, PlanBeside
 from lakewarden.planners.formats.iceberg.reachable import Kind, Suspects, only_reachable_from
+from lakewarden.planners.formats.iceberg.retries import pauses
 from lakewarden.planners.formats.iceberg.service_options import CleanOptions
 from lakewarden.planners.formats.iceberg.spelling import Spelling
 from lakewarden.planners.model.clock import Clock, SystemClock
@@ -35,9 +36,6 @@ from lakewarden.planners.model.instant import State
 from lakewarden.planners.ports import Storage
 
 log = structlog.get_logger(__name__)
-
-_ATTEMPTS = 5
-_FIRST_PAUSE_SECONDS = 0.1
 
 
 class Clean:
@@ -99,7 +97,7 @@ class CleanSteps:
         beside, pending, files = journal.to_carry_out(plan.on_timeline)
         require_newest(metadata, self._table.storage, now=self._table.clock.now())
         journal.begin(beside, pending)
-        expired = self._expire(journal, beside, pending)
+        expired = self._expire(journal, beside, pending, metadata)
         FAULTS.reach(Point.EXPIRED, run=self._table.assignment.run, service=self._table.assignment.service)
         planned = self._planned
         suspects = planned if planned is not None and planned.files() == files else Suspects(files, Spelling())
@@ -134,14 +132,17 @@ class CleanSteps:
             raise YieldError(f"snapshot {needed[0]} was planned to expire, and must stay now: the plan is made anew")
         return present
 
-    def _expire(self, journal: Journal, beside: PlanBeside, pending: DeletionPlan) -> int:
+    def _expire(self, journal: Journal, beside: PlanBeside, pending: DeletionPlan, metadata: TableMetadata) -> int:
         """Remove the plan's snapshots from the table, in one commit; return how many were there.
 
-        Each attempt looks anew. Where the last look forbids it, or every attempt found the pointer moved, nothing
-        was committed, and the plan is one that nobody has begun. Raises UnknownError where that is not known.
+        Each attempt looks anew, as often as the table's `commit.retry.*` allow: it reads what is new since `metadata`,
+        for a writer may commit every second. Where the last look forbids it, or every attempt found the pointer moved,
+        nothing was committed, and the plan is one that nobody has begun. Raises UnknownError where that is not known.
         """
-        for attempt in range(_ATTEMPTS):
-            base, metadata = self._fresh()
+        waits = (0.0, *pauses(metadata.properties))
+        for wait in waits:
+            time.sleep(wait)
+            base, metadata = self._fresh(metadata)
             try:
                 present = self._confirm(pending, metadata)
             except YieldError:
@@ -151,16 +152,20 @@ class CleanSteps:
                 return 0
             if self._removed(base, present):
                 return len(present)
-            time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
         journal.write(replace(beside, pending=replace(pending, state=State.REQUESTED)))
-        raise YieldError(f"the table moved on during {_ATTEMPTS} attempts to expire {len(pending.snapshots)} snapshots")
+        raise YieldError(
+            f"the table moved on during each of {len(waits)} attempts to expire {len(pending.snapshots)} snapshots: "
+            "raise its commit.retry.num-retries if it is so each time"
+        )
 
-    def _fresh(self) -> tuple[Any, TableMetadata]:
-        """Return the metadata of now, as Iceberg's own object and as we read the same file."""
+    def _fresh(self, known: TableMetadata) -> tuple[Any, TableMetadata]:
+        """Return the metadata of now, as Iceberg's own object and as we read the same file: what is `known` of an
+        earlier one is not decoded again.
+        """
         with translated(Step.PLAN):
             base = self._table.java.operations().refresh()
             file = str(base.metadataFileLocation())
-        return base, read_table(file, self._table.storage)
+        return base, known if known.file == file else read_table(file, self._table.storage, told=known.told)
 
     def _removed(self, base: Any, snapshots: Collection[int]) -> bool:
         """Commit `base` without these snapshots; False where the pointer had moved."""

@@ -1,6 +1,6 @@
 """Compaction: small files, and files with many deletes, become larger ones (`rewrite_data_files`, strategy `binpack`).
 
-Where the options ask for it, it then removes deletes that no data file needs any more, and joins position deletes.
+Where the options ask for it, it then joins position deletes, and removes deletes that no data file needs any more.
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, Step, Steps
-from lakewarden.executors.programs.iceberg.errors import translated
+import structlog
+
+from lakewarden.executors.contract import Assignment, Steps
+from lakewarden.executors.programs.iceberg.delete_files import DeleteFiles
 from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
 from lakewarden.executors.programs.iceberg.rewriting import RewriteSteps, undertaken
 from lakewarden.executors.programs.iceberg.runners import bin_packing
-from lakewarden.executors.programs.iceberg.signature import signed
 from lakewarden.planners.formats.iceberg.cold import left_alone
 from lakewarden.planners.formats.iceberg.service_options import CompactionOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
+
+log = structlog.get_logger(__name__)
 
 
 class Compaction:
@@ -51,15 +55,15 @@ class CompactionSteps(RewriteSteps):
         """Return the partitions whose rows a writer changes these days."""
         return left_alone(view.writers, self._table.options, view.observed_at)
 
-    def _follow_up(self) -> None:
-        """Take care of delete files. The run has succeeded already: its data files are exchanged."""
-        with translated(Step.COMMIT):
-            self._table.java.refresh()
-            total = self._table.java.currentSnapshot().summary().getOrDefault("total-delete-files", "0")
-            if int(total) == 0:
-                return
-            actions, run = self._table.actions, self._table.assignment
-            if self._deletes.remove_dangling_deletes:
-                signed(actions.removeDanglingDeleteFiles(self._table.java), run).execute()
+    def _follow_up(self, partitions: frozenset[str]) -> None:
+        """Take care of delete files. The run has succeeded already, for its data files are exchanged: where a writer is
+        in the way, these are left to the next one.
+        """
+        deletes = DeleteFiles(self._table, self._looks)
+        try:
             if self._deletes.rewrite_position_deletes:
-                signed(actions.rewritePositionDeletes(self._table.java), run).execute()
+                deletes.join_positions(partitions)
+            if self._deletes.remove_dangling_deletes:
+                deletes.remove_needless()
+        except TemporaryError as error:
+            log.info("delete files are left as they are", run=self._table.assignment.run, reason=str(error))

@@ -69,7 +69,7 @@ def meaning(causes: Sequence[str], step: Step) -> LakewardenError:
     message = java_errors.for_people(causes)
     if _named(classes, _UNKNOWN):
         return UnknownError(f"whether it was committed is not known: {message}")
-    if _named(classes, _A_WRITER_WAS_HERE[0]) and step is Step.COMMIT:
+    if _named(classes, _A_WRITER_WAS_HERE[0]) and step is not Step.PLAN:
         return YieldError(f"a writer changed what was rewritten: {message}", delay=_A_WRITER_WAS_HERE[1])
     if _named(classes, _POINTER_MOVED[0]):
         return TemporaryError(f"the table moved on during every attempt to commit: {message}", delay=_POINTER_MOVED[1])

@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from lakewarden.executors.contract import Step
 from lakewarden.executors.programs.iceberg.errors import translated
+from lakewarden.executors.programs.iceberg.looks import Looks
 from lakewarden.executors.programs.iceberg.opened import OpenTable
 from lakewarden.planners.formats.iceberg.digests import LiveFile, key_of
-from lakewarden.planners.formats.iceberg.groups import Group, Thresholds, choose, planner_options
+from lakewarden.planners.formats.iceberg.groups import Group, Thresholds, choose, file_groups, planner_options
+from lakewarden.planners.formats.iceberg.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.outputs import expected_files, largest_output, split_size
 from lakewarden.planners.formats.iceberg.service_options import RewriteOptions
 from lakewarden.planners.model.errors import TemporaryError
+
+_ANY_NUMBER = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class FileGroup:
-    """Data files that are rewritten together: an `org.apache.iceberg.actions.RewriteFileGroup`, and what our own
-    reading of the manifests says of it. Each is equal to itself alone.
+    """Data files that are rewritten together: what our own reading of the manifests says of them, and the
+    `org.apache.iceberg.FileScanTask` of each. Each group is equal to itself alone.
     """
+
+    known: Group
+    tasks: Mapping[int, Any]
+    files: tuple[LiveFile, ...]
+
+    def left_with(self, known: Group) -> FileGroup:
+        """Return the group of those of its files that are `known`."""
+        return replace(self, known=known, files=tuple(file for file in self.files if file.key in known.keys))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class MadeGroup:
+    """A file group as Iceberg's rewriters take it: `java` is an `org.apache.iceberg.actions.RewriteFileGroup`."""
 
     java: Any
     known: Group
-    files: tuple[LiveFile, ...]
 
 
-FindFiles = Callable[[Collection[int]], Mapping[int, LiveFile]]
-"""Returns the files for which these keys stand, by their keys."""
-
-
-def planned_groups(table: OpenTable, rules: Thresholds, find: FindFiles) -> Sequence[FileGroup]:
-    """Return what Iceberg's planner finds worth a rewrite in the current snapshot, in which we `find` files.
+def planned_groups(
+    table: OpenTable, rules: Thresholds, looks: Looks, metadata: TableMetadata, *, keeps: Collection[int]
+) -> Sequence[FileGroup]:
+    """Return what Iceberg's planner finds worth a rewrite in the snapshot that was looked at last, the files of the
+    specs that are kept by themselves.
 
     Raises TemporaryError where it names a file that our own reading does not know.
     """
@@ -39,10 +55,17 @@ def planned_groups(table: OpenTable, rules: Thresholds, find: FindFiles) -> Sequ
         if table.java.currentSnapshot() is None:
             return ()
         planner = table.jvm.org.apache.iceberg.actions.BinPackRewriteFilePlanner(table.java)
-        planner.init(table.java_map(planner_options(rules)))
-        groups = [(group, tuple(_inputs(group))) for group in each(planner.plan().groups())]
-    files = find({key_of(one.path) for _, inputs in groups for one in inputs})
-    return [_file_group(group, inputs, files) for group, inputs in groups]
+        whole = replace(rules, group_bytes=_ANY_NUMBER, group_files=_ANY_NUMBER)  # what goes together is for us to say
+        planner.init(table.java_map(planner_options(whole)))
+        groups = each(planner.plan().groups())
+        named = {str(task.file().location()): task for group in groups for task in each(group.fileScanTasks())}
+    tasks = {key_of(path): task for path, task in named.items()}
+    files = looks.files(tasks.keys())
+    for path in named:
+        if key_of(path) not in files:
+            raise TemporaryError(f"Iceberg's planner names {path}, which is in no manifest that we read")
+    found = file_groups((*files.values(), *looks.deletes()), metadata, rules, keeps=keeps)
+    return [FileGroup(known=one, tasks=tasks, files=tuple(files[key] for key in one.keys)) for one in found]
 
 
 def taken(groups: Iterable[FileGroup], avoided: Iterable[str], options: RewriteOptions) -> Sequence[FileGroup]:
@@ -53,35 +76,28 @@ def taken(groups: Iterable[FileGroup], avoided: Iterable[str], options: RewriteO
     return [by_keys[group.keys] for group in choice.takes]
 
 
+def made(table: OpenTable, group: FileGroup, rules: Thresholds) -> MadeGroup:
+    """Return a group as Iceberg's planner would have made it."""
+    jvm, size = table.jvm, group.known.bytes
+    with translated(Step.PLAN):
+        tasks = jvm.java.util.ArrayList()
+        for key in group.known.keys:
+            tasks.add(group.tasks[key])
+        info = jvm.org.apache.iceberg.actions.ImmutableRewriteDataFiles.FileGroupInfo.builder()
+        info = info.globalIndex(1).partitionIndex(1).partition(tasks.get(0).file().partition()).build()
+        java = jvm.org.apache.iceberg.actions.RewriteFileGroup(
+            info,
+            tasks,
+            group.known.spec,
+            largest_output(rules),
+            split_size(size, rules),
+            expected_files(size, rules),
+        )
+    return MadeGroup(java=java, known=group.known)
+
+
 def each(java_iterable: Any) -> Iterator[Any]:
     """Yield what a `java.lang.Iterable` has."""
     found = java_iterable.iterator()
     while found.hasNext():
         yield found.next()
-
-
-class _Input(NamedTuple):
-    path: str
-    deletes: int
-
-
-def _inputs(group: Any) -> Iterator[_Input]:
-    for task in each(group.fileScanTasks()):
-        yield _Input(path=str(task.file().location()), deletes=int(task.deletes().size()))
-
-
-def _file_group(group: Any, inputs: Sequence[_Input], files: Mapping[int, LiveFile]) -> FileGroup:
-    for one in inputs:
-        if key_of(one.path) not in files:
-            raise TemporaryError(f"Iceberg's planner names {one.path}, which is in no manifest that we read")
-    found = tuple(files[key_of(one.path)] for one in inputs)
-    known = Group(
-        partitions=frozenset(file.partition for file in found),
-        files=len(found),
-        bytes=sum(file.size for file in found),
-        pieces=sum(1 + one.deletes for one in inputs),
-        oldest=min(file.sequence for file in found),
-        newest=max(file.sequence for file in found),
-        keys=tuple(file.key for file in found),
-    )
-    return FileGroup(java=group, known=known, files=found)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from lakewarden.executors.programs.iceberg.opened import OpenTable
-from lakewarden.planners.formats.iceberg.digests import LiveFile
+from lakewarden.planners.formats.iceberg.digests import Digest, LiveFile
 from lakewarden.planners.formats.iceberg.files import read_table
 from lakewarden.planners.formats.iceberg.memo import Memo
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
@@ -52,6 +52,24 @@ class Looks:
 
     def files(self, keys: Collection[int]) -> Mapping[int, LiveFile]:
         """Return those of the files that the last look saw for which these keys stand."""
+        return {file.key: file for digest in self._digests().values() for file in digest.named(keys)}
+
+    def deletes(self) -> tuple[LiveFile, ...]:
+        """Return the delete files that the last look saw."""
+        return tuple(file for digest in self._digests().values() if digest.of_deletes for file in digest.live())
+
+    def data_files(self) -> int:
+        """Return how many data files the last look saw."""
+        return sum(len(digest) for digest in self._digests().values() if not digest.of_deletes)
+
+    def everything(self) -> Iterator[LiveFile]:
+        """Yield all files that the last look saw."""
+        return (file for digest in self._digests().values() for file in digest.live())
+
+    def manifests_with(self, keys: Collection[int]) -> frozenset[str]:
+        """Return the paths of the manifests that tell of one of these files, in what the last look saw."""
+        return frozenset(path for path, digest in self._digests().items() if any(digest.named(keys)))
+
+    def _digests(self) -> Mapping[str, Digest]:
         memo = None if self._last is None else self._last.memo
-        digests = memo.digests.values() if isinstance(memo, Memo) else ()
-        return {file.key: file for digest in digests for file in digest.named(keys)}
+        return memo.digests if isinstance(memo, Memo) else {}

@@ -11,22 +11,27 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lakewarden.executors.contract import NothingToDo, Plan, Step
 from lakewarden.executors.programs.iceberg.errors import on_the_way_out, translated
+from lakewarden.executors.programs.iceberg.exchange import Proposed, exchange
 from lakewarden.executors.programs.iceberg.figures import figures_of
-from lakewarden.executors.programs.iceberg.file_groups import FileGroup, planned_groups, taken
+from lakewarden.executors.programs.iceberg.file_groups import FileGroup, MadeGroup, each, made, planned_groups, taken
 from lakewarden.executors.programs.iceberg.looks import Looks
 from lakewarden.executors.programs.iceberg.opened import OpenTable
 from lakewarden.executors.programs.iceberg.runners import MakeRunner
 from lakewarden.executors.programs.iceberg.signature import signature
 from lakewarden.executors.programs.iceberg.writing import Writing
+from lakewarden.planners.formats.iceberg.branches import kept_off_for_branches
 from lakewarden.planners.formats.iceberg.cold import left_alone
+from lakewarden.planners.formats.iceberg.deletes import anchored, are_expected, kept_specs
+from lakewarden.planners.formats.iceberg.dropped import Planned, refusal
+from lakewarden.planners.formats.iceberg.files import manifests_in
 from lakewarden.planners.formats.iceberg.groups import Thresholds, thresholds
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.service_options import RewriteOptions
-from lakewarden.planners.model.errors import TemporaryError, UnknownError, YieldError
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError, UnknownError, YieldError
 from lakewarden.planners.model.view import TableView
 
 
@@ -44,27 +49,44 @@ class RewriteSteps(ABC):
         self._make_runner = make_runner
         self._looks = Looks(table, options)
         self._planned_from = 0
-        self._chosen: Sequence[FileGroup] = ()
-        self._written: list[FileGroup] = []
+        self._chosen: Sequence[MadeGroup] = ()
+        self._written: list[MadeGroup] = []
+        self._rewritten: set[str] = set()
         self._committed = 0
         self._failures: list[Exception] = []
 
     def plan(self) -> Plan | NothingToDo:
         """Choose among the file groups that Iceberg's planner makes. Raises YieldError if writers are at them all."""
-        view, metadata = self._looks.look(), self._looks.metadata()
+        view, metadata, deletes = self._looks.look(), self._looks.metadata(), self._looks.deletes()
         rules = thresholds(self._options, metadata.properties, everything=self.everything)
-        groups = self.worthwhile(planned_groups(self._table, rules, self._looks.files), rules, metadata)
+        keeps = kept_specs(deletes, metadata, self._table.options, view.observed_at)
+        planned = planned_groups(self._table, rules, self._looks, metadata, keeps=keeps)
+        groups = self.worthwhile(planned, rules, metadata)
         if not groups:
             return NothingToDo(reason="Iceberg's planner finds no files that are worth a rewrite")
         avoided = self.avoided(view)
-        self._chosen = taken(groups, avoided, self._options)
-        if not self._chosen:
+        chosen = taken(groups, avoided, self._options)
+        if are_expected(deletes, metadata):
+            chosen = self._anchored(chosen)
+        if not chosen:
             raise YieldError(
                 "writers are at every partition that is worth a rewrite",
                 delay=_first_free(groups, avoided) - view.observed_at,
             )
+        self._chosen = [made(self._table, group, rules) for group in chosen]
         self._planned_from = metadata.current or 0
-        return Plan(instant=None, file_groups=len(self._chosen), bytes=sum(group.known.bytes for group in self._chosen))
+        return Plan(instant=None, file_groups=len(chosen), bytes=sum(group.known.bytes for group in chosen))
+
+    def _anchored(self, groups: Sequence[FileGroup]) -> Sequence[FileGroup]:
+        """Return the groups without the file that must stay for the sake of deletes by equality. With several commits
+        the files of the first are there when the others are made.
+        """
+        if self._options.partial_progress and min(len(groups), self._options.max_commits) > 1:
+            return groups
+        owners = {file.key: group for group in groups for file in group.files}
+        files = [file for group in groups for file in group.files]
+        left = anchored([group.known for group in groups], files, data_files=self._looks.data_files())
+        return [owners[known.keys[0]].left_with(known) for known in left]
 
     @abstractmethod
     def avoided(self, view: TableView) -> Mapping[str, datetime]:
@@ -99,31 +121,36 @@ class RewriteSteps(ABC):
             self._commit(piece, more=bool(self._failures) or number < len(pieces))
         if self._failures:
             raise self._incomplete()
-        self._follow_up()
+        self._follow_up(frozenset(self._rewritten))
         return {"file_groups": self._committed, **figures_of(self._table)}
 
     def abort(self) -> None:
         """Delete the new files that nobody has tried to commit."""
         written, self._written = self._written, []
-        if written:
-            with on_the_way_out("delete what was written"):
-                manager = self._commit_manager(more=False)
-                for group in written:
-                    manager.abortFileGroup(group.java)
+        self._discard(written)
 
-    def _follow_up(self) -> None:  # noqa: B027 - most have nothing to do
-        """Do what is to be done after the data files."""
+    def _discard(self, groups: Sequence[MadeGroup]) -> None:
+        """Delete the new files of groups that were not committed."""
+        for group in groups:
+            with on_the_way_out("delete what was written"):
+                for file in each(group.java.addedFiles()):
+                    self._table.java.io().deleteFile(str(file.location()))
+
+    def _follow_up(self, partitions: frozenset[str]) -> None:  # noqa: B027 - most have nothing to do
+        """Do what is to be done after the data files of these partitions."""
 
     def _look_again(self) -> None:
-        """Raise YieldError if a writer has changed rows of a planned partition since the plan, or if the snapshot from
-        which it was planned has expired: then nobody can tell what was changed since. Rows that were added are in the
-        way of nobody.
+        """Raise YieldError if a writer has changed rows of a planned partition since the plan, if a branch is about to
+        become main, or if the snapshot from which it was planned has expired: then nobody can tell what was changed
+        since. Rows that were added are in the way of nobody.
         """
         view = self._looks.look()
         with translated(Step.PLAN):
             expired = self._table.java.snapshot(self._planned_from) is None
         if expired:
             raise YieldError("the snapshot from which the rewrite was planned has expired")
+        for wait in kept_off_for_branches(self._looks.metadata(), self._table.options, view.observed_at).values():
+            raise YieldError(wait.reason, delay=timedelta(minutes=1))
         avoided = left_alone(view.writers, self._table.options, view.observed_at)
         partitions = frozenset[str]().union(*(group.known.partitions for group in self._written))
         for partition in sorted(partitions & avoided.keys()):
@@ -132,7 +159,7 @@ class RewriteSteps(ABC):
                 delay=avoided[partition] - view.observed_at,
             )
 
-    def _pieces(self) -> Sequence[Sequence[FileGroup]]:
+    def _pieces(self) -> Sequence[Sequence[MadeGroup]]:
         """Return what is committed at a time, the groups of a partition as much together as can be."""
         if not self._options.partial_progress:
             return [tuple(self._written)]
@@ -140,30 +167,49 @@ class RewriteSteps(ABC):
         size = -(-len(ordered) // self._options.max_commits)
         return [ordered[start : start + size] for start in range(0, len(ordered), size)]
 
-    def _commit(self, piece: Sequence[FileGroup], *, more: bool) -> None:
-        """Commit one piece. From here on its files are Iceberg's: it deletes them where it knows that they were not
-        committed, and so it is never we who do.
-        """
+    def _commit(self, piece: Sequence[MadeGroup], *, more: bool) -> None:
+        """Commit one piece. Its files are deleted where it is known that they were not committed."""
         self._written = [group for group in self._written if group not in piece]
         try:
-            with translated(Step.COMMIT):
-                groups = self._table.jvm.java.util.HashSet([group.java for group in piece])
-                self._commit_manager(more=more).commitOrClean(groups)
+            self._exchange(piece, more=more)
         except UnknownError:
             raise
-        except TemporaryError as error:
-            if not self._options.partial_progress:
+        except LakewardenError as error:
+            self._discard(piece)
+            if not self._options.partial_progress or not isinstance(error, TemporaryError):
                 raise
             self._failures.append(error)
         else:
             self._committed += len(piece)
+            self._rewritten.update(*(group.known.partitions for group in piece))
 
-    def _commit_manager(self, *, more: bool) -> Any:
-        properties = self._table.java_map(signature(self._table.assignment, more=more))
-        use_starting_sequence_number = True  # deletes by equality that were committed since must reach the new files
-        return self._table.jvm.org.apache.iceberg.actions.RewriteDataFilesCommitManager(
-            self._table.java, self._planned_from, use_starting_sequence_number, properties
+    def _exchange(self, piece: Sequence[MadeGroup], *, more: bool) -> None:
+        metadata = self._looks.metadata()
+        planned = Planned(
+            snapshot=self._planned_from,
+            sequence=metadata.by_id[self._planned_from].sequence,
+            left=frozenset[int]().union(*(group.known.left for group in piece)),
         )
+
+        def look(proposed: Proposed) -> None:
+            if proposed.parent == planned.snapshot:
+                return  # nothing is newer than the plan
+            storage = self._table.storage
+            manifests = manifests_in(proposed.manifest_list, storage)
+            why = refusal(planned, snapshot=proposed.id, manifests=manifests, metadata=metadata, storage=storage)
+            if why is not None:
+                raise YieldError(why)
+
+        with translated(Step.EXECUTE):
+            update = self._table.java.newRewrite().validateFromSnapshot(planned.snapshot)
+            update.dataSequenceNumber(planned.sequence)  # deletes that were committed since must reach the new files
+            none = self._table.jvm.java.util.HashSet()
+            for group in piece:
+                files = group.java
+                update.rewriteFiles(files.rewrittenFiles(), files.danglingDVs(), files.addedFiles(), none)
+            for key, value in signature(self._table.assignment, more=more).items():
+                update.set(key, value)
+        exchange(self._table, update, look)
 
     def _incomplete(self) -> Exception:
         """Return what a run ends with of which some file groups were not committed."""

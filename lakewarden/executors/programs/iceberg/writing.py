@@ -11,7 +11,7 @@ from pyspark import InheritableThread
 
 from lakewarden.executors.contract import Step
 from lakewarden.executors.programs.iceberg.errors import JobsCancelledError, translated
-from lakewarden.executors.programs.iceberg.file_groups import FileGroup
+from lakewarden.executors.programs.iceberg.file_groups import MadeGroup
 from lakewarden.executors.programs.iceberg.opened import OpenTable
 from lakewarden.executors.programs.iceberg.runners import MakeRunner
 from lakewarden.planners.model.errors import UnknownError
@@ -25,9 +25,9 @@ class Writing:
     """
 
     def __init__(
-        self, table: OpenTable, groups: Sequence[FileGroup], make_runner: MakeRunner, *, goes_on: bool
+        self, table: OpenTable, groups: Sequence[MadeGroup], make_runner: MakeRunner, *, goes_on: bool
     ) -> None:
-        self.written: list[FileGroup] = []
+        self.written: list[MadeGroup] = []
         self.failures: list[Exception] = []
         self.stopped = False
         self._table = table
@@ -35,7 +35,7 @@ class Writing:
         self._waiting = deque(groups)
         self._lock = threading.Lock()
         with translated(Step.PLAN):  # what is refused here, is refused whenever it is tried
-            self._session = _session_to_write_in(table)
+            self._session = session_to_write_in(table)
             self._runner = make_runner(table, self._session)
             self._runner.init(table.java_map({}))
 
@@ -56,11 +56,11 @@ class Writing:
             else:
                 self.written.append(group)
 
-    def _next(self) -> FileGroup | None:
+    def _next(self) -> MadeGroup | None:
         with self._lock:
             return self._waiting.popleft() if self._waiting and not self.stopped else None
 
-    def _write(self, group: FileGroup) -> None:
+    def _write(self, group: MadeGroup) -> None:
         with translated(Step.EXECUTE):
             self._table.jvm.org.apache.spark.sql.SparkSession.setActiveSession(self._session)
             group.java.setOutputFiles(self._runner.rewrite(group.java))
@@ -72,7 +72,7 @@ class Writing:
                 self.stopped = True
 
 
-def _session_to_write_in(table: OpenTable) -> Any:
+def session_to_write_in(table: OpenTable) -> Any:
     """Return a session that is set as Iceberg's own action sets its: adaptive execution would change how the rows are
     distributed over the files, and deletes of one group are of no use to another.
     """

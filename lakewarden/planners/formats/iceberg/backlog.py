@@ -80,6 +80,8 @@ class Sight:
     timeline: Timeline
     writes: Sequence[datetime]
     now: datetime
+    keeps: frozenset[int] = frozenset()
+    """The old partition specs in which rewritten files stay (`kept_specs`)."""
 
     @property
     def main(self) -> Sequence[Snapshot]:
@@ -107,7 +109,7 @@ def _compaction(sight: Sight) -> Need:
         rules = thresholds(options, sight.metadata.properties)
     except ContradictoryThresholdsError as wrong:
         return Need(hindrance=_refused(Service.COMPACTION, wrong))
-    groups = file_groups(sight.holdings.files, sight.metadata, rules, sight.holdings.tallies)
+    groups = file_groups(sight.holdings.files, sight.metadata, rules, sight.holdings.tallies, keeps=sight.keeps)
     if not groups:
         return Need(rest=NotDue(reason=_all_well(sight.holdings)))
     hot = left_alone(sight.activity, sight.options, sight.now)
@@ -129,7 +131,7 @@ def _clustering(sight: Sight) -> Need:
     unordered, by_key = unordered_since(sight.metadata), {one.key: one for one in sight.holdings.files}
     groups = [
         group
-        for group in file_groups(sight.holdings.files, sight.metadata, rules)
+        for group in file_groups(sight.holdings.files, sight.metadata, rules, keeps=sight.keeps)
         if is_worth_clustering((by_key[key] for key in group.keys), unordered, rules)
     ]
     if not groups:
@@ -160,6 +162,13 @@ def _rewrite(sight: Sight, service: Service, choice: Choice, avoided: Mapping[st
         small_files=sum(group.files for group in groups if group.files > 1),
     )
     notes = [kept_off] if choice.left_alone else []
+    kept = sum(group.files for group in groups if group.spec in sight.keeps)
+    if kept:
+        since = format_duration(sight.options.flink_restores)
+        notes.append(
+            f"{kept} files of older partition specs are rewritten within these: within {since} a job deleted by "
+            "equality that may have been started with one of them, and reaches no file of another"
+        )
     return Need(backlog=backlog, notes=tuple(notes), changes_at=next_at)
 
 

@@ -93,6 +93,11 @@ class Digest:
         """Return how many files are live."""
         return len(self._packed) // _FILE.size
 
+    @property
+    def of_deletes(self) -> bool:
+        """Whether it is of delete files: no manifest has both."""
+        return bool(self._packed) and _CONTENTS[_FILE.unpack_from(self._packed)[_KIND]] is not Content.DATA
+
     def live(self, partitions: Collection[str] | None = None) -> Iterator[LiveFile]:
         """Yield the live files, in the order of the manifest: all of them, or those of some partitions."""
         rows = _FILE.iter_unpack(self._packed)
@@ -136,7 +141,7 @@ class Digest:
 _FILE = Struct("<IIBqqqq")
 """A live file: partition and origin by their places in the digest, kind, bytes, rows, key, and the key referenced."""
 
-_WHERE, _KEY = 0, 5
+_WHERE, _KIND, _KEY = 0, 2, 5
 _NOWHERE: frozenset[str] = frozenset()
 _VECTOR = 3
 _CONTENTS = (Content.DATA, Content.POSITION_DELETES, Content.EQUALITY_DELETES, Content.POSITION_DELETES)

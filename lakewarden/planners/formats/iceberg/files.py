@@ -78,8 +78,12 @@ def _in_parts(file: str, storage: Storage) -> Iterator[bytes]:
 
 def manifests_of(snapshot: Snapshot, storage: Storage) -> tuple[Manifest, ...]:
     """Return the manifests of a snapshot. Raises CorruptMetadataError, VanishedError and TemporaryError."""
-    path = list_of(snapshot)
-    return read_manifest_list(_content(path, storage), path=path)
+    return manifests_in(list_of(snapshot), storage)
+
+
+def manifests_in(manifest_list: str, storage: Storage) -> tuple[Manifest, ...]:
+    """Return what a manifest list names. Raises CorruptMetadataError, VanishedError and TemporaryError."""
+    return read_manifest_list(_content(manifest_list, storage), path=manifest_list)
 
 
 def list_of(snapshot: Snapshot) -> str:

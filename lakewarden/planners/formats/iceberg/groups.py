@@ -1,20 +1,20 @@
 """What Iceberg's own planner would rewrite of a table: its file groups, told without it. Pure.
 
 The rules are those of `SizeBasedFileRewritePlanner` and `BinPackRewriteFilePlanner` of Iceberg 1.11.0, the deletes of a
-file those of `DeleteFileIndex`. The same rules decide what has piled up and that nothing is started that would do
-nothing. One thing cannot be told: the planner reads manifests in parallel, so which files of a partition share a group
-may differ where they need more than one. And equality deletes count for every file that is old enough, where the
-planner leaves out those whose columns' bounds do not meet.
+file those of `DeleteFileIndex`. The same rules decide what has piled up and which files a run takes together, of those
+that the planner names. One thing cannot be told: equality deletes count for every file that is old enough, where the
+planner leaves out those whose columns' bounds do not meet. And one is not the planner's: files of some old specs may be
+grouped by their own partitions, and stay in their spec.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lakewarden.planners.decoding.numbers import counted
 from lakewarden.planners.formats.iceberg.digests import LiveFile
@@ -55,7 +55,8 @@ class Group:
     """Files that are rewritten together. `partitions` are those of the files: several where they are of old partition
     specs, which are grouped as if the table had none. `oldest` and `newest` are the least and the greatest sequence
     number, `pieces` counts what a reader opens: the files, and for each the delete files that apply to it. `keys` stand
-    for the files (`LiveFile.key`); nothing does where they are tallied.
+    for the files (`LiveFile.key`); nothing does where they are tallied. `spec` is the one by which the new files are
+    partitioned, `left` are those of other files.
     """
 
     partitions: frozenset[str]
@@ -65,6 +66,8 @@ class Group:
     oldest: int
     newest: int = 0
     keys: tuple[int, ...] = ()
+    spec: int = 0
+    left: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,35 +126,51 @@ def file_groups(
     metadata: TableMetadata,
     rules: Thresholds,
     tallies: Mapping[Place, Tally] = MappingProxyType({}),
+    *,
+    keeps: Collection[int] = (),
 ) -> tuple[Group, ...]:
     """Return every group that the planner would make of a snapshot's `files`, and of those of which there are tallies,
     those of one partition together. How the tallied files of a partition share groups, where one is not enough, is told
     as if all were of the same size and age.
+
+    Files of the specs that it `keeps` are grouped by their own partitions, and stay in their spec.
     """
     deletes = _Deletes((file for file in files if file.content is not Content.DATA), metadata.specs)
-    by_partition: dict[str, list[_Candidate]] = defaultdict(list)
+    by_partition: dict[Place, list[_Candidate]] = defaultdict(list)
     for file in files:
         if file.content is not Content.DATA:
             continue
         candidate = _Candidate(file, *deletes.of(file))
         if rules.everything or _deserves_it(candidate, rules):
-            by_partition[grouped_as(file.spec, file.partition, metadata)].append(candidate)
+            by_partition[_place((file.spec, file.partition), metadata, keeps)].append(candidate)
     exact = (
-        _group(packed)
-        for _, candidates in sorted(by_partition.items())
+        _group(packed, spec)
+        for (spec, _), candidates in sorted(by_partition.items(), key=_by_name)
         for packed in _packed(sorted(candidates, key=_by_age), rules)
         if rules.everything or _is_worth_it(packed, rules)
     )
-    return (*exact, *_of_tallies(tallies, metadata, rules))
+    return (*exact, *_of_tallies(tallies, metadata, rules, keeps))
 
 
-def _of_tallies(tallies: Mapping[Place, Tally], metadata: TableMetadata, rules: Thresholds) -> Iterator[Group]:
+def _place(place: Place, metadata: TableMetadata, keeps: Collection[int]) -> Place:
+    """Return the spec and the partition into which files of a place are rewritten together."""
+    return place if place[0] in keeps else (metadata.default_spec, grouped_as(*place, metadata))
+
+
+def _by_name(group: tuple[Place, Any]) -> tuple[str, int]:
+    spec, partition = group[0]
+    return partition, spec
+
+
+def _of_tallies(
+    tallies: Mapping[Place, Tally], metadata: TableMetadata, rules: Thresholds, keeps: Collection[int]
+) -> Iterator[Group]:
     """Yield the groups of files to which no deletes apply."""
-    by_group: dict[str, list[Place]] = defaultdict(list)
+    by_group: dict[Place, list[Place]] = defaultdict(list)
     for place, tally in tallies.items():
         if tally.odd:
-            by_group[grouped_as(*place, metadata)].append(place)
-    for _, places in sorted(by_group.items()):
+            by_group[_place(place, metadata, keeps)].append(place)
+    for (spec, _), places in sorted(by_group.items(), key=_by_name):
         those = [tallies[place] for place in places]
         files, size = sum(one.odd for one in those), sum(one.bytes for one in those)
         most = max(1, min(rules.group_files, rules.group_bytes * files // max(1, size)))
@@ -166,6 +185,8 @@ def _of_tallies(tallies: Mapping[Place, Tally], metadata: TableMetadata, rules: 
                     pieces=number,
                     oldest=min(one.oldest for one in those),
                     newest=max(one.newest for one in those),
+                    spec=spec,
+                    left=frozenset(old for old, _ in places) - {spec},
                 )
 
 
@@ -271,7 +292,7 @@ def _packed(candidates: Iterable[_Candidate], rules: Thresholds) -> Iterator[lis
         yield current
 
 
-def _group(packed: Sequence[_Candidate]) -> Group:
+def _group(packed: Sequence[_Candidate], spec: int) -> Group:
     return Group(
         partitions=frozenset(one.file.partition for one in packed),
         files=len(packed),
@@ -280,6 +301,8 @@ def _group(packed: Sequence[_Candidate]) -> Group:
         oldest=min(one.file.sequence for one in packed),
         newest=max(one.file.sequence for one in packed),
         keys=tuple(one.file.key for one in packed),
+        spec=spec,
+        left=frozenset(one.file.spec for one in packed) - {spec},
     )
 
 

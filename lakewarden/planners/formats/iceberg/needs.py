@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lakewarden.planners.formats.iceberg.backlog import Need, Sight, needs
+from lakewarden.planners.formats.iceberg.branches import kept_off_for_branches
 from lakewarden.planners.formats.iceberg.cold import next_turn
+from lakewarden.planners.formats.iceberg.deletes import kept_specs
 from lakewarden.planners.formats.iceberg.distance import kept_off, next_silence
 from lakewarden.planners.formats.iceberg.hindrances import hindrances, warnings
 from lakewarden.planners.formats.iceberg.holdings import Holdings
@@ -49,10 +51,10 @@ def needs_of(
 ) -> Needs:
     """Return what the table needs, from what its current snapshot holds, and from its `manifests`.
 
-    A service that is kept off for the sake of a writer has no backlog: it is at rest, and its commit waits.
+    A service that is kept off for the sake of a writer or a branch has no backlog: it is at rest, and its commit waits.
     """
     options = table.options if isinstance(table.options, IcebergTableOptions) else IcebergTableOptions()
-    kept = kept_off(timeline, activity, options, now)
+    kept = {**kept_off(timeline, activity, options, now), **kept_off_for_branches(metadata, options, now)}
     sight = Sight(
         table=table,
         options=options,
@@ -63,6 +65,7 @@ def needs_of(
         timeline=timeline,
         writes=[one.at for one in writes_of(metadata)],
         now=now,
+        keeps=kept_specs(holdings.files, metadata, options, now),
     )
     found = {service: _kept_off(need, kept.get(service)) for service, need in needs(sight).items()}
     return Needs(

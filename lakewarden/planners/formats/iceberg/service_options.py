@@ -55,10 +55,12 @@ class CompactionOptions(RewriteOptions):
     """Compaction: small files, and files with many deletes, become larger ones (strategy `binpack`)."""
 
     rewrite_position_deletes: bool = False
-    """Also compact position delete files, after the data files (`rewrite_position_delete_files`)."""
+    """Also compact the position delete files of the partitions whose data files were rewritten
+    (`rewrite_position_delete_files`); those that a writer is at by then are left to it."""
 
-    remove_dangling_deletes: bool = True
-    """Also remove deletes that no data file needs any more (`remove-dangling-deletes`)."""
+    remove_dangling_deletes: bool = False
+    """Also remove deletes that no data file needs any more (`remove-dangling-deletes`). Iceberg's commits drop those
+    that are older than every file of the table by themselves."""
 
 
 class ClusteringOptions(RewriteOptions):

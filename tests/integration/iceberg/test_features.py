@@ -1,0 +1,93 @@
+"""What tables of people have besides rows: branches, staged snapshots, data elsewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakewarden.executors.contract import Ended, Granted, Step, Succeeded, Yielded
+from lakewarden.planners.model.instant import Service
+from tests.support.iceberg_upserts import UpsertJob
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Driver
+    from tests.integration.iceberg.conftest import Lake, Trips
+
+pytestmark = pytest.mark.spark
+
+
+def _job(trips: Trips, folder: Path, **other: Any) -> UpsertJob:
+    spark = trips.lake.spark
+    spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
+    java = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, trips.sql)
+    return UpsertJob(jvm=spark._jvm, java=java, folder=folder, **other)
+
+
+def test_a_branch_that_is_audited_meanwhile_is_published(driver: Driver, trips: Trips, tmp_path: Path) -> None:
+    """Write, audit, publish: the fast-forward succeeds beside a compaction that was at its commit, and comes after."""
+    java = _job(trips, tmp_path).java
+    run = driver.submit(trips, Service.COMPACTION)
+    driver.climb(run, to=Step.COMMIT)
+    java.manageSnapshots().createBranch("audit").commit()
+    _job(trips, tmp_path, branch="audit").insert((1000, 0, "audited"))
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    outcome = driver.next(run, Ended).outcome
+
+    assert isinstance(outcome, Yielded)
+    assert "branch 'audit' is ahead of main" in outcome.reason
+    java.refresh()
+    java.manageSnapshots().fastForwardBranch("main", "audit").commit()
+    assert isinstance(driver.carry_out(trips, Service.COMPACTION), Succeeded)
+    assert trips.found() == {**trips.expected, 1000: "audited"}
+
+
+def test_a_branch_with_writers_of_its_own_keeps_its_rows(driver: Driver, trips: Trips, tmp_path: Path) -> None:
+    """Upserts to a branch that has left main, beside a compaction of main: no row of either changes, and none fails."""
+    java = _job(trips, tmp_path).java
+    java.manageSnapshots().createBranch("audit").commit()
+    job = _job(trips, tmp_path, branch="audit")
+    job.insert((1000, 0, "of the branch"))
+    trips.append()
+    run = driver.submit(trips, Service.COMPACTION)
+    driver.climb(run, to=Step.COMMIT)
+    job.upsert((0, 0, "changed there"))
+    job.delete((1, 1, ""))
+    driver.pool.answer(run, Step.COMMIT, Granted())
+
+    assert isinstance(driver.next(run, Ended).outcome, Succeeded)
+    job.upsert((2, 0, "changed later"))
+    assert trips.found() == trips.expected
+    rows = trips.lake.spark.sql(f"select id, v from {trips.sql} version as of 'audit'").collect()
+    at_first = {id_: value for id_, value in trips.expected.items() if id_ < 60 and id_ != 1}
+    ours = {0: "changed there", 2: "changed later", 1000: "of the branch"}
+    assert sorted((row["id"], row["v"]) for row in rows) == sorted((at_first | ours).items())
+
+
+def test_what_is_staged_is_picked_after_a_compaction(driver: Driver, trips: Trips, tmp_path: Path) -> None:
+    """A snapshot that no branch has (`wap.id`) waits for its audit: the compaction is in nobody's way."""
+    job = _job(trips, tmp_path)
+    staged = job.stage((1000, 0, "staged"))
+    assert isinstance(driver.carry_out(trips, Service.COMPACTION), Succeeded)
+    job.java.refresh()
+    job.java.manageSnapshots().cherrypick(staged).commit()
+
+    assert trips.found() == {**trips.expected, 1000: "staged"}
+
+
+def test_data_outside_the_tables_folder_is_rewritten_where_it_is(driver: Driver, lake: Lake, tmp_path: Path) -> None:
+    """New files go where the table's `write.data.path` says."""
+    table = lake.trips()
+    table.read().transaction().set_properties({"write.data.path": str(tmp_path / "elsewhere")}).commit_transaction()
+    table.append(commits=6)
+    assert isinstance(driver.carry_out(table, Service.COMPACTION), Succeeded)
+
+    assert table.found() == table.expected
+    assert all(path.is_relative_to(tmp_path / "elsewhere") for path in _data_files(table))
+
+
+def _data_files(trips: Trips) -> list[Path]:
+    files = trips.read().inspect.data_files()["file_path"].to_pylist()
+    return [Path(re.sub(r"^file:/*", "/", path)) for path in files]

@@ -1,0 +1,220 @@
+"""Rewrites beside jobs that delete by equality, as Flink's upserts do: no row comes back, none is there twice."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakewarden.executors.contract import Ended, Granted, Lost, Step, Succeeded, Yielded
+from lakewarden.planners.model.instant import Service
+from tests.integration.conftest import eventually
+from tests.integration.iceberg.deletions import suffering
+from tests.support.iceberg_upserts import UpsertJob, delete_files, rows_by_the_spec
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import Driver
+    from tests.integration.iceberg.conftest import Lake, Trips
+
+pytestmark = pytest.mark.spark
+
+
+def _job(trips: Trips, folder: Path, *, spec: int = 0, places: tuple[str, ...] = ("p",)) -> UpsertJob:
+    """Start a job on the table."""
+    spark = trips.lake.spark
+    spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
+    java = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, trips.sql)
+    return UpsertJob(jvm=spark._jvm, java=java, folder=folder, spec=spec, places=places)
+
+
+def _rows(trips: Trips) -> dict[int, str]:
+    """Return the table's rows by the table spec's own rules; none is there twice."""
+    rows = rows_by_the_spec(trips.read())
+    found = {id_: value for id_, _, value in rows}
+    assert len(found) == len(rows), "a row was found twice"
+    return found
+
+
+def _read_by_spark(trips: Trips) -> Mapping[int, str]:
+    rows = trips.lake.spark.sql(f"select id, v from {trips.sql}").collect()
+    assert len({row["id"] for row in rows}) == len(rows), "a row was found twice"
+    return {row["id"]: row["v"] for row in rows}
+
+
+def test_a_row_that_is_deleted_while_everything_is_rewritten_stays_deleted(
+    driver: Driver, trips: Trips, tmp_path: Path
+) -> None:
+    """A checkpoint that deletes alone, then one of inserts, between the plan of a rewrite of all files and its end: one
+    file of before is left out, and we need not yield.
+    """
+    job = _job(trips, tmp_path)
+    job.upsert((3, 1, "b"))
+    run = driver.submit(trips, Service.COMPACTION)
+    driver.climb(run, to=Step.COMMIT)
+    job.delete((0, 0, ""), (1, 1, ""))
+    job.insert((1000, 0, "new"))
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    assert isinstance(driver.next(run, Ended).outcome, Succeeded)
+
+    expected = {key: value for key, value in trips.expected.items() if key not in {0, 1}} | {3: "b", 1000: "new"}
+    assert trips.data_files() == 4
+    assert _rows(trips) == expected
+    assert _read_by_spark(trips) == expected
+
+
+def test_upserts_by_an_older_spec_still_reach_the_rows_that_were_rewritten(
+    driver: Driver, trips: Trips, tmp_path: Path
+) -> None:
+    """The table gets another partition spec under a job, which goes on with its own; the rewrite comes between."""
+    job = _job(trips, tmp_path)
+    job.upsert((0, 0, "a"), (1, 1, "b"))
+    trips.read().update_spec().add_identity("v").commit()
+    outcome = driver.carry_out(trips, Service.COMPACTION)
+    assert isinstance(outcome, Succeeded)
+    job.upsert((0, 0, "c"), (2, 0, "d"))
+
+    expected = trips.expected | {0: "c", 1: "b", 2: "d"}
+    assert _rows(trips) == expected
+    assert _read_by_spark(trips) == expected
+
+
+def test_deletes_of_no_partition_hold_for_all_of_them(driver: Driver, lake: Lake, tmp_path: Path) -> None:
+    """A job that was started before the table was partitioned deletes by a spec without partitions."""
+    table = lake.trips()
+    table.append(commits=6, partitions=1)
+    job = _job(table, tmp_path)
+    job.java.updateSpec().removeField("p").commit()
+    table.read().append(table.read().scan().to_arrow().slice(0, 0))
+    unpartitioned = max(job.java.specs().keySet())
+    job.java.updateSpec().addField("p").commit()
+    job.insert((100, 1, "stays"), (101, 1, "goes"))
+    _job(table, tmp_path, spec=unpartitioned, places=()).delete((101, 1, ""))
+    outcome = driver.carry_out(table, Service.COMPACTION, remove_dangling_deletes=True)
+    assert isinstance(outcome, Succeeded)
+
+    expected = table.expected | {100: "stays"}
+    assert _rows(table) == expected
+    assert _read_by_spark(table) == expected
+
+
+def test_position_deletes_that_a_writer_is_at_are_left_to_it(driver: Driver, trips: Trips) -> None:
+    """A partition becomes hot while another one is rewritten: no delete file of it is replaced."""
+    run = driver.submit(trips, Service.COMPACTION, max_files=7, rewrite_position_deletes=True)
+    driver.climb(run, to=Step.COMMIT)
+    trips.delete(*(10 * commit + 1 for commit in range(6)))
+    hot = delete_files(trips.read())
+    assert len(hot) == 6
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    assert isinstance(driver.next(run, Ended).outcome, Succeeded)
+
+    assert delete_files(trips.read()) == hot
+    assert _rows(trips) == trips.expected
+
+
+def test_a_rewrite_that_would_drop_newer_deletes_yields(driver: Driver, lake: Lake, tmp_path: Path) -> None:
+    """The only file of a table is rewritten for its deletes: none of before the plan is left. Of two checkpoints that
+    delete alone Iceberg would drop the first. Nothing of ours stays behind.
+    """
+    table = lake.trips()
+    table.append(partitions=1)
+    job = _job(table, tmp_path)
+    job.delete((0, 0, ""))
+    files = table.files_on_disk()
+    run = driver.submit(table, Service.COMPACTION, delete_file_threshold=1)
+    driver.climb(run, to=Step.COMMIT)
+    job.delete((1, 0, ""))
+    job.delete((2, 0, ""))
+    driver.pool.answer(run, Step.COMMIT, Granted())
+    outcome = driver.next(run, Ended).outcome
+
+    assert isinstance(outcome, Yielded)
+    assert "deletes be lost" in outcome.reason
+    assert _rows(table) == _read_by_spark(table) == {3: "v3", 4: "v4"}
+    assert table.files_on_disk() == files
+    assert _metadata_on_disk(table) == _metadata_known(table)
+
+    assert isinstance(driver.carry_out(table, Service.COMPACTION, delete_file_threshold=1), Succeeded)
+    assert _rows(table) == _read_by_spark(table) == {3: "v3", 4: "v4"}
+
+
+def test_what_is_committed_while_we_look_is_validated_anew(
+    driver: Driver, trips: Trips, tmp_path: Path, worker_faults: Path
+) -> None:
+    """A job commits between our look at the snapshot that we have made and the exchange: that try is lost, the next one
+    sees the job's commit, and of the first nothing is left.
+    """
+    job = _job(trips, tmp_path)
+    job.upsert((3, 1, "b"))
+    with suffering(worker_faults, "proposed", "hold", service="compaction") as held:
+        run = driver.submit(trips, Service.COMPACTION)
+        driver.climb(run, to=Step.COMMIT)
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        eventually(held.exists)
+        job.delete((0, 0, ""), (1, 1, ""))
+        job.upsert((2, 0, "b"), (1000, 0, "new"))
+    assert isinstance(driver.next(run, Ended).outcome, Succeeded)
+
+    gone, new = {0, 1}, {2: "b", 3: "b", 1000: "new"}
+    expected = {key: value for key, value in trips.expected.items() if key not in gone} | new
+    assert _rows(trips) == _read_by_spark(trips) == expected
+    assert len(trips.signed_by(run)) == 1
+    assert _metadata_on_disk(trips) == _metadata_known(trips)
+
+
+@pytest.mark.faults
+def test_a_jvm_that_dies_before_the_exchange_has_changed_nothing(
+    driver: Driver, trips: Trips, tmp_path: Path, worker_faults: Path
+) -> None:
+    """Kill -9 when the snapshot is written: the table does not know it, a job goes on, and so does the next run."""
+    job = _job(trips, tmp_path)
+    job.upsert((3, 1, "b"))
+    with suffering(worker_faults, "proposed", "crash", service="compaction"):
+        run = driver.submit(trips, Service.COMPACTION)
+        driver.climb(run, to=Step.COMMIT)
+        job.delete((0, 0, ""), (1, 1, ""))
+        job.insert((1000, 0, "new"))
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        driver.next(run, Lost)
+    expected = {key: value for key, value in trips.expected.items() if key not in {0, 1}} | {3: "b", 1000: "new"}
+    assert _rows(trips) == expected
+    assert trips.signed_by(run) == []
+    driver.until_ready()
+
+    assert isinstance(driver.carry_out(trips, Service.COMPACTION), Succeeded)
+    assert _rows(trips) == _read_by_spark(trips) == expected
+
+
+def test_needless_deletes_go_and_position_deletes_are_joined_where_files_were_rewritten(
+    driver: Driver, trips: Trips
+) -> None:
+    """Those of files that are gone are left out, those of files that stay are kept, and no row changes."""
+    trips.delete(*(10 * commit + partition for commit in range(6) for partition in (0, 1)))
+    before = delete_files(trips.read())
+    time.sleep(1.2)  # quiet_for
+    outcome = driver.carry_out(
+        trips, Service.COMPACTION, max_files=7, rewrite_position_deletes=True, remove_dangling_deletes=True
+    )
+
+    assert isinstance(outcome, Succeeded)
+    left = delete_files(trips.read())
+    assert (len(before), len(left), outcome.figures["files_rewritten"]) == (12, 6, 6)
+    assert left.items() <= before.items()
+    assert _rows(trips) == _read_by_spark(trips) == trips.expected
+
+
+def _metadata_on_disk(trips: Trips) -> set[str]:
+    """Return the names of the Avro files beside the table's metadata."""
+    folder = Path(re.sub(r"^file:/*", "/", trips.read().location()), "metadata")
+    return {path.name for path in folder.glob("*.avro")}
+
+
+def _metadata_known(trips: Trips) -> set[str]:
+    """Return the names of the manifest lists and manifests of every snapshot."""
+    table = trips.read()
+    known = {one.manifest_list for one in table.snapshots()}
+    known |= {manifest.manifest_path for one in table.snapshots() for manifest in one.manifests(table.io)}
+    return {Path(path).name for path in known}
