@@ -134,7 +134,8 @@ class Observation:
     """What one look at a table brought: the token it was taken under, the view, and the format's own memo.
 
     The memo is what the format needs to read only what is new the next time; nobody else looks into it. Without one
-    (None) everything is read anew, and the view still tells what there was.
+    (None) everything is read anew, and the view still tells what there was. It is `lasting` where it tells of nothing
+    but files that never change: then it is kept when the table is read in full.
 
     An equal token vouches for the view only before `keep_until` (None: for as long as it is equal), because two
     things escape a token: a change within the same tick of the storage's clock as the one it saw, and a heartbeat,
@@ -145,6 +146,7 @@ class Observation:
     token: str
     view: TableView
     memo: Any = None
+    lasting: bool = False
     keep_until: datetime | None = None
 
     def vouched_for(self, *, token: str, now: datetime) -> bool:

@@ -26,7 +26,10 @@ class Unruly(FakeFormat):
 
     def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
         """Return the table's view, if its name is a good one."""
-        _act(table.location.rpartition("/")[2])
+        name = table.location.rpartition("/")[2]
+        _act(name)
+        if name.startswith("is-large") and (previous is None or previous.memo is None):
+            time.sleep(1.5)
         return super().observe(table, storage, previous, now=now)
 
     def token(self, table: Table, storage: Storage) -> str:

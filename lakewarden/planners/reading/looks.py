@@ -62,8 +62,9 @@ class Trouble:
 class LookAsked(NamedTuple):
     """A look that is asked for. Its `ticket` is a number that no other look has.
 
-    `anew`: read the table, whatever its token says. `full`: read all of it, and remember nothing. `known` is the ticket
-    of the look that brought what the asker keeps, and `previous` what that is; None where nothing is kept.
+    `anew`: read the table, whatever its token says. `full`: read all of it, and remember nothing that may have changed.
+    `known` is the ticket of the look that brought what the asker keeps, and `previous` what that is; None where nothing
+    is kept.
     """
 
     ticket: int
@@ -129,7 +130,7 @@ class Looker:
             token = table_format.token(table, storage)
             if previous.vouched_for(token=token, now=now):
                 return None
-        if asked.full and previous is not None:
+        if asked.full and previous is not None and not previous.lasting:
             previous = replace(previous, memo=None)
         observation = table_format.observe(table, storage, previous, now=now)
         self._kept[table.id] = (asked.ticket, observation)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
 from lakewarden.planners.model.errors import UnknownError
@@ -82,6 +82,10 @@ class Child:
     def knows(self, asked: LookAsked) -> bool:
         """Whether it remembers what the asker keeps of the table."""
         return asked.known is not None and self._knows.get(asked.table.id) == asked.known
+
+    def remembers(self, tables: Collection[TableId]) -> bool:
+        """Whether it remembers one of these tables."""
+        return not self._knows.keys().isdisjoint(tables)
 
     def ask(self, looks: Sequence[LookAsked], *, now: datetime) -> None:
         """Ask it for looks."""

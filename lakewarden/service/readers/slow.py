@@ -34,6 +34,7 @@ class SlowLane:
         self._queue: deque[LookAsked] = deque()
         self._tables: set[TableId] = set()
         self._harmful: set[TableId] = set()
+        self._remembered: set[int] = set()
 
     def is_for(self, table: TableId) -> bool:
         """Whether a table is read here."""
@@ -55,11 +56,20 @@ class SlowLane:
         self._harmful.add(asked.table.id)
 
     def answered(self, child: Child, asked: LookAsked, *, well: bool) -> None:
-        """Know that a look has ended by itself."""
+        """Know that a look has ended by itself. One that was quick because its process remembered the table tells
+        nothing: another one would have to read it all again.
+        """
+        remembered = asked.ticket in self._remembered
+        self._remembered.discard(asked.ticket)
         if asked.table.id not in self._tables:
             return
         self._harmful.discard(asked.table.id)
-        if well and child in self._processes and time.monotonic() - child.asked_at < self._patience / 2:
+        if (
+            well
+            and not remembered
+            and child in self._processes
+            and time.monotonic() - child.asked_at < self._patience / 2
+        ):
             self._tables.discard(asked.table.id)
 
     def forget(self, table: TableId) -> None:
@@ -83,6 +93,8 @@ class SlowLane:
                 continue
             if not idle:
                 self._processes.append(child)
+            if child.knows(asked):
+                self._remembered.add(asked.ticket)
             child.ask([asked], now=now)
         return left
 
@@ -101,9 +113,13 @@ class SlowLane:
         return True
 
     def superfluous(self) -> list[Child]:
-        """Return idle processes that nobody needs."""
+        """Return idle processes that nobody needs: what they remember of tables that are read here took long."""
         idle = [child for child in self._processes if not child.looks]
-        unused = [child for child in idle if time.monotonic() - child.asked_at > _IDLE_SECONDS]
+        unused = [
+            child
+            for child in idle
+            if time.monotonic() - child.asked_at > _IDLE_SECONDS and not child.remembers(self._tables)
+        ]
         return unused or idle[: max(0, len(self._processes) - PROCESSES)]
 
     def _next(self) -> LookAsked | None:

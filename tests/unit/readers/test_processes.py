@@ -156,6 +156,23 @@ def test_a_table_that_takes_long_is_read_in_the_end_and_holds_up_nobody(scene: S
         assert scene.trouble(ticket) is None
 
 
+def test_a_table_that_took_long_stays_where_it_is_remembered(scene: Scene) -> None:
+    """Its later looks are quick for that alone: elsewhere all of it would be read again, and so at every other look."""
+    table = scene.table("is-large")
+    known = previous = None
+    took = []
+    for _ in range(5):
+        scene.tickets += 1
+        ticket, began = scene.tickets, time.monotonic()
+        scene.readers.begin([LookAsked(ticket, table, anew=True, known=known, previous=previous)])
+        scene.until(lambda one=ticket: one in scene.answers)  # type: ignore[misc]
+        took.append(time.monotonic() - began)
+        answer = scene.answers[ticket]
+        assert answer is not None
+        known, previous = ticket, answer.observation
+    assert sum(seconds > 1.4 for seconds in took) == 1
+
+
 def test_many_tables_that_hang_at_once_leave_the_others_read(scene: Scene) -> None:
     """A file system that is gone hangs all of its tables. Each of them is given up, and none takes the place of the
     good ones for long.

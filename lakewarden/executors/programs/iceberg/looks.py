@@ -72,4 +72,5 @@ class Looks:
 
     def _digests(self) -> Mapping[str, Digest]:
         memo = None if self._last is None else self._last.memo
-        return memo.digests if isinstance(memo, Memo) else {}
+        digests = memo.digests if isinstance(memo, Memo) else {}
+        return {path: digest for (path, _), digest in digests.items()}

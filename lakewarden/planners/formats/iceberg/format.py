@@ -30,6 +30,9 @@ from lakewarden.planners.settings import Settings
 from lakewarden.planners.storage.content import StoreRefusedError
 from lakewarden.planners.storage.locations import named_in_catalog
 
+PATIENCE = timedelta(seconds=20)
+"""So long a look reads manifests: twice, if the table moves meanwhile, within `reading.deadline`."""
+
 
 class IcebergFormat:
     """Asks the catalog for a token; for an observation reads the metadata file, the manifest list and, where a policy
@@ -110,13 +113,14 @@ class IcebergFormat:
     def _observed(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
         pointer, token = self._asked(table, storage)
         try:
-            observation = observed(table, storage, previous, pointer=pointer, token=token, now=now)
+            observation = observed(table, storage, previous, pointer=pointer, token=token, now=now, patience=PATIENCE)
+            previous = observation  # what it has read stays read
         except VanishedError:
             observation = None
         if observation is None or observation.view.faults:
             moved, token = self._asked(table, storage)
             if observation is None or moved != pointer:
-                return observed(table, storage, previous, pointer=moved, token=token, now=now)
+                return observed(table, storage, previous, pointer=moved, token=token, now=now, patience=PATIENCE)
         return observation
 
     @contextlib.contextmanager

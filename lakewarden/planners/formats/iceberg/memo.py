@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakewarden.planners.formats.iceberg.digests import Digest
@@ -27,11 +28,12 @@ _MANY_SNAPSHOTS = 2000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memo:
-    """Digests of the current snapshot's manifests by their paths, the partitions that recent updates touched by their
-    snapshots, what the metadata file told of its snapshots where they are many, and the tallies of the data files.
+    """Digests of the current snapshot's manifests by their paths and lengths, the partitions that recent updates
+    touched by their snapshots, what the metadata file told of its snapshots where they are many, and the tallies of the
+    data files.
     """
 
-    digests: Mapping[str, Digest] = field(default_factory=dict)
+    digests: Mapping[Place, Digest] = field(default_factory=dict)
     touched: Mapping[int, frozenset[str]] = field(default_factory=dict)
     told: Told | None = None
     tallies: Tallies = field(default_factory=Tallies)
@@ -39,12 +41,15 @@ class Memo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """One pass over a table's manifests: what it had to know is kept, and what could not be read is a fault."""
+    """One pass over a table's manifests: what it had to know is kept, and what could not be read is a fault. After
+    `ends_at`, on the monotonic clock, no more are read than one; the next pass goes on.
+    """
 
     storage: Storage
     metadata: TableMetadata
     remembered: Memo
-    digests: dict[str, Digest] = field(default_factory=dict)
+    ends_at: float | None = None
+    digests: dict[Place, Digest] = field(default_factory=dict)
     touched: dict[int, frozenset[str]] = field(default_factory=dict)
     lists: dict[int, tuple[Manifest, ...]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
@@ -61,9 +66,9 @@ class Reading:
         """Return a manifest of the current snapshot, from memory if it was read before; None, and a fault, where it
         cannot be read.
         """
-        digest = self.digests.get(manifest.path) or self._digest(manifest)
+        digest = self.digests.get(_place(manifest)) or self._digest(manifest)
         if digest is not None:
-            self.digests[manifest.path] = digest
+            self.digests[_place(manifest)] = digest
         return digest
 
     def partitions_of(self, update: Snapshot) -> frozenset[str]:
@@ -71,22 +76,35 @@ class Reading:
         known = self.remembered.touched.get(update.id)
         if known is None:
             its_own = [one for one in self.manifests(update) if one.added_by == update.id]
-            digests = [self.digests.get(one.path) or self._digest(one) for one in its_own]
+            digests = [self.digests.get(_place(one)) or self._digest(one) for one in its_own]
             parts = (digest.touched_by(update.id) | digest.removed_from for digest in digests if digest is not None)
             known = frozenset().union(*parts)
         self.touched[update.id] = known
         return known
 
-    def held(self, manifests: Iterable[Manifest]) -> Held:
-        """Return the digests of a snapshot's manifests."""
+    def held(self, manifests: Sequence[Manifest]) -> Held:
+        """Return the digests of a snapshot's manifests: those that were read before, and of the others as many as there
+        is time for. Where some are left, that is a fault.
+        """
         data: dict[str, Digest] = {}
         deletes: list[Digest] = []
+        begun = left = 0
         for one in manifests:
+            if _place(one) not in self.remembered.digests:
+                if begun and self.ends_at is not None and time.monotonic() > self.ends_at:
+                    left += 1
+                    continue
+                begun += 1
             digest = self.digest(one)
             if digest is not None and one.of_deletes:
                 deletes.append(digest)
             elif digest is not None:
                 data[one.path] = digest
+        if left:
+            self.faults.append(
+                f"{len(manifests) - left} of its {len(manifests)} manifests have been read so far, and each look goes "
+                "on from there: a table of this size takes several"
+            )
         return Held(data, deletes)
 
     def memo(self, tallies: Tallies) -> Memo:
@@ -103,7 +121,7 @@ class Reading:
             return ()
 
     def _digest(self, manifest: Manifest) -> Digest | None:
-        known = self.remembered.digests.get(manifest.path)
+        known = self.remembered.digests.get(_place(manifest))
         if known is not None:
             return known
         try:
@@ -111,6 +129,14 @@ class Reading:
         except (VanishedError, PermanentError) as error:
             self.faults.append(_with_remedy(error))
             return None
+
+
+Place = tuple[str, int]
+"""A manifest's path, and its length in bytes: what is there never changes."""
+
+
+def _place(manifest: Manifest) -> Place:
+    return manifest.path, manifest.length
 
 
 def _with_remedy(error: LakewardenError) -> str:

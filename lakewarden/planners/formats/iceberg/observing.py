@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import sys
+import time
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import blake2b
 
 from lakewarden.planners.formats.iceberg.activity import usual_interval, writer_activity
@@ -36,16 +37,26 @@ _REWRITES = frozenset({Service.COMPACTION, Service.CLUSTERING})
 
 
 def observed(
-    table: Table, storage: Storage, previous: Observation | None, *, pointer: Pointer, token: str, now: datetime
+    table: Table,
+    storage: Storage,
+    previous: Observation | None,
+    *,
+    pointer: Pointer,
+    token: str,
+    now: datetime,
+    patience: timedelta | None = None,
 ) -> Observation:
     """Return the table as the metadata file says that `pointer` names, under the token that was read with it.
+
+    With `patience` no more manifests are read after it; which is a fault of the view, and the next look goes on.
 
     Raises PermanentError where that file is none, VanishedError where it is not there, TemporaryError where it cannot
     be read. Manifests that cannot be read, or are not there, are faults of the view.
     """
     remembered = Memo() if previous is None or previous.memo is None else previous.memo
     metadata = read_table(pointer.metadata_file, storage, told=remembered.told)
-    reading = Reading(storage=storage, metadata=metadata, remembered=remembered)
+    ends_at = None if patience is None else time.monotonic() + patience.total_seconds()
+    reading = Reading(storage=storage, metadata=metadata, remembered=remembered, ends_at=ends_at)
     manifests = () if is_encrypted(metadata) else reading.manifests(metadata.current_snapshot)
     holdings, tallies = _holdings(table, reading, manifests) if counts_files(table) else (Holdings(), Tallies())
     activity = _activity(table, reading, holdings)
@@ -68,7 +79,7 @@ def observed(
         notes=needs.notes,
     )
     keep_until = _keep_until(view, needs.changes_at)
-    return Observation(token=token, view=view, memo=reading.memo(tallies), keep_until=keep_until)
+    return Observation(token=token, view=view, memo=reading.memo(tallies), lasting=True, keep_until=keep_until)
 
 
 def _keep_until(view: TableView, changes_at: datetime | None) -> datetime | None:

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.iceberg import ICEBERG
+from lakewarden.planners.formats.iceberg import format as formats
 from lakewarden.planners.formats.iceberg.memo import Memo
 from lakewarden.planners.formats.iceberg.plans_beside import DeletionPlan, PlanBeside, content_of, file_of
 from lakewarden.planners.model.clock import ManualClock
@@ -158,6 +159,34 @@ def test_a_manifest_that_cannot_be_read_is_a_fault_and_no_error(table: IcebergTa
     mended = look(table, previous=seen)
     assert mended.view.faults == ()
     assert len(files_in(mended)) == 2
+
+
+def test_a_table_too_large_for_one_look_is_read_in_several(
+    table: IcebergTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is done to it before all is read, and nothing is read twice, though commits come in between. It was given
+    up at the deadline, and begun again for ever.
+    """
+    monkeypatch.setattr(formats, "PATIENCE", timedelta(0))
+    for p in range(6):
+        table.append(table.file(p))
+    counting, seen = CountingStorage(), None
+    for _ in range(6):
+        seen = look(table, previous=seen, storage=counting)
+        if len(files_in(seen)) < 6:
+            assert "manifests have been read so far" in seen.view.faults[0]
+            assert not seen.vouched_for(token=seen.token, now=table.clock.now())
+    assert seen is not None
+    assert seen.view.faults == ()
+    assert len(files_in(seen)) == 6
+    read = [name for name in counting.names if name.endswith("-m0.avro")]
+    assert len(read) == len(set(read)) == 6
+
+
+def test_a_full_look_reads_no_manifest_again(table: IcebergTable) -> None:
+    """They never change: every 360 looks all of them were read for nothing."""
+    table.append()
+    assert look(table).lasting
 
 
 def test_a_fault_is_told_once(table: IcebergTable) -> None:
