@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 import sqlalchemy as sa
 
 from lakewarden.planners.formats.iceberg.catalogs import JdbcCatalog
+from lakewarden.planners.formats.iceberg.dotted import listing_of
 from lakewarden.planners.formats.iceberg.gate import BusyError, RefusedError, UnreachableError
 from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.ports import Listing
@@ -68,8 +69,8 @@ class JdbcRows:
     def tables(self) -> Listing:
         """Return the identifiers of the rows that are tables: one query."""
         rows = self._rows(_ROWS, catalog=self._key)
-        return Listing(
-            tables=sorted(f"{row['table_namespace']}.{row['table_name']}" for row in rows if not _is_view(row))
+        return listing_of(
+            (*str(row["table_namespace"]).split("."), str(row["table_name"])) for row in rows if not _is_view(row)
         )
 
     def _missing(self, identifier: str) -> str:

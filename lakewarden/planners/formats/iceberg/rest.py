@@ -25,6 +25,7 @@ from pyiceberg.exceptions import (
 
 from lakewarden.planners.formats.iceberg.bounded_http import BoundedAdapter
 from lakewarden.planners.formats.iceberg.catalogs import RestCatalog
+from lakewarden.planners.formats.iceberg.dotted import listing_of
 from lakewarden.planners.formats.iceberg.gate import SEVERAL, BusyError, RefusedError, UnreachableError
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.ports import Listing
@@ -104,7 +105,7 @@ class RestServer:
             return self._listing()
 
     def _listing(self) -> Listing:
-        found: list[str] = []
+        found: list[tuple[str, ...]] = []
         unlisted: dict[str, str] = {}
         unanswered = 0
         namespaces: list[tuple[str, ...]] = [()]
@@ -124,7 +125,7 @@ class RestServer:
                 if not namespace or unanswered >= SEVERAL:
                     raise
                 unlisted[".".join(namespace)] = str(trouble)
-        return Listing(tables=sorted(found), unlisted=unlisted)
+        return listing_of(found, unlisted=unlisted)
 
     def _below(self, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
         try:
@@ -134,11 +135,11 @@ class RestServer:
         except (requests.RequestException, RESTError, ValidationError) as trouble:
             self._raise(trouble)
 
-    def _tables_of(self, namespace: tuple[str, ...]) -> Iterator[str]:
+    def _tables_of(self, namespace: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         if not namespace:
             return iter(())
         try:
-            return iter([".".join(table) for table in self._client.list_tables(namespace)])
+            return iter(self._client.list_tables(namespace))
         except NoSuchNamespaceError:
             return iter(())
         except (requests.RequestException, RESTError, ValidationError) as trouble:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
+from sqlalchemy import text
 
 from lakewarden.planners.formats.iceberg.gate import REST_SECONDS
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
@@ -182,3 +183,20 @@ def test_its_tables_are_listed_in_every_namespace(asker: Any, rest: IcebergRest,
     client.create_table("sales.eu.returns", ROWS.schema)
 
     assert asker.tables(_settings(rest)) == ["sales.eu.returns", "sales.orders"]
+    assert asker.where(_settings(rest), "sales.eu.returns").startswith(f"{rest.catalog.properties['warehouse']}/")
+
+
+def test_a_table_with_a_dot_in_its_name_is_refused_and_not_taken_for_another(
+    asker: Any, rest: IcebergRest, orders: Table
+) -> None:
+    """`sales` / `eu.returns` would be asked for as `sales.eu` / `returns`, which may be a table, too."""
+    client = RestCatalog("any", uri=rest.uri)
+    rest.catalog.create_namespace("sales.eu")
+    for name in ("sales.eu.returns", "sales.odd"):
+        client.create_table(name, ROWS.schema)
+    with rest.catalog.engine.begin() as database:  # pyiceberg makes none itself
+        database.execute(text("UPDATE iceberg_tables SET table_name = 'eu.returns' WHERE table_name = 'odd'"))
+
+    listing = asker.listing(_settings(rest))
+    assert list(listing.tables) == ["sales.eu.returns", "sales.orders"]
+    assert "has a dot" in listing.refused["sales/eu.returns"]
