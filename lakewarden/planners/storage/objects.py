@@ -45,7 +45,8 @@ class ObjectStorage:
 
     def __init__(self, open_client: Callable[[str], Any], *, timeout: timedelta) -> None:
         """`open_client` is called with a bucket (of Azure `container@account`) when that is first asked, again and
-        again until it has not raised. Each request is given up by the client itself, a whole listing after `timeout`.
+        again until it has not raised. Each request is given up by the client itself, a whole listing after `timeout`
+        for each MOST_ENTRIES that it may have.
         """
         self._open_client = open_client
         self._timeout = timeout
@@ -76,7 +77,7 @@ class ObjectStorage:
 
         def listed(client: Any, path: str) -> _Listed:
             pages = client.list_with_delimiter_async(path, return_arrow=True)
-            return _listed(asyncio.run(self._in_time(pages)), path, location, most)
+            return _listed(asyncio.run(self._in_time(pages, most)), path, location, most)
 
         found = self.ask(location, listed)
         files = [
@@ -136,8 +137,9 @@ class ObjectStorage:
                 raise PermanentError(f"{location!r} is nothing that an object store could hold: {error}") from error
             raise TemporaryError(f"{location} cannot be read: {said(error)}") from error
 
-    async def _in_time(self, answer: Awaitable[_T]) -> _T:
-        async with asyncio.timeout(self._timeout.total_seconds()):
+    async def _in_time(self, answer: Awaitable[_T], most: int) -> _T:
+        """Return the answer, as long as it may take for so many entries: their pages come one after the other."""
+        async with asyncio.timeout(self._timeout.total_seconds() * max(1, most // MOST_ENTRIES)):
             return await answer
 
     def _client(self, host: str) -> Any:
