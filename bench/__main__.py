@@ -27,6 +27,7 @@ NAMES = (
     "hook_to_run",
     "iceberg_pool",
     "iceberg_observe",
+    "iceberg_size",
     "neglected",
     "stream_copy",
 )
@@ -43,6 +44,7 @@ def main() -> int:
     parser.add_argument(
         "--store", choices=("local", "s3"), default="local", help="of ten_thousand_tables: where they are"
     )
+    parser.add_argument("--whole", action="store_true", help="of iceberg_size: ten million files, half an hour")
     asked = parser.parse_args()
     unknown = [name for name in asked.names if name not in NAMES + LONG]
     if unknown:
@@ -51,7 +53,11 @@ def main() -> int:
     figures: list[Figure] = []
     for name in asked.names or NAMES:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
-        arguments = {"many_runs": {"runs": asked.runs}, "ten_thousand_tables": {"store": asked.store}}.get(name, {})
+        arguments = {
+            "many_runs": {"runs": asked.runs},
+            "ten_thousand_tables": {"store": asked.store},
+            "iceberg_size": {"brief": not asked.whole},
+        }.get(name, {})
         figures += importlib.import_module(f"bench.{name}").measure(**arguments)
         if asked.report is not None:
             asked.report.write_text(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")
