@@ -201,7 +201,8 @@ class ServiceSettings(Settings):
     compaction instead, and needs no trigger."""
 
     priority: Annotated[int, Within(-100, 100)] | None = None
-    """How far in front it stands where slots are few; by default as its table."""
+    """How far in front it stands where slots are few; by default as its table. A clustering or a log compaction begins
+    nothing while a compaction of its table waits, unless it stands further in front."""
 
     spark: str | None = None
     """The `spark` profile whose workers carry it out; by default the table's. A large clustering may so have a JVM with

@@ -7,8 +7,11 @@ the table.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import sys
+import tempfile
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -18,14 +21,43 @@ from lakewarden.executors.demo.record import Row
 from lakewarden.service.demo.reader import Snapshot, add_arguments, read_on
 
 _COLUMNS = ("order_id", "region", "version")
+_METADATA_OF_TWO_RELEASES = re.compile(r"reconcile: column '\w+Metadata'")
 _COMPLETED_IS_GONE = re.compile(r"\.hoodie/timeline/\d+_\d+\.[a-z]+ not found")
 
 
 def read_snapshot(path: Path, *, as_of: str | None = None) -> Snapshot:
     """Return what a snapshot query finds, now or as of an instant, and how many log files it has to merge.
 
-    Raises ValueError for a key found twice, and whatever hudi-rs raises.
+    hudi-rs 0.5 cannot read a metadata table that a release before 1.1 and a later one write to: their records have
+    different schemas (run). Then the files are listed instead. Raises ValueError for a key found twice, and whatever
+    hudi-rs raises.
     """
+    try:
+        return _read(path, as_of)
+    except Exception as error:
+        if not _METADATA_OF_TWO_RELEASES.search(str(error)):
+            raise
+    with without_metadata_table(path) as listed:
+        return _read(listed, as_of)
+
+
+@contextlib.contextmanager
+def without_metadata_table(path: Path) -> Iterator[Path]:
+    """Show a table as it would be without its metadata table: a folder of links, with properties of its own."""
+    with tempfile.TemporaryDirectory(prefix="lakewarden-listed-") as folder:
+        shown = Path(folder)
+        (shown / ".hoodie").mkdir()
+        for entry in (*path.iterdir(), *(path / ".hoodie").iterdir()):
+            name = entry.relative_to(path)
+            if name.parts != (".hoodie",) and name.name not in ("metadata", "hoodie.properties"):
+                (shown / name).symlink_to(entry.absolute())
+        properties = (path / ".hoodie" / "hoodie.properties").read_text(encoding="utf-8").splitlines()
+        kept = [line for line in properties if not line.startswith("hoodie.table.metadata.partitions")]
+        (shown / ".hoodie" / "hoodie.properties").write_text("\n".join(kept), encoding="utf-8")
+        yield shown
+
+
+def _read(path: Path, as_of: str | None) -> Snapshot:
     table = HudiTable(str(path))
     options = HudiReadOptions() if as_of is None else HudiReadOptions().with_as_of_timestamp(as_of)
     log_files = sum(len(part.log_file_names) for part in table.get_file_slices(options))
