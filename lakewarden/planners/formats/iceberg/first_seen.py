@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 from lakewarden.planners.decoding.damage import DamagedError
@@ -84,7 +85,7 @@ def first_seen(folder: str, storage: Storage, *, life: Life) -> FirstSeen:
         head, *lines, end = storage.read(file_of(folder), limit=_LARGEST).splitlines()
         if from_json(head) != _head(life) or from_json(end) != {"files": len(lines)}:
             return FirstSeen()
-        return _of(_entry(line) for line in lines)
+        return _parsed(lines)
     except (FileNotFoundError, DamagedError, ValueError, TypeError, OverflowError):
         return FirstSeen()
 
@@ -105,9 +106,16 @@ def _head(life: Life) -> Mapping[str, Any]:
     return {"version": _VERSION, "table-uuid": life.uuid, "location": life.location}
 
 
-def _entry(line: bytes) -> tuple[int, int]:
-    digest, since = line.split()
-    return int(digest, 16), int(since)
+def _parsed(lines: Iterable[bytes]) -> FirstSeen:
+    """Return what the lines say, which are in order. Raises ValueError, TypeError and OverflowError."""
+    digests, since = array("Q"), array("q")
+    for line in lines:
+        digest, at = line.split()
+        digests.append(int(digest, 16))
+        since.append(int(at))
+    if any(one > other for one, other in pairwise(digests)):
+        raise ValueError("its lines are not in order")
+    return FirstSeen(digests, since)
 
 
 def _of(entries: Iterable[tuple[int, int]]) -> FirstSeen:

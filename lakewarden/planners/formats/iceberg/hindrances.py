@@ -138,10 +138,20 @@ def _is_a_root(location: str) -> bool:
 
 
 def warnings(metadata: TableMetadata) -> tuple[str, ...]:
-    """Return what a person should know of the table although nothing is held back by it."""
-    return tuple(
+    """Return what a person should know of the table although nothing is held back by it.
+
+    Source: Iceberg 1.11, `spark.actions.MigrateTableSparkAction` (`migrated`, and the backup of the table as it was).
+    """
+    elsewhere = tuple(
         f"{key} is {metadata.properties[key]}, outside the table's folder: orphans looks for none there"
         for key in _elsewhere(metadata, IcebergTableOptions())
+    )
+    if metadata.properties.get("migrated", "").lower() != "true":
+        return elsewhere
+    return (
+        *elsewhere,
+        "the table was migrated where it lies (migrated=true): its backup (..._BACKUP_) names the same files, of which "
+        "clean deletes those that are rewritten, and orphans those that were in no partition of the metastore",
     )
 
 

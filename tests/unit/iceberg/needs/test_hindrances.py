@@ -108,6 +108,13 @@ def test_files_outside_the_tables_folder_are_told() -> None:
     )
 
 
+def test_a_table_that_was_migrated_where_it_lies_tells_of_its_backup() -> None:
+    """Its owner may count on the backup, whose files go one by one."""
+    (warning,) = warnings(a_metadata(properties={"migrated": "true"}))
+    assert "_BACKUP_" in warning
+    assert warnings(a_metadata(properties={"migrated": "false"})) == ()
+
+
 def test_types_are_found_however_deep_they_are() -> None:
     """In structs, lists and maps; only of the current schema, and in version 1 of its only one."""
     deep = (

@@ -82,8 +82,20 @@ def written(folder: Path, content: bytes) -> None:
         lambda whole: whole.replace(b'"version": 1', b'"version": 2'),
         lambda whole: whole.replace(b" 1", b" 99999999999999999999", 1),
         lambda whole: b"[" * 100_000,
+        lambda whole: b"\n".join([(lines := whole.split(b"\n"))[0], lines[2], lines[1], lines[3]]),
     ],
-    ids=["empty", "half", "without its end", "no number", "another table", "moved", "another version", "huge", "deep"],
+    ids=[
+        "empty",
+        "half",
+        "without its end",
+        "no number",
+        "another table",
+        "moved",
+        "another version",
+        "huge",
+        "deep",
+        "out of order",
+    ],
 )
 def test_a_list_that_is_damaged_or_of_another_life_lets_nothing_go(
     tmp_path: Path, damage: Callable[[bytes], bytes]
