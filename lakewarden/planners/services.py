@@ -59,7 +59,7 @@ SERVICES: Mapping[Service, ServiceTraits] = {
     Service.ARCHIVE: ServiceTraits(deletes=True),
     Service.ROLLBACK: ServiceTraits(deletes=True, one_plan=True),
     Service.TTL: ServiceTraits(deletes=True, meets_writers=True),
-    Service.INDEXING: ServiceTraits(deletes=False, one_plan=True),
+    Service.INDEXING: ServiceTraits(deletes=False, one_plan=True, locked=True),
     Service.SAVEPOINT: ServiceTraits(deletes=False),
     Service.CATALOG_SYNC: ServiceTraits(deletes=False),
     Service.METADATA_VALIDATION: ServiceTraits(deletes=False, joined=False, by_hand=True),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 import pytest
 
-from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, Step, Succeeded, Yielded
+from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, NothingToDo, Step, Succeeded, Yielded
 from lakewarden.executors.programs.hudi.client import HudiClient
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.options import HudiTableOptions
@@ -93,6 +95,31 @@ class Indexed(Orders):
         for name in names:
             found.add(name)
         return found
+
+
+@contextmanager
+def writing(table: Indexed) -> Iterator[list[int]]:
+    """Let a writer write, again and again, for as long as the bracket is open; it fails where a write has failed."""
+    over, written = threading.Event(), list[int]()
+    failures: list[BaseException] = []
+
+    def write() -> None:
+        while not over.is_set() and not failures:
+            try:
+                table.put(*range(len(written) % 7, 24))
+                written.append(table.versions)
+            except Exception as failure:  # noqa: BLE001 - whatever it is, the test fails by it
+                failures.append(failure)
+            over.wait(0.5)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield written
+    finally:
+        over.set()
+        writer.join()
+    assert not failures, failures
 
 
 def told(**options: Any) -> dict[str, str]:
@@ -243,25 +270,21 @@ def test_nothing_is_committed_beside_an_index_that_is_being_built(
 def test_an_index_is_built_and_dropped_beside_a_writer(
     driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
 ) -> None:
-    """What is written while it is only planned is in it; a writer with no options but ours finds its rows by it; and it
-    goes as it came.
+    """What is written meanwhile is in it; a writer with no options but ours finds its rows by it; and it goes as it
+    came. Nothing is planned where anybody would begin to build it.
     """
     table = table_of(told(build=["record_index"]))
     table.put(*range(12))
-    run = driver.submit(table, Service.INDEXING, build=["record_index"])
-    driver.climb(run, to=Step.COMMIT)
-    assert len(table.timeline("*.indexing.requested")) == 1
-    table.put(*range(6, 18))
-
-    driver.pool.answer(run, Step.COMMIT, Granted())
-    outcome = driver.finish(run)
-
+    with writing(table) as written:
+        outcome = driver.carry_out(table, Service.INDEXING, build=["record_index"])
     assert isinstance(outcome, Succeeded), outcome
-    assert Counter(row.key for row in table.entries(5, "key")) == Counter({f"o{n}": 1 for n in range(18)})
+    assert written
+    assert not table.timeline("*.indexing*")
+    assert Counter(row.key for row in table.entries(5, "key")) == Counter(dict.fromkeys(table.expected, 1))
     finds_by_it = {"hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"}
-    dataclasses.replace(table, conf={**table.conf, **finds_by_it}).put(*range(21))
+    dataclasses.replace(table, conf={**table.conf, **finds_by_it}).put(*range(27))
     assert table.found() == table.expected
-    assert Counter(row.key for row in table.entries(5, "key")) == Counter({f"o{n}": 1 for n in range(21)})
+    assert Counter(row.key for row in table.entries(5, "key")) == Counter(dict.fromkeys(table.expected, 1))
 
     outcome = driver.carry_out(table, Service.INDEXING, drop=["record_index"])
 
@@ -271,17 +294,57 @@ def test_an_index_is_built_and_dropped_beside_a_writer(
     assert table.found() == table.expected
 
 
+def test_column_stats_are_built_beside_a_writer_and_are_right(
+    driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
+) -> None:
+    """And partition stats with them, without which Hudi keeps up neither. They are of the columns that were asked for
+    and of every file, also of those that were written meanwhile; queries that skip files by them find the same rows. A
+    column that the table has not, and a table that is too large, are told before anything is done.
+    """
+    stats: dict[str, Any] = {"build": ["column_stats"], "columns": ["note"]}
+    table = table_of({**SMALL_FILES, **told(**stats)})
+    table.put(*range(24))
+    for wrong, reason in ({"columns": ["note", "nota"]}, "nota"), ({"largest_table": "1MiB"}, "largest_table"):
+        outcome = driver.carry_out(table, Service.INDEXING, **{**stats, **wrong})
+        assert isinstance(outcome, Failed)
+        assert reason in outcome.reason
+    with writing(table) as written:
+        outcome = driver.carry_out(table, Service.INDEXING, **stats)
+    assert isinstance(outcome, Succeeded), outcome
+    assert written
+    assert table.properties()["hoodie.table.metadata.partitions"] == "column_stats,files,partition_stats"
+    table.put(*range(3, 27))
+    assert table.stats() == table.stats_in_files()
+    assert table.rows_with_and_without_skipping("note >= 'v'") == table.expected
+    assert table.found() == table.expected
+    assert isinstance(driver.carry_out(table, Service.INDEXING, **stats), NothingToDo)
+
+
 def test_a_plan_that_an_indexer_left_is_finished(
     driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
 ) -> None:
-    """As Hudi's own indexer would; one that was begun is not touched, for nobody can tell whether that lives."""
+    """As Hudi's own indexer would; one that was begun is not touched, for nobody can tell whether that lives. Nor is
+    one that a write has overtaken: Hudi would leave that out.
+    """
     table = table_of({"hoodie.metadata.index.column.stats.enable": "false"})
     table.put(*range(12))
-    indexer = table.client(**{"hoodie.metadata.index.bloom.filter.enable": "true"})
-    kinds = table.spark._jvm.org.apache.hudi.metadata.MetadataPartitionType
-    indexing = str(indexer.java.scheduleIndexing(table.names(kinds.BLOOM_FILTERS), table.names()).get())
-    indexer.close()
-    begun = table.path / ".hoodie" / "timeline" / f"{indexing}.indexing.inflight"
+    timeline = table.path / ".hoodie" / "timeline"
+
+    def planned() -> str:
+        indexer = table.client(**{"hoodie.metadata.index.bloom.filter.enable": "true"})
+        kinds = table.spark._jvm.org.apache.hudi.metadata.MetadataPartitionType
+        instant = str(indexer.java.scheduleIndexing(table.names(kinds.BLOOM_FILTERS), table.names()).get())
+        indexer.close()
+        return instant
+
+    overtaken = planned()
+    table.put(*range(3))
+    outcome = driver.carry_out(table, Service.INDEXING, instant=overtaken)
+    assert isinstance(outcome, Failed)
+    assert "would leave out write" in outcome.reason
+    (timeline / f"{overtaken}.indexing.requested").unlink()
+    indexing = planned()
+    begun = timeline / f"{indexing}.indexing.inflight"
     begun.touch()
 
     assert isinstance(driver.carry_out(table, Service.INDEXING, instant=indexing), Yielded)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -17,7 +14,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import WhenAsked
 from tests.integration.conftest import Driver, Orders
-from tests.integration.executors.test_hudi_indexes import SMALL_FILES, Indexed
+from tests.integration.executors.test_hudi_indexes import SMALL_FILES, Indexed, writing
 from tests.integration.executors.test_hudi_metadata_validation import lie, validated
 from tests.integration.iceberg.deletions import suffering
 from tests.support.hudi_daemon import hudi_daemon
@@ -41,31 +38,6 @@ def table(written_orders: Orders, tmp_path: Path) -> Indexed:
     made.put(*range(12))
     made.put(*range(6, 18))
     return made
-
-
-@contextmanager
-def writing(table: Indexed) -> Iterator[list[int]]:
-    """Let a writer write, again and again, for as long as the bracket is open; it fails where a write has failed."""
-    over, written = threading.Event(), list[int]()
-    failures: list[BaseException] = []
-
-    def write() -> None:
-        while not over.is_set() and not failures:
-            try:
-                table.put(*range(len(written) % 7, 24))
-                written.append(table.versions)
-            except Exception as failure:  # noqa: BLE001 - whatever it is, the test fails by it
-                failures.append(failure)
-            over.wait(0.5)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        yield written
-    finally:
-        over.set()
-        writer.join()
-    assert not failures, failures
 
 
 def is_as_it_should_be(driver: Driver, table: Indexed) -> None:

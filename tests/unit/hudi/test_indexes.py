@@ -13,12 +13,21 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.indexes import COLUMNS, Definition, Indexes, held_back, switches
+from lakewarden.planners.formats.hudi.indexes import (
+    COLUMNS,
+    Definition,
+    Indexes,
+    at_once,
+    held_back,
+    switches,
+    to_build,
+)
 from lakewarden.planners.formats.hudi.names import Layout
 from lakewarden.planners.formats.hudi.service_options import IndexingOptions
-from lakewarden.planners.formats.hudi.table_properties import TableProperties
+from lakewarden.planners.formats.hudi.table_properties import TableProperties, read_table_properties
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import TableView
+from lakewarden.planners.storage import storage_for
 from tests.support.hudi_look import look, made
 from tests.support.hudi_table import HudiTable
 
@@ -176,6 +185,25 @@ def test_indexes_that_are_missing_or_not_wanted_are_the_backlog_of_indexing(tmp_
     assert backlog("as wanted", "record_index") == 0
 
 
+def test_column_stats_bring_partition_stats_where_there_are_partitions(tmp_path: Path) -> None:
+    """Hudi 1.2 keeps up neither alone, nor does it know the others below table version 8."""
+    options = IndexingOptions.model_validate({"build": ["column_stats", "bloom_filters"], "columns": ["note"]})
+
+    def planned(name: str, *complete: str, version: int = 9, **properties: Any) -> tuple[str, ...]:
+        table = with_indexes(tmp_path / name, *complete, version=version, **properties)
+        return to_build(options, read_table_properties(str(table.home.parent), storage_for(str(table.home.parent))))
+
+    by_region: Any = {"hoodie.table.partition.fields": "region"}
+    assert planned("with partitions", **by_region) == ("column_stats", "partition_stats", "bloom_filters")
+    assert planned("half there", "column_stats", "bloom_filters", **by_region) == ("partition_stats",)
+    nothing: Any = {"hoodie.table.partition.fields": ""}
+    assert planned("without", **nothing) == ("column_stats", "bloom_filters")
+    assert planned("old", version=6, **by_region) == ("column_stats", "bloom_filters")
+    assert at_once(("column_stats", "partition_stats", "bloom_filters")) == ("column_stats", "partition_stats")
+    assert at_once(("column_stats", "bloom_filters")) == ("column_stats",)
+    assert at_once(()) == ()
+
+
 def test_an_index_that_is_being_built_does_not_hold_back_who_finishes_it(tmp_path: Path) -> None:
     """It is the plan of indexing, as any other of a service."""
     table = with_indexes(tmp_path)
@@ -191,6 +219,8 @@ def test_an_index_that_is_being_built_does_not_hold_back_who_finishes_it(tmp_pat
     [
         {"build": ["partition_stats"]},
         {"build": ["column_stats"]},
+        {"columns": ["note"]},
+        {"build": ["column_stats"], "columns": ["note"], "drop": ["partition_stats"]},
         {"build": ["record_index"], "drop": ["record_index"]},
         {"drop": ["files"]},
     ],

@@ -57,12 +57,16 @@ def test_an_index_that_is_to_be_built_is_neither_built_nor_dropped_by_a_writer()
     """By default a writer of 1.2 drops it at its next write. With its own switch it builds it within its commit, and if
     it is to leave that to others besides, each of its writes fails until the index is there.
     """
-    asked = IndexingOptions.model_validate({"build": ["record_index"], "drop": ["bloom_filters"]})
+    asked = IndexingOptions.model_validate(
+        {"build": ["record_index", "column_stats"], "columns": ["note", "ts"], "drop": ["bloom_filters"]}
+    )
     policy = Policy(trigger=NumCommits(at_least=1), options=asked)
     found = _set(replace(_table(), policies={Service.INDEXING: policy}))
 
     assert found["hoodie.metadata.auto.delete.partitions"] == "false"
     assert not {"hoodie.metadata.global.record.level.index.enable", "hoodie.metadata.index.async"} & set(found)
+    assert "hoodie.metadata.index.column.stats.enable" not in found
+    assert found["hoodie.metadata.index.column.stats.column.list"] == "note,ts"
     assert found["hoodie.metadata.index.bloom.filter.enable"] == "false"
 
 

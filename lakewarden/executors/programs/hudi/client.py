@@ -6,6 +6,7 @@ No catalog entry and no SQL extension is needed: the table's own `hoodie.propert
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any
@@ -120,16 +121,6 @@ class HudiClient:
         for part in (settings, settings.getMetadataConfig()):
             for key, value in indexes.items():
                 part.setValue(key, value)
-
-    def schedule_index(self, name: str) -> str | None:
-        """Put a plan to build this index on the timeline, by its partition of the metadata table; None where Hudi finds
-        nothing to build.
-        """
-        kind = self._jvm.org.apache.hudi.metadata.MetadataPartitionType.fromPartitionPath(name)
-        wanted = self.java_list([])
-        wanted.add(kind)
-        instant = self.java.scheduleIndexing(wanted, self.java_list([]))
-        return str(instant.get()) if instant.isPresent() else None
 
     def drop_indexes(self, names: Iterable[str]) -> None:
         """Take indexes out of the metadata table, by their partitions in it. Takes the table's lock."""
@@ -565,6 +556,10 @@ class HudiClient:
         """Return Hudi's own view of the table, as it is now."""
         spark_table = self._jvm.org.apache.hudi.table.HoodieSparkTable
         return spark_table.create(self.java.getConfig(), self.java.getEngineContext())
+
+    def columns(self) -> frozenset[str]:
+        """Return the names of the table's columns."""
+        return frozenset(str(field["name"]) for field in json.loads(self._schema())["fields"])
 
     def _schema(self) -> str:
         """Return the table's schema as Avro JSON, by the name that Hudi 1.2 has for it."""

@@ -1,8 +1,9 @@
 """Indexing: indexes of the metadata table are built, finished where an indexer has only planned them, or dropped.
 
-A build is planned under the table's lock. Writers go on beside it: what they commit meanwhile Hudi adds before it lists
-the index as complete (`RunIndexActionExecutor`), and until then nobody reads it. Nothing else of ours commits. A drop
-takes an index out of the table's properties first, under the lock, and its files afterwards.
+An index is built in one hold of the table's lock, in a moment without a write in flight: what is committed beside a
+build Hudi takes for indexed, and it is not (docs/hudi.md). It is listed in the table's properties when it is complete,
+and not before: nobody reads it, or keeps it up, until then. A drop takes an index out of the properties first, under
+the lock, and its files afterwards.
 
 What somebody has begun to build is left alone: before Hudi 1.1 an indexer shows no heartbeat.
 """
@@ -14,21 +15,38 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
-from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
+from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.programs.hudi.errors import translated
+from lakewarden.executors.programs.hudi.gaps import alone_between_writes
+from lakewarden.executors.programs.hudi.listings import Listings
 from lakewarden.executors.programs.hudi.look import pending_plan, planned_indexes
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.planners.formats.hudi.indexes import COLUMNS, Indexes, read_indexes, switches, to_build, to_drop
+from lakewarden.planners.formats.hudi.indexes import (
+    COLUMNS,
+    Definition,
+    Indexes,
+    at_once,
+    read_indexes,
+    switches,
+    to_build,
+    to_drop,
+)
+from lakewarden.planners.formats.hudi.names import Layout
 from lakewarden.planners.formats.hudi.service_options import BuiltIndex, IndexingOptions
-from lakewarden.planners.formats.hudi.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.table_properties import TableProperties, read_table_properties
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
-from lakewarden.planners.model.instant import Service, State
+from lakewarden.planners.model.instant import Deed, Instant, Service, State
+from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
+from lakewarden.planners.settings import format_size, shown
 
 _MAY_TAKE = timedelta(minutes=10)
 _UNTIL_SILENT = timedelta(minutes=3)
-_BUILT = frozenset(str(name) for name in BuiltIndex)
+_UNTIL_A_GAP = timedelta(minutes=1)
+_STATS = "column_stats"
+_OF_KEYS = "record_index"
+_BUILT = frozenset({*map(str, BuiltIndex), "partition_stats"})
 
 
 class Indexing:
@@ -39,15 +57,10 @@ class Indexing:
 
     @contextlib.contextmanager
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort takes back a plan of ours that was not begun."""
+        """Open the write client for one run. An abort leaves everything as it is."""
         options = IndexingOptions.model_validate(dict(assignment.service_options))
         with open_table(session, assignment, storage, service={}, clock=self._clock) as table:
-            steps = IndexingSteps(table, options)
-            try:
-                yield steps
-            except Exception:
-                steps.abort()
-                raise
+            yield IndexingSteps(table, options)
 
 
 class IndexingSteps:
@@ -56,24 +69,16 @@ class IndexingSteps:
     def __init__(self, table: OpenTable, options: IndexingOptions) -> None:
         self._table = table
         self._options = options
-        self._planned: str | None = None
         self._building: Sequence[str] = ()
-        self._dropping: Sequence[str] = ()
 
     def plan(self) -> Plan | NothingToDo:
-        """Take up the assigned plan, or plan the first index that is missing, or tell what is to be dropped."""
+        """Take up the assigned plan, or tell what is to be built, or else what is to be dropped."""
         if self._table.assignment.instant is not None:
             return self._taken_up(self._table.assignment.instant)
-        complete = self._indexes().complete
-        for name in to_build(self._options, complete):
-            self._keep_up((name,))
-            with translated(Step.PLAN):
-                self._planned = self._table.client.schedule_index(name)
-            if self._planned is not None:
-                self._building = (name,)
-                return Plan(instant=self._planned)
-        self._dropping = to_drop(self._options, complete)
-        if not self._dropping:
+        self._building = at_once(to_build(self._options, self._properties()))
+        if self._building:
+            self._judge(self._building)
+        elif not to_drop(self._options, self._indexes().complete):
             return NothingToDo(reason="the table has the indexes that it should have")
         return Plan(instant=None)
 
@@ -81,24 +86,38 @@ class IndexingSteps:
         """Do nothing: Hudi builds an index and completes it in one call."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Build what was planned, or drop what is still there."""
+        """Build what is to be built, or drop what is still there. Raises YieldError beside a write in flight."""
         self._table.before_a_commit()
-        if plan.instant is None:
+        if not self._building:
             dropped = to_drop(self._options, self._indexes().complete)
             with translated(Step.COMMIT):
                 self._table.client.drop_indexes(dropped)
             return {"indexes_dropped": len(dropped)}
-        self._keep_up(self._building)
-        self._planned = None
-        with translated(Step.COMMIT):
-            self._table.client.java.index(plan.instant)
-        return {"indexes_built": len(self._building)}
+        with alone_between_writes(self._table, _in_flight, why=_why, within=_UNTIL_A_GAP) as view:
+            began = self._table.clock.monotonic()
+            self._build(plan, view)
+            held = self._table.clock.monotonic() - began
+        missing = sorted(set(self._building) - self._indexes().complete)
+        if missing:
+            raise TemporaryError(f"Hudi has not built {missing[0]}: the worker's log says why")
+        more = {GOES_ON: 1} if plan.instant is None and to_build(self._options, self._properties()) else {}
+        return {"indexes_built": len(self._building), "lock_held_seconds": round(held, 3), **more}
 
-    def abort(self) -> None:
-        """Take back a plan of ours that was not begun: it holds back every other service."""
-        if self._planned is not None:
-            with on_the_way_out("take the plan back"):
-                self._table.withdraw(self._planned)
+    def _build(self, plan: Plan, view: TableView) -> None:
+        """To be called under the lock."""
+        client, indexes = self._table.client, self._indexes()
+        definitions = dict(indexes.definitions)
+        if _STATS not in indexes.complete and self._options.columns:
+            definitions[_STATS] = Definition(columns=self._options.columns)
+        kept_up = switches(Indexes(complete=indexes.complete | set(self._building), definitions=definitions))
+        with translated(Step.COMMIT):
+            if plan.instant is None:
+                client.keep_up({**kept_up, "hoodie.metadata.index.async": "false"})
+                client.make_metadata_table()
+            else:
+                self._refuse_what_was_overtaken(plan.instant, view)
+                client.keep_up(kept_up)
+                client.java.index(plan.instant)
 
     def _taken_up(self, instant: str) -> Plan:
         """Return the plan of an indexer, or of an earlier run, that nobody has begun.
@@ -115,18 +134,56 @@ class IndexingSteps:
             raise YieldError(f"indexing {instant} was begun, perhaps by an indexer that lives", delay=_MAY_TAKE)
         self._building = planned_indexes(self._table.assignment, instant, self._table.storage)
         unknown = sorted(set(self._building) - _BUILT)
-        if unknown and not (unknown == ["column_stats"] and self._table.options.conf.get(COLUMNS)):
-            raise PermanentError(f"indexing {instant} builds {unknown[0]}, which only its own indexer can: run that")
-        self._keep_up(self._building)
+        if unknown or len(self._building) > 1:
+            what = unknown[0] if unknown else "several indexes"
+            raise PermanentError(f"indexing {instant} builds {what}, which only its own indexer can: run that")
+        self._judge(self._building)
         return Plan(instant=instant)
 
-    def _keep_up(self, building: Sequence[str]) -> None:
-        """Let Hudi's client keep up what the table has, and what is being built."""
-        indexes = self._indexes()
-        self._table.client.keep_up(
-            switches(Indexes(complete=indexes.complete | set(building), definitions=indexes.definitions))
-        )
+    def _refuse_what_was_overtaken(self, instant: str, view: TableView) -> None:
+        """Raise PermanentError where Hudi would leave out what was committed since a plan was made: it lists files up
+        to the plan, for any index but that of keys.
+        """
+        since = [one.time for one in view.timeline.instants if one.stands_for is Deed.WRITE and one.time > instant]
+        if since and list(self._building) != [_OF_KEYS]:
+            raise PermanentError(
+                f"indexing {instant} would leave out write {since[0]}, which was committed since: let its own indexer "
+                "plan it anew, or remove it, and a policy of indexing builds the index"
+            )
+
+    def _judge(self, building: Sequence[str]) -> None:
+        """Raise PermanentError where an index could not be built, or not be kept up afterwards."""
+        size = Listings(self._table.client).bytes_stored()
+        if size > self._options.largest_table:
+            raise PermanentError(
+                f"the table has {format_size(size)}, and its writers would wait for the lock while {building[0]} is "
+                f"built: raise largest_table ({format_size(self._options.largest_table)}), or let a writer build it"
+            )
+        if _STATS in building:
+            self._judge_columns()
+
+    def _judge_columns(self) -> None:
+        if not self._options.columns and not self._table.options.conf.get(COLUMNS):
+            raise PermanentError(f"{_STATS} are planned: name their columns in the policy's options")
+        if self._options.columns and self._properties().layout is Layout.V1:
+            raise PermanentError(
+                f"a table below version 8 does not say of which columns its {_STATS} are: let its writers build them, "
+                f"and name the columns under options.conf: {COLUMNS}"
+            )
+        missing = sorted({column.partition(".")[0] for column in self._options.columns} - self._table.client.columns())
+        if missing:
+            raise PermanentError(f"columns: the table has no column {shown(missing[0])}")
 
     def _indexes(self) -> Indexes:
-        location, storage = self._table.assignment.location, self._table.storage
-        return read_indexes(location, read_table_properties(location, storage), storage)
+        return read_indexes(self._table.assignment.location, self._properties(), self._table.storage)
+
+    def _properties(self) -> TableProperties:
+        return read_table_properties(self._table.assignment.location, self._table.storage)
+
+
+def _in_flight(view: TableView) -> Sequence[Instant]:
+    return view.writers.in_flight
+
+
+def _why(write: Instant) -> str:
+    return f"write {write.time} is in flight: what it commits beside a build would not be in the index"

@@ -13,6 +13,7 @@ AT_ONCE = 200
 """How many partitions are listed at a time: their files are all in memory."""
 
 _PATH = re.compile(r"StoragePathInfo\{path=(.*?), length=\d+, isDirectory=")
+_SIZE = re.compile(r", length=(\d+), isDirectory=")
 """How `StoragePathInfo.toString` begins (1.2.0)."""
 
 
@@ -41,6 +42,17 @@ class Listings:
         partitions = _partitions(self._stored())
         pieces = (partitions[start : start + AT_ONCE] for start in range(0, len(partitions), AT_ONCE))
         return sum(len(names) for piece in pieces for names in self.stored(piece).values())
+
+    def bytes_stored(self) -> int:
+        """Return how many bytes lie in the table's folders."""
+        base, total = self._client.base, 0
+        with contextlib.closing(self._stored()) as listing:
+            partitions = [str(path) for path in listing.getAllPartitionPaths()]
+            for start in range(0, len(partitions), AT_ONCE):
+                folders = [f"{base}/{path}" if path else base for path in partitions[start : start + AT_ONCE]]
+                found = listing.getAllFilesInPartitions(self._client.java_list(folders))
+                total += sum(int(size) for files in found.values() for size in _SIZE.findall(str(files.toString())))
+        return total
 
     def _known(self) -> Any:
         made = self._client.hudi.metadata.HoodieBackedTableMetadata

@@ -139,7 +139,7 @@ def _indexing(table: Table, properties: TableProperties) -> Backlog:
     options = None if policy is None else policy.options
     if not isinstance(options, IndexingOptions) or not properties.has_metadata_table:
         return Backlog()
-    wanted = to_build(options, properties.metadata_partitions) + to_drop(options, properties.metadata_partitions)
+    wanted = to_build(options, properties) + to_drop(options, properties.metadata_partitions)
     return Backlog(commits=len(wanted), commits_since_request=len(wanted))
 
 

@@ -9,7 +9,7 @@ change under us, so they are read at the moment of each step.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -141,9 +141,20 @@ def switches(indexes: Indexes) -> Mapping[str, str]:
     return {key: str(on).lower() for key, on in found.items()} | named
 
 
-def to_build(options: IndexingOptions, complete: frozenset[str]) -> tuple[str, ...]:
-    """Return the indexes that are wanted and missing."""
-    return tuple(str(name) for name in options.build if name not in complete)
+def to_build(options: IndexingOptions, properties: TableProperties) -> tuple[str, ...]:
+    """Return the indexes that are wanted and missing, partition stats right after column stats: Hudi 1.2 keeps up
+    neither alone on a partitioned table.
+    """
+    wanted = [str(name) for name in options.build]
+    if _COLUMN_STATS in wanted and properties.partitioned and properties.layout is Layout.V2:
+        wanted.insert(wanted.index(_COLUMN_STATS) + 1, _PARTITION_STATS)
+    return tuple(name for name in wanted if name not in properties.metadata_partitions)
+
+
+def at_once(wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return those of the wanted indexes that are built together: the first, and partition stats with column stats."""
+    together = 2 if tuple(wanted[:2]) == (_COLUMN_STATS, _PARTITION_STATS) else 1
+    return tuple(wanted[:together])
 
 
 def to_drop(options: IndexingOptions, complete: frozenset[str]) -> tuple[str, ...]:
@@ -179,8 +190,8 @@ def _stats_held_back(indexes: Indexes, properties: TableProperties, conf: Mappin
         return Hindrance(
             reason="the table has column stats without partition stats, and Hudi 1.2 cannot keep up the one without "
             "building the other",
-            remedy="drop the index column_stats, or let a writer of Hudi 1.1 or newer build both",
-            services=_COMMITTING,
+            remedy="drop column_stats, or let a policy of indexing, or a writer of Hudi 1.1 or newer, build both",
+            services=_COMMITTING - {Service.INDEXING},
         )
     return None
 

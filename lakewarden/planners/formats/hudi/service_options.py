@@ -203,17 +203,26 @@ class BuiltIndex(StrEnum):
 
     RECORD_INDEX = "record_index"
     BLOOM_FILTERS = "bloom_filters"
+    COLUMN_STATS = "column_stats"
 
 
 class IndexingOptions(Settings):
     """Indexes of the metadata table that are built or dropped. What an indexer has planned and nobody has begun is
-    finished as well. While an index is being built nothing else runs on the table.
+    finished as well. Writers wait for the table's lock while an index is built: what they commit beside a build Hudi
+    leaves out of it.
     """
 
     build: tuple[BuiltIndex, ...] = ()
-    """Indexes that the table should have, one plan for each that is missing. Give the writers what `writer-options`
-    prints first: Hudi drops an index that a writer's own options do not name, and a writer that names one builds it
-    itself."""
+    """Indexes that the table should have. Give the writers what `writer-options` prints first: Hudi drops an index that
+    a writer's own options do not name, and a writer that names one builds it itself. With column_stats a partitioned
+    table gets partition_stats, too: Hudi keeps up neither alone."""
+
+    columns: tuple[str, ...] = ()
+    """The columns of column_stats, where they are to be built. Those of stats that are there stay as they are."""
+
+    largest_table: Annotated[Size, Within("1MiB", "1024TiB")] = Field(default="10GiB", validate_default=True)
+    """An index of a table with more bytes is not built: column stats and bloom filters read the footers of all base
+    files, a record index their keys, and writers wait meanwhile. A build that takes eight minutes is given up."""
 
     drop: tuple[str, ...] = ()
     """Indexes that the table should not have, by their partition in the metadata table, as in `column_stats`."""
@@ -225,6 +234,10 @@ class IndexingOptions(Settings):
             raise ValueError(f"drop: {both[0]} stands under build, too")
         if "files" in self.drop:
             raise ValueError("drop: files is no index but the metadata table itself")
+        if (BuiltIndex.COLUMN_STATS in self.build) != bool(self.columns):
+            raise ValueError("build: column_stats and columns, those that the stats are of, need each other")
+        if BuiltIndex.COLUMN_STATS in self.build and "partition_stats" in self.drop:
+            raise ValueError("drop: partition_stats are kept up with column_stats, which stand under build")
         return self
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import assert_never
 
+from lakewarden.planners.formats.hudi.indexes import COLUMNS
 from lakewarden.planners.formats.hudi.locks import jar_beside_the_bundle, lock_keys, patience, wait_keys
 from lakewarden.planners.formats.hudi.options import BucketIndex, HudiTableOptions, Lock
 from lakewarden.planners.formats.hudi.service_options import IndexingOptions
@@ -86,6 +87,9 @@ def _indexes(table: Table) -> Iterator[_Group]:
         return
     if options.build:
         yield _TO_HAVE, {"hoodie.metadata.auto.delete.partitions": _OFF}
+    if options.columns:
+        why = "a writer that keeps up column stats takes its own columns: the table has these"
+        yield why, {COLUMNS: ",".join(options.columns)}
     keys = {key: _OFF for name in options.drop for key in _SWITCHES.get(name, ())}
     if keys:
         yield "a writer builds indexes by its own switches: the table is not to have these", keys
