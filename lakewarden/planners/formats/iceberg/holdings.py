@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
 
 from lakewarden.planners.formats.iceberg.digests import Digest, LiveFile, Origin, Written
@@ -105,8 +106,8 @@ class Outline:
     def __call__(self, origins: Iterable[Origin]) -> tuple[Origin, ...]:
         """Return them; they tell the same as all."""
         kept: set[Origin] = set()
-        known: list[tuple[float, Origin]] = []
-        updates: list[tuple[float, Origin]] = []
+        known: list[tuple[datetime, Origin]] = []
+        updates: list[tuple[datetime, Origin]] = []
         others: list[Origin] = []
         newest = (-1, 0)
         for origin in origins:
@@ -115,10 +116,9 @@ class Outline:
             if snapshot is None or snapshot.operation == "replace":
                 others.append(origin)
                 continue
-            at = snapshot.at.timestamp()
-            known.append((at, origin))
+            known.append((snapshot.at, origin))
             if snapshot.operation != "append" and is_update(snapshot):
-                updates.append((at, origin))
+                updates.append((snapshot.at, origin))
         kept.add(newest)
         if known:
             kept |= {max(known)[1], min(known)[1]}
