@@ -1,11 +1,13 @@
-"""What tables of people have besides rows: branches, staged snapshots, data elsewhere."""
+"""What tables of people have besides rows: branches, staged snapshots, row lineage, data elsewhere."""
 
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from lakewarden.executors.contract import Ended, Granted, Step, Succeeded, Yielded
@@ -75,6 +77,39 @@ def test_what_is_staged_is_picked_after_a_compaction(driver: Driver, trips: Trip
     job.java.manageSnapshots().cherrypick(staged).commit()
 
     assert trips.found() == {**trips.expected, 1000: "staged"}
+
+
+def test_rows_keep_their_lineage_and_vectors_go_with_their_files(driver: Driver, lake: Lake) -> None:
+    """Version 3: each row has the id and the sequence number of its last update that it had before, in the new file
+    itself, and deletion vectors of files that are gone are gone.
+    """
+    table = lake.trips()
+    lake.spark.sql(f"alter table {table.sql} set tblproperties ('format-version' = '3')")
+    for first in range(0, 30, 5):
+        rows = ", ".join(f"({id_}, 0, 'v{id_}')" for id_ in range(first, first + 5))
+        lake.spark.sql(f"insert into {table.sql} values {rows}")
+    lake.spark.sql(
+        f"merge into {table.sql} t using (select * from values (3), (4), (13), (14) as some(id)) s on t.id = s.id "
+        "when matched and s.id in (4, 14) then delete when matched then update set v = 'u'"
+    )
+    before = _lineage(table)
+    assert len(before) == 28
+    time.sleep(1.2)  # quiet_for
+    outcome = driver.carry_out(table, Service.COMPACTION)
+
+    assert isinstance(outcome, Succeeded)
+    assert outcome.figures["delete_files_removed"] != 0
+    assert _lineage(table) == before
+    [path] = [row["file_path"] for row in lake.spark.sql(f"select file_path from {table.sql}.files").collect()]
+    file = pq.ParquetFile(re.sub(r"^file:/*", "/", path)).read(columns=["id", "_row_id"])
+    assert dict(zip(*(file[name].to_pylist() for name in file.column_names), strict=True)) == {
+        id_: row_id for id_, (row_id, _) in before.items()
+    }
+
+
+def _lineage(table: Trips) -> dict[int, tuple[int, int]]:
+    rows = table.lake.spark.sql(f"select id, _row_id, _last_updated_sequence_number as s from {table.sql}").collect()
+    return {row["id"]: (row["_row_id"], row["s"]) for row in rows}
 
 
 def test_data_outside_the_tables_folder_is_rewritten_where_it_is(driver: Driver, lake: Lake, tmp_path: Path) -> None:

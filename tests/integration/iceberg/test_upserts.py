@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import re
+import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from lakewarden.executors.contract import Ended, Granted, Lost, Step, Succeeded, Yielded
+from lakewarden.executors.contract import Ended, Granted, Lost, Outcome, Step, Succeeded, Yielded
 from lakewarden.planners.model.instant import Service
 from tests.integration.conftest import eventually
 from tests.integration.iceberg.deletions import suffering
@@ -204,6 +207,43 @@ def test_needless_deletes_go_and_position_deletes_are_joined_where_files_were_re
     assert (len(before), len(left), outcome.figures["files_rewritten"]) == (12, 6, 6)
     assert left.items() <= before.items()
     assert _rows(trips) == _read_by_spark(trips) == trips.expected
+
+
+@pytest.mark.faults
+def test_beside_a_job_that_upserts_and_deletes_no_row_comes_back_or_is_there_twice(
+    driver: Driver, lake: Lake, tmp_path: Path
+) -> None:
+    """A job commits at random, half of the time deletes alone, while everything is rewritten again and again; in the
+    middle the table gets another partition spec, of which the job does not know. None of its commits fails.
+    """
+    table, chance = lake.trips(), random.Random(7)
+    job, expected, over = _job(table, tmp_path), dict[int, str](), threading.Event()
+
+    def commit() -> int:
+        while not over.is_set():
+            ids = chance.sample(range(40), 6)
+            if chance.random() < 0.5:
+                job.delete(*((id_, id_ % 2, "") for id_ in ids))
+                expected.update(dict.fromkeys(ids, ""))
+            else:
+                job.upsert(*((id_, id_ % 2, f"{job.checkpoints}") for id_ in ids))
+                expected.update(dict.fromkeys(ids, f"{job.checkpoints - 1}"))
+            over.wait(chance.random())
+        return job.checkpoints
+
+    ended: list[Outcome] = []
+    with ThreadPoolExecutor() as one:
+        commits = one.submit(commit)
+        try:
+            while job.checkpoints < 40 and not commits.done():
+                ended.append(driver.carry_out(table, Service.COMPACTION, min_input_files=2, delete_file_threshold=1))
+                if job.checkpoints > 15 and len(table.read().specs()) == 1:
+                    table.read().update_spec().add_identity("v").commit()
+        finally:
+            over.set()
+    assert commits.result() >= 40
+    assert sum(isinstance(outcome, Succeeded) for outcome in ended) > 5
+    assert _rows(table) == _read_by_spark(table) == {id_: value for id_, value in expected.items() if value}
 
 
 def _metadata_on_disk(trips: Trips) -> set[str]:

@@ -33,6 +33,7 @@ class Looks:
             policies={assigned.service: Policy(trigger=NumCommits(at_least=1), options=options)},
         )
         self._file = ""
+        self._metadata: TableMetadata | None = None
         self._last: Observation | None = None
 
     def look(self) -> TableView:
@@ -48,7 +49,11 @@ class Looks:
 
     def metadata(self) -> TableMetadata:
         """Return what the metadata file says that the last look saw."""
-        return read_table(self._file, self._opened.storage)
+        known = self._metadata
+        if known is None or known.file != self._file:
+            told = None if known is None else known.told
+            self._metadata = known = read_table(self._file, self._opened.storage, told=told)
+        return known
 
     def files(self, keys: Collection[int]) -> Mapping[int, LiveFile]:
         """Return those of the files that the last look saw for which these keys stand."""
