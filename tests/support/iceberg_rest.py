@@ -210,6 +210,11 @@ def _write(rest: IcebergRest, path: Sequence[str], body: bytes) -> Any:
             current = rest.catalog.load_table((*levels, table))
             rest.catalog.commit_table(current, commit.requirements, commit.updates)
             return _loaded(rest.catalog.load_table((*levels, table)))
+        case ["tables", "rename"]:
+            names = json.loads(body)
+            source, target = ((*names[of]["namespace"], names[of]["name"]) for of in ("source", "destination"))
+            rest.catalog.rename_table(source, target)
+            raise _Status(204)
         case [*_, "metrics"]:
             raise _Status(204)
         case _:
