@@ -7,6 +7,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import structlog
 from py4j.java_gateway import is_instance_of
@@ -91,7 +92,14 @@ class Journal:
         self._write(file_of(beside.service, self.location), content)
         return Probe(path=file_of(beside.service, "").lstrip("/"), size=len(content))
 
-    def plan(self, beside: PlanBeside, files: Sequence[NamedFile], *, snapshots: Sequence[int] = ()) -> DeletionPlan:
+    def plan(
+        self,
+        beside: PlanBeside,
+        files: Sequence[NamedFile],
+        *,
+        snapshots: Sequence[int] = (),
+        waits_until: datetime | None = None,
+    ) -> DeletionPlan:
         """Write the list and then the plan that names it; return the plan. One that is pending keeps its name."""
         now, run = self.table.clock.now(), self.table.assignment.run
         was = beside.pending
@@ -103,6 +111,7 @@ class Journal:
             snapshots=tuple(snapshots),
             files=len(files),
             data_files=sum(file.kind is Kind.CONTENT for file in files),
+            waits_until=waits_until,
         )
         lines = [*([file.kind.value, file.path] for file in files), [_END, len(files)]]
         self._write(list_of(beside.service, self.location, plan.run), "\n".join(map(json.dumps, lines)).encode())

@@ -10,7 +10,6 @@ from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.iceberg.deleting import Journal, delete, files_if_asked, require_permission
 from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
 from lakewarden.planners.formats.iceberg.ages import age_of_orphans
-from lakewarden.planners.formats.iceberg.first_seen import FirstSeen
 from lakewarden.planners.formats.iceberg.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.orphan_files import Listing, Probe, listed, spare_known
 from lakewarden.planners.formats.iceberg.plans_beside import DeletionPlan
@@ -67,8 +66,12 @@ class OrphansSteps:
             journal.remember(before.then(unknown, at=listing.at))
         if not unknown:
             return NothingToDo(reason="every file below the table's folder is known, or too young")
-        ripe = [file for file in listing.suspects.files() if self._is_ripe(file.path, before, listing)]
-        return self._told(journal.plan(beside, ripe), metadata)
+        times = {path: before.unknown_for(path, at, at=listing.at) for path, at in unknown.items()}
+        wanted = self._options.unknown_for
+        ripe = [file for file in listing.suspects.files() if times[file.path] >= wanted]
+        longest = max((time for time in times.values() if time < wanted), default=None)
+        until = None if longest is None else self._table.clock.now() + wanted - longest
+        return self._told(journal.plan(beside, ripe, waits_until=until), metadata)
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a deletion cannot be prepared."""
@@ -88,10 +91,6 @@ class OrphansSteps:
         listing = self._listed(metadata, probe=probe).among(files)
         gone = delete(self._table, listing.suspects, lambda current: self._spare(listing, journal, current))
         return sum(gone.values())
-
-    def _is_ripe(self, path: str, before: FirstSeen, listing: Listing) -> bool:
-        duration, written_at = self._options.unknown_for, listing.written[path]
-        return before.is_unknown_for(duration, path, written_at, at=listing.at)
 
     def _listed(self, metadata: TableMetadata, *, probe: Probe) -> Listing:
         old = age_of_orphans(self._options, self._table.options).age

@@ -82,6 +82,8 @@ class Sight:
     now: datetime
     keeps: frozenset[int] = frozenset()
     """The old partition specs in which rewritten files stay (`kept_specs`)."""
+    orphans_wait_until: datetime | None = None
+    """When the first of the files may go that the last run of orphans has seen, and left."""
 
     @property
     def main(self) -> Sequence[Snapshot]:
@@ -238,7 +240,13 @@ def _orphans(sight: Sight) -> Need:
         f"a file is an orphan that is older than {age_of_orphans(options, sight.options)} and that no snapshot knows, "
         f"in two runs at least {format_duration(options.unknown_for)} apart"
     )
-    return Need(backlog=_since(sight, Service.ORPHANS), notes=(note,))
+    backlog, until = _since(sight, Service.ORPHANS), sight.orphans_wait_until
+    if until is None:
+        return Need(backlog=backlog, notes=(note,))
+    if until <= sight.now:  # they count as a commit does: nobody may write to the table any more
+        backlog = replace(backlog, commits=max(1, backlog.commits))
+    waiting = f"files that the last run has seen may go from {on_the_clock(until, sight.now)} on"
+    return Need(backlog=backlog, notes=(note, waiting), changes_at=until)
 
 
 def _archive(sight: Sight) -> Need:

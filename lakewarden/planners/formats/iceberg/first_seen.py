@@ -50,10 +50,10 @@ class FirstSeen:
     def __len__(self) -> int:
         return len(self._digests)
 
-    def is_unknown_for(self, duration: timedelta, path: str, written_at: datetime, *, at: datetime) -> bool:
-        """Whether a file that is unknown `at` this time of the storage's clock has been so for as long as that."""
+    def unknown_for(self, path: str, written_at: datetime, *, at: datetime) -> timedelta:
+        """Return for how long a file has been unknown that is so `at` this time of the storage's clock."""
         now = _milliseconds(at)
-        return now - self._since_of(_digest(path, written_at), now) >= duration // _MILLISECOND
+        return (now - self._since_of(_digest(path, written_at), now)) * _MILLISECOND
 
     def then(self, unknown: Mapping[str, datetime], *, at: datetime) -> FirstSeen:
         """Return what is remembered after a listing `at` which shows these files, that the table does not know, with

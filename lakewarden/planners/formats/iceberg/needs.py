@@ -48,6 +48,7 @@ def needs_of(
     *,
     timeline: Timeline,
     now: datetime,
+    orphans_wait_until: datetime | None = None,
 ) -> Needs:
     """Return what the table needs, from what its current snapshot holds, and from its `manifests`.
 
@@ -66,6 +67,7 @@ def needs_of(
         writes=[one.at for one in writes_of(metadata)],
         now=now,
         keeps=kept_specs(holdings.files, metadata, options, now),
+        orphans_wait_until=orphans_wait_until,
     )
     found = {service: _kept_off(need, kept.get(service)) for service, need in needs(sight).items()}
     return Needs(

@@ -20,7 +20,14 @@ from lakewarden.planners.formats.iceberg.manifests import Manifest
 from lakewarden.planners.formats.iceberg.memo import Memo, Reading
 from lakewarden.planners.formats.iceberg.needs import needs_of
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.plans_beside import DELETING, PlanBeside, file_of, instants, plan_beside
+from lakewarden.planners.formats.iceberg.plans_beside import (
+    DELETING,
+    PlanBeside,
+    file_of,
+    instants,
+    plan_beside,
+    waits_until,
+)
 from lakewarden.planners.formats.iceberg.pointers import Pointer
 from lakewarden.planners.formats.iceberg.service_options import CompactionOptions
 from lakewarden.planners.formats.iceberg.tallies import Tallies
@@ -60,8 +67,12 @@ def observed(
     manifests = () if is_encrypted(metadata) else reading.manifests(metadata.current_snapshot)
     holdings, tallies = _holdings(table, reading, manifests) if counts_files(table) else (Holdings(), Tallies())
     activity = _activity(table, reading, holdings)
-    timeline = timeline_of(metadata, instants(_plans(reading)))
-    needs = needs_of(table, metadata, holdings, manifests, activity, timeline=timeline, now=now)
+    plans = tuple(_plans(reading))
+    timeline = timeline_of(metadata, instants(plans))
+    waiting = waits_until(plans, Service.ORPHANS)
+    needs = needs_of(
+        table, metadata, holdings, manifests, activity, timeline=timeline, orphans_wait_until=waiting, now=now
+    )
     view = TableView(
         identity=table_identity(table.location, metadata),
         name=_name(table.location),

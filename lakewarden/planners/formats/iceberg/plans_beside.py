@@ -35,7 +35,8 @@ _ACTIONS: Mapping[Service, str] = {Service.CLEAN: "expire_snapshots", Service.OR
 class DeletionPlan:
     """One plan. It is INFLIGHT from before the first thing that it changes.
 
-    `snapshots` are going to be expired; `files` are in its list, `data_files` of them hold rows or deletes.
+    `snapshots` are going to be expired; `files` are in its list, `data_files` of them hold rows or deletes. Files that
+    it left out wait, the first of them until `waits_until`; None where there are none.
     """
 
     instant: str
@@ -46,6 +47,7 @@ class DeletionPlan:
     files: int
     data_files: int
     completed_at: datetime | None = None
+    waits_until: datetime | None = None
 
     def done(self, at: datetime) -> DeletionPlan:
         """Return the plan as it is remembered once it is carried out."""
@@ -89,6 +91,12 @@ def plan_beside(service: Service, location: str, storage: Storage, *, uuid: str)
                 f"{file_of(service, location)} is no whole plan of a deletion: delete it, and run orphans"
             ) from missing
     return found if found.table == uuid else None
+
+
+def waits_until(plans: Iterable[PlanBeside | None], service: Service) -> datetime | None:
+    """Return when the first of the files may go that the last completed plan of a service has left waiting."""
+    last = (one.completed[0] for one in plans if one is not None and one.service is service and one.completed)
+    return next((plan.waits_until for plan in last), None)
 
 
 def file_of(service: Service, location: str, *, beside: bool = False) -> str:
@@ -154,6 +162,7 @@ def _raw(plan: DeletionPlan) -> Mapping[str, Any]:
         "files": plan.files,
         "data-files": plan.data_files,
         "completed-ms": None if plan.completed_at is None else _milliseconds(plan.completed_at),
+        "waits-until-ms": None if plan.waits_until is None else _milliseconds(plan.waits_until),
     }
 
 
@@ -175,7 +184,7 @@ def _parsed(content: bytes, service: Service) -> PlanBeside:
 
 
 def _plan(raw: Mapping[str, Any]) -> DeletionPlan:
-    completed = raw["completed-ms"]
+    completed, waits = raw["completed-ms"], raw["waits-until-ms"]
     return DeletionPlan(
         instant=str(raw["instant"]),
         run=RunId(str(raw["run"])),
@@ -185,6 +194,7 @@ def _plan(raw: Mapping[str, Any]) -> DeletionPlan:
         files=count(raw["files"], "files"),
         data_files=count(raw["data-files"], "data-files"),
         completed_at=None if completed is None else moment(completed, "completed-ms"),
+        waits_until=None if waits is None else moment(waits, "waits-until-ms"),
     )
 
 

@@ -17,6 +17,13 @@ from lakewarden.planners.formats.iceberg.manifests import Content, Manifest
 from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.needs import Needs, needs_of
 from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.plans_beside import (
+    DeletionPlan,
+    PlanBeside,
+    instant_of,
+    instants,
+    waits_until,
+)
 from lakewarden.planners.formats.iceberg.service_options import (
     ArchiveOptions,
     CleanOptions,
@@ -25,7 +32,7 @@ from lakewarden.planners.formats.iceberg.service_options import (
 )
 from lakewarden.planners.formats.iceberg.timeline import timeline_of
 from lakewarden.planners.formats.iceberg.touches import newest_touches
-from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.instant import RunId, Service, State
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import Backlog, Touch, WriterActivity
 from lakewarden.planners.settings import Settings
@@ -53,6 +60,7 @@ def needs(
     manifests: Sequence[Manifest] = (),
     activity: WriterActivity | None = None,
     now: datetime = NOW,
+    orphans_wait_until: datetime | None = None,
 ) -> Needs:
     """Return what the table needs."""
     return needs_of(
@@ -63,6 +71,7 @@ def needs(
         activity or WriterActivity(),
         timeline=timeline_of(metadata),
         now=now,
+        orphans_wait_until=orphans_wait_until,
     )
 
 
@@ -322,6 +331,44 @@ def test_an_archive_bounds_no_versions_of_a_table_whose_files_others_may_need(ke
     assert key in held.reason
     assert "metadata_versions" in held.remedy
     assert Service.ARCHIVE in needs(metadata, manifests=small).backlogs
+
+
+def test_files_that_orphans_has_only_seen_are_asked_for_again_although_nobody_writes() -> None:
+    """A trigger counts commits, and to a table that is quiet there come none: the files would lie there for ever."""
+    metadata = a_metadata(a_snapshot(1, ago=HOUR))
+    plan = DeletionPlan(
+        instant=instant_of(Service.ORPHANS, RunId("r"), NOW - MINUTE),
+        run=RunId("r"),
+        requested_at=NOW - MINUTE,
+        state=State.COMPLETED,
+        snapshots=(),
+        files=0,
+        data_files=0,
+        completed_at=NOW - MINUTE,
+        waits_until=NOW + HOUR,
+    )
+    beside = PlanBeside(service=Service.ORPHANS, table="t", completed=(plan,))
+    until = waits_until([None, beside], Service.ORPHANS)
+    assert until == plan.waits_until
+    assert waits_until([beside], Service.CLEAN) is None
+
+    def commits(at: datetime, until: datetime | None) -> int:
+        found = needs_of(
+            a_table(),
+            metadata,
+            Holdings(),
+            (),
+            WriterActivity(),
+            timeline=timeline_of(metadata, instants([beside])),
+            now=at,
+            orphans_wait_until=until,
+        )
+        assert until is None or until <= at or found.changes_at == until
+        return found.backlogs[Service.ORPHANS].commits
+
+    assert commits(NOW, None) == 0
+    assert commits(NOW, until) == 0
+    assert commits(NOW + 2 * HOUR, until) == 1
 
 
 def test_a_table_without_a_snapshot_needs_nothing() -> None:

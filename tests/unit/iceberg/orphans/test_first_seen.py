@@ -29,7 +29,7 @@ def after(*listings: tuple[timedelta, set[str]]) -> FirstSeen:
 
 
 def ripe(seen: FirstSeen, file: str, *, later: timedelta, duration: timedelta = DAY) -> bool:
-    return seen.is_unknown_for(duration, file, WRITTEN, at=NOW + later)
+    return seen.unknown_for(file, WRITTEN, at=NOW + later) >= duration
 
 
 @given(
@@ -50,7 +50,7 @@ def test_a_file_is_ripe_once_each_listing_since_so_long_has_shown_it(
         since = {file: since.get(file, at) for file in files}
     for file in "abcdef":
         expected = at - since.get(file, at) >= hours
-        assert seen.is_unknown_for(hours * HOUR, file, WRITTEN, at=NOW + at * HOUR) == expected
+        assert (seen.unknown_for(file, WRITTEN, at=NOW + at * HOUR) >= hours * HOUR) == expected
 
 
 def test_what_is_written_down_is_read_again(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_list_that_was_taken_away_lets_nothing_go(tmp_path: Path) -> None:
 def test_a_file_that_was_written_anew_is_another_file() -> None:
     """Flink and Hadoop catalogs use names again."""
     seen = after((timedelta(0), {"a"}))
-    assert not seen.is_unknown_for(DAY, "a", WRITTEN + HOUR, at=NOW + 2 * DAY)
+    assert not seen.unknown_for("a", WRITTEN + HOUR, at=NOW + 2 * DAY)
 
 
 def test_a_storage_whose_clock_goes_back_makes_nothing_ripe() -> None:
