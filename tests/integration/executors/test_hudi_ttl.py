@@ -103,7 +103,9 @@ def test_savepoints_hold_partitions_and_files_against_every_service(driver: Driv
         orders.write()
     _age(orders, "p0", "p1", "p2")
 
-    assert isinstance(driver.carry_out(orders, Service.TTL, **WEEK), NothingToDo)
+    kept = driver.carry_out(orders, Service.TTL, **WEEK)
+    assert isinstance(kept, NothingToDo)
+    assert kept.reason.startswith(f"3 of the partitions older than 7 days are needed, 'p0' for one: savepoint {first}")
     driver.carry_out(orders, Service.CLEAN, policy="KEEP_LATEST_FILE_VERSIONS", file_versions_retained=1)
     driver.carry_out(orders, Service.ARCHIVE, keep_min_commits=2, keep_max_commits=3)
 

@@ -25,6 +25,7 @@ from lakewarden.planners.formats.hudi.service_options import SilentWrites, TtlOp
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, YieldError
 from lakewarden.planners.ports import Storage
+from lakewarden.planners.settings import shown
 
 
 class Ttl:
@@ -49,12 +50,13 @@ class TtlSteps:
         self._options = options
         self._term = Term.of(options, zone=table.client.zone)
         self._planned: Sequence[str] = ()
+        self._held: Mapping[str, str] = {}
 
     def plan(self) -> Plan | NothingToDo:
         """Find the expired partitions, and delete nothing."""
         expired = self._expired(self._candidates())[: self._options.max_delete_partitions]
         if not expired:
-            return NothingToDo(reason=f"no partition is older than {self._options.days_retain} days, or it stays")
+            return NothingToDo(reason=self._why_none())
         self._planned = [partition.path for partition in expired]
         files = sum(partition.files for partition in expired)
         return Plan(
@@ -115,13 +117,21 @@ class TtlSteps:
         expired = [path for path, one in sorted(partitions.items()) if self._term.has_expired(one, now=now)]
         for path, again in read_partitions(location, expired, storage).items():
             confirm_expired(partitions[path], again)
-        held = guard.partitions_in_need(location, storage, expired, known=self._table.looks.seen)
+        held = self._held = guard.partitions_in_need(location, storage, expired, known=self._table.looks.seen)
         with translated(Step.PLAN):
-            shown = self._table.client.shows_files_of([path for path in expired if path not in held])
-        for path in shown:
+            there = self._table.client.shows_files_of([path for path in expired if path not in held])
+        for path in there:
             if partitions[path].shares_names:
                 raise PermanentError(f"partition {path} has buckets of writers that do not block: {GIVEN_AGAIN}")
-        return [partitions[path] for path in shown]
+        return [partitions[path] for path in there]
+
+    def _why_none(self) -> str:
+        """Return why no partition goes: those that somebody needs stay for as long."""
+        old = f"older than {self._options.days_retain} days"
+        if not self._held:
+            return f"no partition that shows rows is {old}"
+        path, reason = min(self._held.items())
+        return f"{len(self._held)} of the partitions {old} are needed, {shown(path)} for one: {reason}"
 
     def _stay_out_of_the_way(self, partitions: Sequence[str], *, since: datetime) -> None:
         """Raise YieldError if a write has touched one of the partitions `since` then, is about to, or may be. To be

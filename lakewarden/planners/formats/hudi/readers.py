@@ -166,8 +166,12 @@ def hindrances(positions: Iterable[ReaderPosition]) -> Iterable[Hindrance]:
 def notes(positions: Iterable[ReaderPosition]) -> Mapping[Service, tuple[str, ...]]:
     """Return where the readers are, for those who ask why so much stays."""
     said = tuple(
-        f"reader {one.name} is at {one.at}: {one.behind} commits are unread, and everything since {one.needs} stays"
+        f"reader {one.name} is at {one.at}: {_unread(one.behind)} unread, and everything since {one.needs} stays"
         for one in positions
         if one.needs is not None
     )
     return {Service.CLEAN: said, Service.ARCHIVE: said} if said else {}
+
+
+def _unread(commits: int) -> str:
+    return "1 commit is" if commits == 1 else f"{commits} commits are"

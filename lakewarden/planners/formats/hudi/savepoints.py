@@ -178,8 +178,8 @@ def hindrances(timeline: Timeline, *, ours: str | None, wanted: bool) -> Iterato
         if one.time == ours:
             yield Hindrance(
                 services=frozenset(Service) - {Service.SAVEPOINT},
-                reason=f"savepoint {one.time} was left half-way by a run of ours",
-                remedy="the next run of savepoint takes it back: give the table a savepoint policy, and mode act",
+                reason=f"a run of ours is at savepoint {one.time}, or has left it half-way",
+                remedy="if it has, the next run of savepoint takes it back: give the table that policy, and mode act",
             )
         else:
             yield Hindrance(
@@ -201,7 +201,11 @@ def notes(timeline: Timeline) -> Mapping[Service, tuple[str, ...]]:
         return {}
     whose = "a person's: remove it when nobody needs it" if saved.author is None else "ours, and expires"
     note = (
-        f"savepoint {saved.time} of {saved.requested_at:%Y-%m-%d %H:%M} UTC holds the {len(commits)} commits after it "
+        f"savepoint {saved.time} of {saved.requested_at:%Y-%m-%d %H:%M} UTC holds {_commits(len(commits))} after it "
         f"on the timeline; it is {whose}"
     )
     return {Service.SAVEPOINT: (note,), Service.ARCHIVE: (note,)}
+
+
+def _commits(number: int) -> str:
+    return {0: "no commit", 1: "the one commit"}.get(number, f"the {number} commits")
