@@ -175,3 +175,15 @@ def test_by_value_no_two_paths_of_one_depth_name_the_same_time(day: date, spelle
     depth = pattern.count("/") + 1
     assert ends is not None or day.year == 9999
     assert other is None or other != ends or spelled.split("/")[:depth] == one.split("/")
+
+
+def test_what_fills_a_deleted_partition_again_does_not_expire_by_the_files_of_before() -> None:
+    """They lie there until a clean: a ttl by creation took rows that a writer had just written (run)."""
+    now = datetime(2026, 11, 22, tzinfo=UTC)
+    refilled = Partition(path="p", files=5, written_at=now, created_at=now - timedelta(days=9))
+    gone = Partition(path="p", files=5, written_at=now - timedelta(days=8), created_at=now - timedelta(days=9))
+    term = Term(strategy=TtlStrategy.KEEP_BY_CREATION_TIME, days=7)
+
+    assert term.has_expired(refilled, now=now)
+    assert not term.has_expired(refilled, now=now, deleted_before=True)
+    assert term.has_expired(gone, now=now, deleted_before=True)

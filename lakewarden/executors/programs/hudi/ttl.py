@@ -18,10 +18,13 @@ from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
 from lakewarden.planners.formats.hudi import guard
 from lakewarden.planners.formats.hudi.beside import does_not_say, meeting
+from lakewarden.planners.formats.hudi.deletions import read_deletions
 from lakewarden.planners.formats.hudi.expiry import Partition, Term, confirm_expired, read_partitions
 from lakewarden.planners.formats.hudi.non_blocking import GIVEN_AGAIN
 from lakewarden.planners.formats.hudi.plans import RUN_KEY
-from lakewarden.planners.formats.hudi.service_options import SilentWrites, TtlOptions
+from lakewarden.planners.formats.hudi.service_options import SilentWrites, TtlOptions, TtlStrategy
+from lakewarden.planners.formats.hudi.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.whole import whole_timeline
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, YieldError
 from lakewarden.planners.ports import Storage
@@ -114,7 +117,12 @@ class TtlSteps:
         old = [path for path in paths if self._term.may_have_expired(path, now=now)]
         self._table.view()  # it also knows what the run's earlier looks have shown
         partitions = read_partitions(location, old, storage)
-        expired = [path for path, one in sorted(partitions.items()) if self._term.has_expired(one, now=now)]
+        before = self._deleted_before()
+        expired = [
+            path
+            for path, one in sorted(partitions.items())
+            if self._term.has_expired(one, now=now, deleted_before=path in before)
+        ]
         for path, again in read_partitions(location, expired, storage).items():
             confirm_expired(partitions[path], again)
         held = self._held = guard.partitions_in_need(location, storage, expired, known=self._table.looks.seen)
@@ -124,6 +132,17 @@ class TtlSteps:
             if partitions[path].shares_names:
                 raise PermanentError(f"partition {path} has buckets of writers that do not block: {GIVEN_AGAIN}")
         return [partitions[path] for path in there]
+
+    def _deleted_before(self) -> frozenset[str]:
+        """Return the partitions that deletions on the timeline name, where that matters: their files may lie there
+        still.
+        """
+        if self._options.strategy is not TtlStrategy.KEEP_BY_CREATION_TIME:
+            return frozenset()
+        location, storage = self._table.assignment.location, self._table.storage
+        properties = read_table_properties(location, storage)
+        instants = whole_timeline(properties, storage, known=self._table.looks.seen)
+        return frozenset[str]().union(*read_deletions(instants, properties, storage).values())
 
     def _why_none(self) -> str:
         """Return why no partition goes: those that somebody needs stay for as long."""

@@ -69,9 +69,15 @@ class Term:
         """Whether a partition may have expired, by its path alone: only such a one need be listed."""
         return self.value is None or self._is_over(value_ends_at(path, self.value, self.zone), now)
 
-    def has_expired(self, partition: Partition, *, now: datetime) -> bool:
-        """Whether a partition has expired. Nobody knows of one without files or times."""
-        return partition.files > 0 and self._is_over(self._counts_from(partition), now)
+    def has_expired(self, partition: Partition, *, now: datetime, deleted_before: bool = False) -> bool:
+        """Whether a partition has expired. Nobody knows of one without files or times.
+
+        In one that was `deleted_before`, and may have been filled again, the files of then lie until a clean: they say
+        nothing of its creation, so its newest file has to be old as well.
+        """
+        refilled = deleted_before and self.strategy is TtlStrategy.KEEP_BY_CREATION_TIME
+        counts_from = partition.written_at if refilled else self._counts_from(partition)
+        return partition.files > 0 and self._is_over(counts_from, now)
 
     def _counts_from(self, partition: Partition) -> datetime | None:
         """Return the moment from which a partition's days count; None where it is not known."""
