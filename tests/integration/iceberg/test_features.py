@@ -1,4 +1,4 @@
-"""What tables of people have besides rows: branches, staged snapshots, row lineage, data elsewhere."""
+"""What tables of people have besides rows: branches, staged snapshots, row lineage, a sort order, data elsewhere."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.table.sorting import NullOrder
+from pyiceberg.transforms import IdentityTransform
 
 from lakewarden.executors.contract import Ended, Granted, Step, Succeeded, Yielded
 from lakewarden.planners.model.instant import Service
@@ -110,6 +112,18 @@ def test_rows_keep_their_lineage_and_vectors_go_with_their_files(driver: Driver,
 def _lineage(table: Trips) -> dict[int, tuple[int, int]]:
     rows = table.lake.spark.sql(f"select id, _row_id, _last_updated_sequence_number as s from {table.sql}").collect()
     return {row["id"]: (row["_row_id"], row["s"]) for row in rows}
+
+
+def test_a_compaction_of_a_sorted_table_puts_each_file_in_order(driver: Driver, trips: Trips) -> None:
+    """The table's sort order holds for what a compaction writes, as for what Iceberg's own action writes."""
+    with trips.read().update_sort_order() as order:
+        order.desc("v", IdentityTransform(), NullOrder.NULLS_LAST)
+    assert isinstance(driver.carry_out(trips, Service.COMPACTION), Succeeded)
+
+    assert trips.found() == trips.expected
+    for path in _data_files(trips):
+        values = pq.ParquetFile(path).read(columns=["v"])["v"].to_pylist()
+        assert values == sorted(values, reverse=True)
 
 
 def test_data_outside_the_tables_folder_is_rewritten_where_it_is(driver: Driver, lake: Lake, tmp_path: Path) -> None:

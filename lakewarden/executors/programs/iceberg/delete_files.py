@@ -20,6 +20,8 @@ from lakewarden.planners.formats.iceberg.digests import LiveFile, key_of
 from lakewarden.planners.formats.iceberg.manifests import Content
 from lakewarden.planners.model.errors import LakewardenError, UnknownError, YieldError
 
+_ATTEMPTS = 5
+
 
 class DeleteFiles:
     """The delete files of a table whose data files were rewritten by a run."""
@@ -30,8 +32,19 @@ class DeleteFiles:
 
     def remove_needless(self) -> None:
         """Remove the delete files that no data file needs. It is told from what was read of the manifests, without a
-        scan, and committed only upon the very snapshot that it was told from. Raises YieldError where others commit.
+        scan, and committed only upon the very snapshot that it was told from. Raises YieldError where others commit
+        between each time.
         """
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._remove_needless()
+            except YieldError:
+                if attempt == _ATTEMPTS:
+                    raise
+            else:
+                return
+
+    def _remove_needless(self) -> None:
         self._looks.look()
         seen = self._looks.metadata()
         keys = frozenset(one.key for one in needless(self._looks.everything(), seen.specs))
