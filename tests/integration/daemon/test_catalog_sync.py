@@ -93,8 +93,9 @@ def test_a_metastore_that_was_away_lists_no_deleted_partition_in_the_end(
     assert _listed(metastore) == {name: ["p0", "p1", "p2"] for name in KNOWN_AS}
     faults.write_text(json.dumps([{"point": "dropped", "act": "crash"}]))
     daemon.start()
-    daemon.until(lambda: _listed(metastore) == {name: ["p1", "p2"] for name in KNOWN_AS}, within=120)
+    daemon.until(lambda: "a session worker is gone" in daemon.log.read_text(), within=120)
     faults.unlink()
+    assert _listed(metastore) == {name: ["p1", "p2"] for name in KNOWN_AS}
     daemon.post(f"/v1/tables/{TABLE}/resume").raise_for_status()
     daemon.until(lambda: _succeeded(daemon, "catalog_sync"))
     assert _figures(daemon) == [0]
