@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.small_tables import SmallTables
 from lakewarden.executors.contract import Asked, Assignment, Ended, Granted, Lost, PoolEvent, Succeeded
-from lakewarden.executors.pool import WorkerPool
+from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId

@@ -20,7 +20,7 @@ from bench.callbacks import Callbacks
 from bench.figure import Figure, figure
 from bench.quiet_tables import watched, write_quiet_table
 from bench.served import served
-from lakewarden.service.demo.process import Child, free_port
+from lakewarden.demo.process import Child, free_port
 
 _TABLES = 100
 _PER_SECOND = 200

@@ -15,7 +15,7 @@ from pyiceberg.table import StaticTable
 from bench.figure import Figure, figure
 from bench.iceberg_tables import large_table
 from lakewarden.planners.formats.iceberg import ICEBERG
-from lakewarden.planners.formats.iceberg.service_options import CompactionOptions
+from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.ports import Observation

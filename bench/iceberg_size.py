@@ -15,11 +15,11 @@ from pathlib import Path
 from bench.big_iceberg_table import BigIcebergTable
 from bench.figure import Figure, figure
 from lakewarden.planners.formats.iceberg import ICEBERG
-from lakewarden.planners.formats.iceberg.expiry import expirable
-from lakewarden.planners.formats.iceberg.files import read_table
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.reachable import only_reachable_from
-from lakewarden.planners.formats.iceberg.service_options import ArchiveOptions, CleanOptions, CompactionOptions
+from lakewarden.planners.formats.iceberg.deletion.expiry import expirable
+from lakewarden.planners.formats.iceberg.deletion.reachable import only_reachable_from
+from lakewarden.planners.formats.iceberg.metadata.files import read_table
+from lakewarden.planners.formats.iceberg.options.service_options import ArchiveOptions, CleanOptions, CompactionOptions
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.ports import Observation

@@ -16,10 +16,10 @@ from bench.figure import Figure, figure
 from bench.quiet_tables import write_quiet_table
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.agenda import Agenda
-from lakewarden.service.readers.processes import ProcessReaders
-from lakewarden.service.readers.settings import ReadingSettings
-from lakewarden.service.watch import Look, Watch
+from lakewarden.service.config.reading import ReadingSettings
+from lakewarden.service.scheduling.poll_queue import PollQueue
+from lakewarden.service.state.observations import Look, Observations
+from lakewarden.service.state.readers.processes import ProcessReaders
 
 _TABLES = 100
 _POLLS = 50_000
@@ -49,11 +49,11 @@ def measure() -> list[Figure]:
 def _polls_per_second(folder: Path) -> float:
     tables = {path.name: Table(id=TableId(path.name), format="hudi", location=str(path)) for path in folder.iterdir()}
     rung = threading.Event()
-    watch = Watch(
+    watch = Observations(
         readers=(readers := ProcessReaders(settings=ReadingSettings(processes=1), clock=SystemClock())), tell=rung.set
     )
     try:
-        agenda = Agenda()
+        agenda = PollQueue()
         for table in tables.values():
             agenda.put(table.id, 0)
         _turn(watch, agenda, tables, rung, moment=0)
@@ -69,7 +69,9 @@ def _polls_per_second(folder: Path) -> float:
     return _POLLS / spent
 
 
-def _turn(watch: Watch, agenda: Agenda, tables: dict[str, Table], rung: threading.Event, *, moment: int) -> int:
+def _turn(
+    watch: Observations, agenda: PollQueue, tables: dict[str, Table], rung: threading.Event, *, moment: int
+) -> int:
     """Poll every table, and return how many of them had changed."""
     due = []
     while (table := agenda.pop(moment)) is not None:

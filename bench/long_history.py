@@ -18,8 +18,9 @@ from bench.figure import Figure, figure
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.housekeeping import tidy
-from lakewarden.service.store.port import Run, RunState, StandingRow
+from lakewarden.service.control.housekeeping import tidy
+from lakewarden.service.model.rows import StandingRow
+from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.runs import _columns
 from lakewarden.service.store.sql.sqlite import open_sqlite

@@ -13,8 +13,8 @@ from bench.figure import Figure, figure
 from bench.hands import assignment_of, hands
 from bench.one_session import run_alone
 from bench.small_tables import SmallTables, small_tables
+from lakewarden.demo.formats.hudi.options import Workload
 from lakewarden.executors.contract import Assignment
-from lakewarden.executors.demo.hudi_options import Workload
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.instant import Service
 

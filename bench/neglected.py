@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.figure import Figure, figure
 from lakewarden.planners.decoding.avro import opened
 from lakewarden.planners.formats.hudi import HUDI, THOROUGH
-from lakewarden.planners.formats.hudi.payloads import read_pieces
+from lakewarden.planners.formats.hudi.metadata.payloads import read_pieces
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.storage import LocalStorage
 from tests.support.hudi_look import made, registered

@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from lakewarden.service.demo.process import Child, free_port
+from lakewarden.demo.process import Child, free_port
 
 _GRACE = timedelta(seconds=30)
 
@@ -79,7 +79,7 @@ class Served:
 
 
 @contextmanager
-def served(directory: Path, settings: Mapping[str, Any], *, module: str = "lakewarden.service.cli") -> Iterator[Served]:
+def served(directory: Path, settings: Mapping[str, Any], *, module: str = "lakewarden.cli") -> Iterator[Served]:
     """Serve for as long as the bracket is open, from the moment the daemon is ready."""
     daemon = Served(directory, settings, module=module)
     try:

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lakewarden.executors.demo.hudi_options import TableType, Workload, table_options
-from lakewarden.service.demo.zookeeper import ZooKeeper
+from lakewarden.demo.formats.hudi.options import TableType, Workload, table_options
+from lakewarden.demo.zookeeper import ZooKeeper
 
 COMMITS = {Workload.REGIONS: 4, Workload.DAYS: 6}
 
@@ -78,9 +78,9 @@ def small_tables(workload: Workload = Workload.REGIONS) -> Iterator[SmallTables]
 
 def main() -> None:
     """Write the original table with the demo's writer."""
-    from lakewarden.executors.demo import orders  # noqa: PLC0415 - imports pyspark
-    from lakewarden.executors.demo.hudi_batches import BatchCommitter  # noqa: PLC0415
-    from lakewarden.executors.demo.hudi_writer import start_spark  # noqa: PLC0415
+    from lakewarden.demo.formats.hudi.batches import BatchCommitter  # noqa: PLC0415
+    from lakewarden.demo.formats.hudi.writer import start_spark  # noqa: PLC0415
+    from lakewarden.demo.writers import orders  # noqa: PLC0415 - imports pyspark
 
     path, workload = Path(sys.argv[1]), Workload(sys.argv[2])
     options = {

@@ -70,8 +70,8 @@ def main() -> None:
     """Write the table: one small file with each commit."""
     from pyspark.sql import functions as of  # noqa: PLC0415 - for the process alone
 
-    from lakewarden.executors.demo.hudi_options import TableType, Workload, table_options  # noqa: PLC0415
-    from lakewarden.executors.demo.hudi_writer import start_spark  # noqa: PLC0415
+    from lakewarden.demo.formats.hudi.options import TableType, Workload, table_options  # noqa: PLC0415
+    from lakewarden.demo.formats.hudi.writer import start_spark  # noqa: PLC0415
 
     spark = start_spark()
     options: dict[str, Any] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from lakewarden.executors import process
-from lakewarden.service import cli
+from lakewarden import cli
+from lakewarden.executors.pool import process
 
 
 def main() -> int:

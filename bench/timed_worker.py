@@ -11,7 +11,7 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.hudi import compaction
-from lakewarden.executors.programs.hudi.look import Looks
+from lakewarden.executors.programs.hudi.client.look import Looks
 from lakewarden.executors.worker import main as worker
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.ports import Storage

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lakewarden.planners.ports import WriterEngine
 from lakewarden.service.config.loading import load
-from lakewarden.service.writer_options import options_of, written_out
+from lakewarden.service.reporting.writer_options import options_of, written_out
 
 HERE = Path(__file__).parent
 FILES: Mapping[WriterEngine, Path] = {

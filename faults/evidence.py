@@ -21,8 +21,8 @@ import pyarrow.parquet
 from hudi import HudiReadOptions, HudiTable
 
 from faults.history import History, Interval, StoredRun, TimelineFound
-from lakewarden.executors.demo.record import merged, read_record
-from lakewarden.service.demo.hudi_reader import read_snapshot
+from lakewarden.demo.formats.hudi.reader import read_snapshot
+from lakewarden.demo.writers.record import merged, read_record
 from live.hudi.travel import travel
 
 _TIMELINE = Path(".hoodie") / "timeline"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakewarden.executors.demo.record import Batch, Row
+from lakewarden.demo.writers.record import Batch, Row
 from live.journey import Journey
 
 SUCCEEDED = "SUCCEEDED"

@@ -15,10 +15,10 @@ from faults.ledger import SqliteLedger
 from faults.report import FaultsReport, line_of, report_of
 from faults.rounds import NeverCameBackError, Rounds
 from faults.scenery import POLICIES, SPARK, Scenery, endings
-from lakewarden.service.demo.hudi import PIECE as HUDI
-from lakewarden.service.demo.hudi import table_entry
-from lakewarden.service.demo.interruption import Interruption
-from lakewarden.service.demo.stage import Stage
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.formats.hudi.demo import PIECE as HUDI
+from lakewarden.demo.formats.hudi.demo import table_entry
+from lakewarden.demo.interruption import Interruption
 
 _DRAINED_WITHIN_SECONDS = 420.0
 
@@ -30,7 +30,7 @@ def play(
     begun = time.monotonic()
     scenery = Scenery(directory, interruption)
     database = directory / "daemon" / "data" / "lakewarden.db"
-    with Deaths(scenery.arms.witness) as deaths, Stage(directory, HUDI) as stage:
+    with Deaths(scenery.arms.witness) as deaths, Environment(directory, HUDI) as stage:
         played = _play_rounds(
             rounds=rounds,
             writers=writers,
@@ -58,7 +58,7 @@ def _play_rounds(
     rounds: int,
     writers: int,
     seed: int,
-    stage: Stage,
+    stage: Environment,
     scenery: Scenery,
     deaths: Deaths,
     ledger: SqliteLedger,

@@ -22,14 +22,14 @@ from faults.report import Seconds, counts, tell_verdict, told_runs
 from faults.rounds import NeverCameBackError
 from faults.scenery import POLICIES, SPARK, Scenery, endings
 from faults.victims import household, thaw
+from lakewarden.demo.daemon import Daemon, RefusedError
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.formats.hudi.demo import PIECE as HUDI
+from lakewarden.demo.formats.hudi.demo import table_entry
+from lakewarden.demo.interruption import Interruption
+from lakewarden.demo.report import WriterTally
 from lakewarden.executors import witness
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.service.demo.daemon import Daemon, RefusedError
-from lakewarden.service.demo.hudi import PIECE as HUDI
-from lakewarden.service.demo.hudi import table_entry
-from lakewarden.service.demo.interruption import Interruption
-from lakewarden.service.demo.report import WriterTally
-from lakewarden.service.demo.stage import Stage
 from tests.support.postgres import running_postgres
 
 LEASE_SECONDS = 15.0
@@ -195,7 +195,7 @@ def play(
     scenery = Scenery(directory, interruption)
     with running_postgres() as postgres:
         url = postgres.make_database()
-        with Deaths(scenery.arms.witness) as deaths, Stage(directory, HUDI) as stage:
+        with Deaths(scenery.arms.witness) as deaths, Environment(directory, HUDI) as stage:
             outages = _play_outages(
                 replicas=replicas,
                 writers=writers,
@@ -230,7 +230,7 @@ def _play_outages(
     writers: int,
     minutes: float,
     seed: int,
-    stage: Stage,
+    stage: Environment,
     scenery: Scenery,
     deaths: Deaths,
     ledger: PostgresLedger,
@@ -292,7 +292,7 @@ def _brought_back(outages: Outages) -> Iterator[None]:
         outages.end()
 
 
-def _drain(outages: Outages, stage: Stage, look: Callable[..., None]) -> None:
+def _drain(outages: Outages, stage: Environment, look: Callable[..., None]) -> None:
     """Let the replicas finish everything, and begin nothing more."""
     deadline = time.monotonic() + _DRAINED_WITHIN_SECONDS
 
@@ -323,7 +323,7 @@ def _drain(outages: Outages, stage: Stage, look: Callable[..., None]) -> None:
         until(lambda: told(Daemon.resume))
 
 
-def _services_pending(stage: Stage) -> set[str]:
+def _services_pending(stage: Environment) -> set[str]:
     """Return the pending instants that are not a writer's."""
     return {instant for instant, action in pending_on(stage.table) if action not in ("commit", "deltacommit")}
 

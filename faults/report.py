@@ -14,8 +14,8 @@ from rich.table import Table as Grid
 
 from faults.deck import POINTS
 from faults.rounds import Struck
+from lakewarden.demo.report import WriterTally
 from lakewarden.executors.faultpoints import Point
-from lakewarden.service.demo.report import WriterTally
 
 _NUMBERED = tuple(point for point in POINTS if point is not Point.LOOKING)
 

@@ -14,12 +14,12 @@ from faults.evidence import pending_on
 from faults.ledger import Ledger
 from faults.recovery import Recovery
 from faults.victims import household, thaw
+from lakewarden.demo.daemon import Daemon, RefusedError
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.interruption import Interruption
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Service
-from lakewarden.service.demo.daemon import Daemon, RefusedError
-from lakewarden.service.demo.interruption import Interruption
-from lakewarden.service.demo.stage import Stage
 
 _TICK_SECONDS = 0.1
 _LOOK_EVERY_SECONDS = 0.3
@@ -58,7 +58,7 @@ class Rounds:
     def __init__(
         self,
         *,
-        stage: Stage,
+        stage: Environment,
         daemon: Daemon,
         arms: Arms,
         ledger: Ledger,

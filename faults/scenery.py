@@ -15,15 +15,15 @@ from faults.checker import Rule, Violation, violations
 from faults.evidence import gather
 from faults.history import StoredRun
 from faults.victims import left_of
-from lakewarden.executors.demo.record import Ending, Record, merged, read_record
+from lakewarden.demo.daemon import Daemon
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.interruption import Interruption
+from lakewarden.demo.process import Child
+from lakewarden.demo.report import WriterTally
+from lakewarden.demo.writers.record import Ending, Record, merged, read_record
+from lakewarden.demo.zookeeper import ZooKeeper
 from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.service.demo.daemon import Daemon
-from lakewarden.service.demo.interruption import Interruption
-from lakewarden.service.demo.process import Child
-from lakewarden.service.demo.report import WriterTally
-from lakewarden.service.demo.stage import Stage
-from lakewarden.service.demo.zookeeper import ZooKeeper
 from live.hudi.several.casting import WRITER, Part, bring_releases, cast, written_by
 
 POLICIES: Mapping[str, Any] = {
@@ -64,7 +64,7 @@ class Scenery:
         """Note that a daemon did not do what it must."""
         self.found.append(Violation(rule=Rule.DAEMON, what=what))
 
-    def start_zookeeper(self, stage: Stage) -> ZooKeeper:
+    def start_zookeeper(self, stage: Environment) -> ZooKeeper:
         """Start the lock service and return when it answers, with all jars at hand that anybody needs."""
         with self.interruption.at_once():
             bundles.fetch(("hudi",))
@@ -73,7 +73,7 @@ class Scenery:
         self.until(zookeeper.ready, stage, otherwise="ZooKeeper is not up")
         return zookeeper
 
-    def start_writers(self, stage: Stage, daemon: Daemon, *, seed: int, writers: int) -> list[Child]:
+    def start_writers(self, stage: Environment, daemon: Daemon, *, seed: int, writers: int) -> list[Child]:
         """Start writers with the options that the daemon asks for, each with days of its own, and return after the
         first commit of the last one.
         """
@@ -83,7 +83,7 @@ class Scenery:
             for part in cast(writers, table_version=_TABLE_VERSION, conflicts=False)
         ]
 
-    def _start_writer(self, stage: Stage, part: Part, *, seed: int) -> Child:
+    def _start_writer(self, stage: Environment, part: Part, *, seed: int) -> Child:
         arguments = written_by(part, table_version=_TABLE_VERSION, every=_WRITER_EVERY_SECONDS, stage=stage)
         writer = stage.start_another_writer(f"writer-{part.shop}", WRITER, *arguments, "--seed", str(seed))
         record = self.records[part.shop] = stage.records[-1]
@@ -91,7 +91,7 @@ class Scenery:
         self.until(lambda: bool(read_record(record).acknowledged()), stage, otherwise=begun)
         return writer
 
-    def end_writers(self, stage: Stage, writers: Sequence[Child]) -> None:
+    def end_writers(self, stage: Environment, writers: Sequence[Child]) -> None:
         """Ask the writers to end after their commits, and return when they have."""
         for writer in writers:
             if writer.exit_code is None:
@@ -122,7 +122,9 @@ class Scenery:
         if daemon.process.exit_code != 0:
             self.accuse(f"the daemon ended with {daemon.process.exit_code} when it was asked to end")
 
-    def until(self, true: Callable[[], bool], stage: Stage, *, otherwise: str, at_most: float = _START_SECONDS) -> None:
+    def until(
+        self, true: Callable[[], bool], stage: Environment, *, otherwise: str, at_most: float = _START_SECONDS
+    ) -> None:
         """Wait until something is true. Raises TemporaryError if it is not in time."""
         deadline = time.monotonic() + at_most
         while not true():
@@ -131,7 +133,7 @@ class Scenery:
                 raise TemporaryError(f"{otherwise} after {at_most:.0f} s")
             self.interruption.pause(0.2)
 
-    def judge(self, stage: Stage, runs: Sequence[StoredRun]) -> list[str]:
+    def judge(self, stage: Environment, runs: Sequence[StoredRun]) -> list[str]:
         """Return what is wrong when everything has ended."""
         if left := left_of(self.directory):
             self.accuse(f"{len(left)} processes were left behind: {', '.join(str(process) for process in left)}")

@@ -14,7 +14,7 @@ import psutil
 from rich.console import Console
 
 from faults.victims import left_of
-from lakewarden.service.demo.interruption import InterruptedDemoError, Interruption
+from lakewarden.demo.interruption import InterruptedDemoError, Interruption
 
 WHOLE, VIOLATED, HARNESS_FAILED = 0, 1, 2
 """Exit codes. The last says nothing about Lakewarden: the harness, the writer or the machine is to blame."""

@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from lakewarden.planners.formats.hudi import plans
-from lakewarden.planners.formats.hudi.archiving import checkpoints
-from lakewarden.planners.formats.hudi.commits import partitions_to_come, written
+from lakewarden.planners.formats.hudi.backlog.archiving import checkpoints
 from lakewarden.planners.formats.hudi.format import THOROUGH
-from lakewarden.planners.formats.hudi.names import Layout, collapse
-from lakewarden.planners.formats.hudi.payloads import MALFORMED, UnreadableError, decode
-from lakewarden.planners.formats.hudi.table_properties import read_table_properties
-from lakewarden.planners.formats.hudi.times import to_utc
+from lakewarden.planners.formats.hudi.metadata import plans
+from lakewarden.planners.formats.hudi.metadata.commits import partitions_to_come, written
+from lakewarden.planners.formats.hudi.metadata.names import Layout, collapse
+from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, UnreadableError, decode
+from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.metadata.times import to_utc
 from lakewarden.planners.formats.iceberg import ICEBERG
-from lakewarden.planners.formats.iceberg.digests import Digest
-from lakewarden.planners.formats.iceberg.manifests import Manifest, read_manifest, read_manifest_list
-from lakewarden.planners.formats.iceberg.metadata import parse_metadata
-from lakewarden.planners.formats.iceberg.service_options import CleanOptions, CompactionOptions
+from lakewarden.planners.formats.iceberg.metadata.digests import Digest
+from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest, read_manifest, read_manifest_list
+from lakewarden.planners.formats.iceberg.metadata.metadata import parse_metadata
+from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions, CompactionOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.instant import Service
@@ -32,7 +32,7 @@ from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.ports import FileEntry, TableFormat
 from lakewarden.planners.storage.local import LocalStorage
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.inspect import report
+from lakewarden.service.reporting.inspect import report
 from tests.support import hostile_avro
 from tests.support.hudi_table import HudiTable, base_file, log_file
 from tests.support.iceberg_table import EQUALITY_DELETES, POSITION_DELETES, IcebergTable

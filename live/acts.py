@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from lakewarden.executors.demo.record import Batch
+from lakewarden.demo.daemon import Daemon
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.process import Child
+from lakewarden.demo.run import START_SECONDS, DemoRun
+from lakewarden.demo.snapshot import DemoState
+from lakewarden.demo.writers.record import Batch
 from lakewarden.planners.model.errors import LakewardenError
-from lakewarden.service.demo.daemon import Daemon
-from lakewarden.service.demo.process import Child
-from lakewarden.service.demo.scene import Scene
-from lakewarden.service.demo.show import START_SECONDS, Show
-from lakewarden.service.demo.stage import Stage
 from live.journey import Journey
 from live.report import LiveReport
 from live.script import EACH_SUCCEEDS, Script
@@ -28,9 +28,9 @@ class Acts(ABC):
     table_type: str
     writer_kind: str
 
-    def __init__(self, script: Script, stage: Stage, show: Show, policies: Mapping[str, Any]) -> None:
+    def __init__(self, script: Script, stage: Environment, show: DemoRun, policies: Mapping[str, Any]) -> None:
         self.policies = {name: value for name, value in policies.items() if script.only is None or name in script.only}
-        self.last = Scene(act="")
+        self.last = DemoState(act="")
         self.seconds = 0.0
         self.trouble: list[str] = []
         self.doubled: set[int] = set()
@@ -53,7 +53,7 @@ class Acts(ABC):
         """Return the failed commits of the writers' that are our fault."""
 
     @abstractmethod
-    def look(self, scene: Scene) -> None:
+    def look(self, scene: DemoState) -> None:
         """Do what is to be done while the writers write."""
 
     @property
@@ -115,20 +115,20 @@ class Acts(ABC):
         if writer.exit_code != 0:
             self.trouble.append(f"the {writer.name} ended with {writer.exit_code}: {writer.last_words()}")
 
-    def live(self, enough: Callable[[Scene], bool], deadline: float) -> None:
+    def live(self, enough: Callable[[DemoState], bool], deadline: float) -> None:
         """Watch until there was enough, or until the deadline: the report says what was missing."""
 
-        def act(scene: Scene) -> str:
+        def act(scene: DemoState) -> str:
             done = ", ".join(f"{name} {tally.succeeded}" for name, tally in tallies(scene.runs).items())
             return f"live: {scene.commits} of {self.script.commits} commits; {done}"
 
-        def over(scene: Scene) -> bool:
+        def over(scene: DemoState) -> bool:
             self.look(scene)
             return enough(scene) or time.monotonic() > deadline
 
         self.show.watch(act, until=over, at_most=self.script.minutes * 60 + START_SECONDS)
 
-    def enough(self, scene: Scene) -> bool:
+    def enough(self, scene: DemoState) -> bool:
         """Whether every service has succeeded often enough, and all commits were made."""
         done = tallies(scene.runs)
         each = all(name in done and done[name].succeeded >= EACH_SUCCEEDS for name in self.promised)

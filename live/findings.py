@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakewarden.executors.demo.record import Record, read_record
-from lakewarden.service.demo.reader import Snapshot, count_wrong_rows
-from lakewarden.service.demo.report import Range, WriterTally
+from lakewarden.demo.reader import Snapshot, count_wrong_rows
+from lakewarden.demo.report import Range, WriterTally
+from lakewarden.demo.writers.record import Record, read_record
 from live.acts import Acts
 from live.report import Failure, LiveReaderTally, LiveReport, LiveWriterTally, TimeTravel
 from live.script import EACH_SUCCEEDS

@@ -8,10 +8,10 @@ from pathlib import Path
 import psutil
 from rich.console import Console
 
-from lakewarden.service.demo.interruption import Interruption
-from lakewarden.service.demo.screen import screen_on
-from lakewarden.service.demo.show import Show, perform
-from lakewarden.service.demo.stage import Stage
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.interruption import Interruption
+from lakewarden.demo.run import DemoRun, perform
+from lakewarden.demo.screen import screen_on
 from live.findings import findings
 from live.report import LiveReport, tell
 from live.suite import Suite, script_of
@@ -36,9 +36,9 @@ def play(suite: Suite, asked: argparse.Namespace, report: Path | None) -> int:
 def _performance(
     suite: Suite, asked: argparse.Namespace, directory: Path, console: Console, interruption: Interruption
 ) -> LiveReport:
-    with Stage(directory, suite.piece) as stage:
+    with Environment(directory, suite.piece) as stage:
         with screen_on(console) as screen:
-            acts = suite.acts(script_of(asked), asked, stage, Show(stage, screen, interruption))
+            acts = suite.acts(script_of(asked), asked, stage, DemoRun(stage, screen, interruption))
             acts.play()
         acts.end_daemon()
     with interruption.at_once():

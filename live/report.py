@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table as Grid
 
-from lakewarden.service.demo.report import ReaderTally, Report, ServiceTally, WriterTally
+from lakewarden.demo.report import ReaderTally, Report, ServiceTally, WriterTally
 from live.journey import Journey
 
 

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from lakewarden.service.demo.piece import Piece
-from lakewarden.service.demo.show import Show
-from lakewarden.service.demo.stage import Stage
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.format_demo import FormatDemo
+from lakewarden.demo.run import DemoRun
 from live.acts import Acts
 from live.script import Script
 
@@ -17,7 +17,7 @@ class Suite(Protocol):
     """One format's part."""
 
     @property
-    def piece(self) -> Piece:
+    def piece(self) -> FormatDemo:
         """The table, its first writer and its reader."""
         ...
 
@@ -34,7 +34,7 @@ class Suite(Protocol):
         """Bring the jars that the table needs."""
         ...
 
-    def acts(self, script: Script, asked: argparse.Namespace, stage: Stage, show: Show) -> Acts:
+    def acts(self, script: Script, asked: argparse.Namespace, stage: Environment, show: DemoRun) -> Acts:
         """Return one performance."""
         ...
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from lakewarden.service.http.schemas import RunBody
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from live.report import LiveServiceTally
 
 

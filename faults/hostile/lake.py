@@ -16,9 +16,9 @@ from typing import Any
 from faults.checker import Rule, violations
 from faults.evidence import files_needed, files_there, read_timeline
 from faults.history import History
-from lakewarden.executors.demo.record import read_record
-from lakewarden.service.demo.hudi_reader import read_snapshot
-from lakewarden.service.demo.process import environment
+from lakewarden.demo.formats.hudi.reader import read_snapshot
+from lakewarden.demo.process import environment
+from lakewarden.demo.writers.record import read_record
 from live.hudi.travel import travel
 
 _JUDGED = (Rule.ROWS, Rule.FILES, Rule.TRAVEL, Rule.WRITER)
@@ -64,7 +64,7 @@ class Lake:
         table, for the others differ from that in nothing but their lock's key, which is their name.
         """
         first = self.names[0]
-        command = [sys.executable, "-m", "lakewarden.service.cli", "writer-options", first]
+        command = [sys.executable, "-m", "lakewarden.cli", "writer-options", first]
         command += ["--engine", "spark", "--json", "--config", str(config)]
         told = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
         options = {option["key"]: option["value"] for option in json.loads(told.stdout)["options"]}

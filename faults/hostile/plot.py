@@ -26,11 +26,11 @@ from faults.hostile.report import HostileReport, longest_unseen
 from faults.hostile.served import NoAnswerError, Served, left_behind
 from faults.hostile.siege import Siege
 from faults.hostile.stores import Stores, bad_stores
+from lakewarden.demo.interruption import Interruption
+from lakewarden.demo.process import Child
+from lakewarden.demo.zookeeper import ZooKeeper
 from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.service.demo.interruption import Interruption
-from lakewarden.service.demo.process import Child
-from lakewarden.service.demo.zookeeper import ZooKeeper
 from tests.support.hostile_tables import Hostile, make_corpus, untouched
 
 CADENCE_SECONDS = 10.0

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from faults.victims import left_of
-from lakewarden.service.demo.process import Child, free_port
+from lakewarden.demo.process import Child, free_port
 
 _OURS = ("127.0.0.2", 0)
 """Where we ask from: as a kubelet does, from another address than the hostile clients."""
@@ -58,7 +58,7 @@ class Served:
             **settings,
         }
         self.config.write_text(json.dumps(whole), encoding="utf-8")  # which is YAML, too, and knows no aliases
-        command = [sys.executable, "-m", "lakewarden.service.cli", "serve", "--config", str(self.config)]
+        command = [sys.executable, "-m", "lakewarden.cli", "serve", "--config", str(self.config)]
         self.process = Child("daemon", command, log=directory / "daemon.log", variables=variables)
 
     def alive(self, *, within: float) -> None:

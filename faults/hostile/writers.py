@@ -20,12 +20,12 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from lakewarden.executors.demo import orders
-from lakewarden.executors.demo.hudi_batches import BatchCommitter
-from lakewarden.executors.demo.hudi_options import TableType, Workload, table_options
-from lakewarden.executors.demo.hudi_writer import start_spark
-from lakewarden.executors.demo.patience import Patience
-from lakewarden.executors.demo.record import RecordWriter, Row
+from lakewarden.demo.formats.hudi.batches import BatchCommitter
+from lakewarden.demo.formats.hudi.options import TableType, Workload, table_options
+from lakewarden.demo.formats.hudi.writer import start_spark
+from lakewarden.demo.writers import orders
+from lakewarden.demo.writers.patience import Patience
+from lakewarden.demo.writers.record import RecordWriter, Row
 
 _WORDS = 2000
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 
 from lakewarden.executors.contract import Pool
-from lakewarden.executors.pool import WorkerPool
+from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.clock import CautiousClock, Clock, SystemClock
@@ -27,54 +27,55 @@ from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.locations import is_in_catalog
 from lakewarden.planners.storage.settings import StoreSettings, setting_of
-from lakewarden.service.approvals import Approvals
-from lakewarden.service.attention import Attention
-from lakewarden.service.barriers import Barriers
-from lakewarden.service.book import Book
-from lakewarden.service.claim import Cadence
-from lakewarden.service.claims import Claims
 from lakewarden.service.config.loading import examine
 from lakewarden.service.config.problems import Weight
 from lakewarden.service.config.settings import PermitSettings
-from lakewarden.service.daemon import Daemon
-from lakewarden.service.desk import Desk
-from lakewarden.service.discovery import Discovery
-from lakewarden.service.events import Listener, Listeners
-from lakewarden.service.found import Source
-from lakewarden.service.freed import Freed
-from lakewarden.service.housekeeping import housekeeping
+from lakewarden.service.control.command_handler import CommandHandler
+from lakewarden.service.control.commands import CommandQueue
+from lakewarden.service.control.discovery import Discovery
+from lakewarden.service.control.housekeeping import housekeeping
+from lakewarden.service.control.loop import ControlLoop
+from lakewarden.service.control.membership import Membership
+from lakewarden.service.control.sources import sources_of
+from lakewarden.service.control.status import Status
+from lakewarden.service.events.listener import Listener, Listeners
 from lakewarden.service.http.ports import bind_ports
-from lakewarden.service.inbox import Inbox
-from lakewarden.service.journal import Journal
-from lakewarden.service.last_resort import GRACE, stand_by
-from lakewarden.service.leases import DataFolder, Leases
-from lakewarden.service.lock_proofs import LockProofs
-from lakewarden.service.logs import set_up_logs
-from lakewarden.service.membership import Membership
-from lakewarden.service.metrics import Metrics
-from lakewarden.service.moments import Moments
-from lakewarden.service.permits import Limits
-from lakewarden.service.precedence import Precedence
-from lakewarden.service.questions import Questions
-from lakewarden.service.readers.inline import InlineReaders
-from lakewarden.service.readers.port import TableReaders
-from lakewarden.service.readers.processes import ProcessReaders
-from lakewarden.service.readers.threads import PlacedThreads, Threads
-from lakewarden.service.recovery import DYING
-from lakewarden.service.register import Register
-from lakewarden.service.request import Requests
-from lakewarden.service.runs import Runs
-from lakewarden.service.shares import Shares
-from lakewarden.service.shutdown import STEP_BACK, Shutdown
-from lakewarden.service.signals import stop_on_signals
-from lakewarden.service.sources import sources_of
-from lakewarden.service.standing import Standings
-from lakewarden.service.status import Status
+from lakewarden.service.model.found import Source
+from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.ownership.claim_file import Cadence
+from lakewarden.service.ownership.claims import Claims
+from lakewarden.service.ownership.dead_executors import DeadExecutors
+from lakewarden.service.ownership.recovery import DYING
+from lakewarden.service.ownership.replica_lease import ReplicaLease
+from lakewarden.service.ownership.run_leases import DataFolder, RunLeases
+from lakewarden.service.ownership.table_shares import TableShares
+from lakewarden.service.process.last_resort import GRACE, stand_by
+from lakewarden.service.process.logs import set_up_logs
+from lakewarden.service.process.signals import stop_on_signals
+from lakewarden.service.reporting.event_log import EventLog
+from lakewarden.service.reporting.metrics import Metrics
+from lakewarden.service.rules.permits import Limits
+from lakewarden.service.rules.shutdown import STEP_BACK, Shutdown
+from lakewarden.service.scheduling.permit_context import PermitContexts
+from lakewarden.service.scheduling.permit_queue import PermitQueue
+from lakewarden.service.scheduling.poller import Poller
+from lakewarden.service.scheduling.precedence import Precedence
+from lakewarden.service.scheduling.requests import Requests
+from lakewarden.service.scheduling.run_manager import RunManager
+from lakewarden.service.state.active_runs import ActiveRuns
+from lakewarden.service.state.approvals import Approvals
+from lakewarden.service.state.backoff import Backoffs
+from lakewarden.service.state.barriers import Barriers
+from lakewarden.service.state.lock_proofs import LockProofs
+from lakewarden.service.state.moments import Moments
+from lakewarden.service.state.observations import Observations
+from lakewarden.service.state.readers.inline import InlineReaders
+from lakewarden.service.state.readers.port import TableReaders
+from lakewarden.service.state.readers.processes import ProcessReaders
+from lakewarden.service.state.readers.threads import PlacedThreads, Threads
+from lakewarden.service.state.table_registry import TableRegistry
 from lakewarden.service.store.opening import open_store
-from lakewarden.service.store.port import ReplicaId, Store
-from lakewarden.service.surroundings import Surroundings
-from lakewarden.service.tenure import Tenure
-from lakewarden.service.watch import Watch
+from lakewarden.service.store.port import Store
 
 log = structlog.get_logger(__name__)
 
@@ -87,8 +88,8 @@ of the JVM closes (docs/object_stores.md)."""
 class ControlRoom:
     """A composed daemon: the control thread's object, its right to act, and the daemon as others see it."""
 
-    daemon: Daemon
-    tenure: Tenure
+    daemon: ControlLoop
+    tenure: ReplicaLease
     claims: Claims
     status: Status
     registered: Mapping[TableId, Table]
@@ -122,21 +123,21 @@ def compose(
     at tables (without any, the control thread does); `threads` look after claims, and ask `sources` for tables that are
     not among `tables`.
     """
-    registered = Register(tables)
+    registered = TableRegistry(tables)
     dice = dice or random.Random()  # noqa: S311 - jitter, not secrets
-    inbox = Inbox()
+    inbox = CommandQueue()
     storages = storages or Storages()
     threads = threads or PlacedThreads()
     moments = Moments()
-    watch = Watch(
+    watch = Observations(
         readers=readers or InlineReaders(formats=formats, storage_for=storages.of, clock=clock),
         moments=moments,
         tell=inbox.wake,
     )
     limits = limits or Limits()
-    standings = Standings(store=store, clock=clock, dice=dice)
+    standings = Backoffs(store=store, clock=clock, dice=dice)
     approvals = Approvals(store=store, clock=clock)
-    tenure = Tenure(
+    tenure = ReplicaLease(
         store=store,
         pools=pools.values(),
         clock=clock,
@@ -147,8 +148,8 @@ def compose(
         unproved=unproved,
         new_id=lambda: ReplicaId(f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"),
     )
-    shares = Shares(tables=registered, store=store, tenure=tenure)
-    book = Book(store)
+    shares = TableShares(tables=registered, store=store, tenure=tenure)
+    book = ActiveRuns(store)
     claims = Claims(
         tables=tables,
         formats=formats,
@@ -165,7 +166,7 @@ def compose(
         cadence=cadence,
     )
     proofs = LockProofs(store=store, book=book, clock=clock)
-    freed = Freed(store=store, claims=claims)
+    freed = DeadExecutors(store=store, claims=claims)
     barriers = Barriers(book=book, clock=clock)
     requests = Requests(
         store=store,
@@ -179,13 +180,13 @@ def compose(
         new_id=lambda: RunId(uuid.uuid4().hex[:16]),
     )
     precedence = Precedence(tables=registered, pools=pools, standings=standings, book=book, clock=clock)
-    surroundings = Surroundings(
+    surroundings = PermitContexts(
         tables=registered,
         formats=formats,
         watch=watch,
         store=store,
         book=book,
-        leases=Leases(store, tenure),
+        leases=RunLeases(store, tenure),
         claims=claims,
         proofs=proofs,
         freed=freed,
@@ -197,7 +198,7 @@ def compose(
         clock=clock,
         limits=limits,
     )
-    questions = Questions(
+    questions = PermitQueue(
         tables=registered,
         pools=pools,
         book=book,
@@ -208,7 +209,7 @@ def compose(
         limits=limits,
         moments=moments,
     )
-    runs = Runs(
+    runs = RunManager(
         tables=registered,
         pools=pools,
         watch=watch,
@@ -227,7 +228,7 @@ def compose(
         # The end of a timed lease, without which nothing is adopted, leaves no worker alive.
         orphans_live=lease + DYING if alone else timedelta(0),
     )
-    attention = Attention(
+    attention = Poller(
         tables=registered,
         watch=watch,
         requests=requests,
@@ -254,7 +255,7 @@ def compose(
         lease=lease,
         alone=alone,
     )
-    desk = Desk(
+    desk = CommandHandler(
         tables=registered,
         shares=shares,
         watch=watch,
@@ -278,7 +279,7 @@ def compose(
         wake=inbox.wake,
     )
     shutdown = Shutdown(clock=clock, drain=drain)
-    daemon = Daemon(
+    daemon = ControlLoop(
         tables=registered,
         tenure=tenure,
         membership=membership,
@@ -351,7 +352,7 @@ def serve(config_file: Path) -> int:
             sources=sources_of(config.discover, storages),
             store=store,
             clock=clock,
-            listener=Listeners([metrics, Journal()]),
+            listener=Listeners([metrics, EventLog()]),
             drain=settings.daemon.drain,
             limits=_limits(settings.permits),
             lease=settings.daemon.lease,

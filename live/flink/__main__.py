@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from lakewarden.demo.daemon import Daemon
+from lakewarden.demo.process import environment
 from lakewarden.executors.worker import bundles
 from lakewarden.planners.model.instant import Service
-from lakewarden.service.demo.daemon import Daemon
-from lakewarden.service.demo.process import environment
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from live.flink.lake import Lake
 from live.flink.writer import ROWS, FlinkWriter, UnfinishedError
 from live.sqlite_driver import SQLITE

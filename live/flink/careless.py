@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 from pydantic import TypeAdapter
 
-from lakewarden.executors.demo.small_spark import small_spark
+from lakewarden.demo.writers.small_spark import small_spark
 from lakewarden.executors.worker import bundles
-from lakewarden.planners.formats.iceberg.catalogs import Catalog
-from lakewarden.planners.formats.iceberg.spark_catalogs import spark_conf
+from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
+from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
 from live.sqlite_driver import SQLITE
 
 _PROCEDURES = {"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"}

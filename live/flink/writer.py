@@ -9,10 +9,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+from lakewarden.demo.process import Child
 from lakewarden.executors.worker import bundles
 from lakewarden.executors.worker.java import java_home
 from lakewarden.executors.worker.lines import Bundle
-from lakewarden.service.demo.process import Child
 from live.flink.lake import Lake
 from live.sqlite_driver import SQLITE
 

@@ -6,15 +6,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from lakewarden.executors.demo.hudi_options import TableType, Workload
-from lakewarden.executors.demo.record import Batch, read_record
+from lakewarden.demo.daemon import Daemon
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.formats.hudi.options import TableType, Workload
+from lakewarden.demo.process import Child
+from lakewarden.demo.run import DemoRun
+from lakewarden.demo.snapshot import DemoState
+from lakewarden.demo.writers.record import Batch, read_record
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.registry import FORMATS
-from lakewarden.service.demo.daemon import Daemon
-from lakewarden.service.demo.process import Child
-from lakewarden.service.demo.scene import Scene
-from lakewarden.service.demo.show import Show
-from lakewarden.service.demo.stage import Stage
 from live.acts import Acts
 from live.blame import caused_by_us
 from live.hudi.casualties import Casualties
@@ -32,7 +32,9 @@ _READER_PAUSE_SECONDS = 1.0
 class HudiActs(Acts):
     """A table of one type under one kind of writer."""
 
-    def __init__(self, script: Script, stage: Stage, show: Show, *, kind: TableType, writer: WriterKind) -> None:
+    def __init__(
+        self, script: Script, stage: Environment, show: DemoRun, *, kind: TableType, writer: WriterKind
+    ) -> None:
         super().__init__(script, stage, show, policies(kind, writer, FORMATS["hudi"].services))
         self.table_type = kind
         self.writer_kind = writer
@@ -63,7 +65,7 @@ class HudiActs(Acts):
         if self._writer is WriterKind.STREAMING:
             self.doubled |= doubled_micro_batches(self.stage.table)
 
-    def look(self, scene: Scene) -> None:
+    def look(self, scene: DemoState) -> None:
         """Send the next writer that dies, where it is time for it."""
         self._casualties.look(scene)
 
@@ -84,7 +86,7 @@ class HudiActs(Acts):
             lambda: self.stage.start_writer(daemon=daemon, arguments=arguments, more_options=more), daemon
         )
 
-    def _half_way(self, scene: Scene) -> bool:
+    def _half_way(self, scene: DemoState) -> bool:
         """Whether half of the commits are made, and something was archived where that is a service."""
         done = tallies(scene.runs).get(Service.ARCHIVE)
         archived = Service.ARCHIVE not in self.policies or (done is not None and done.succeeded > 0)

@@ -8,11 +8,11 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from lakewarden.executors.demo.hudi_options import TableType
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.formats.hudi.options import TableType
+from lakewarden.demo.process import Child
+from lakewarden.demo.snapshot import DemoState
 from lakewarden.planners.model.instant import Service
-from lakewarden.service.demo.process import Child
-from lakewarden.service.demo.scene import Scene
-from lakewarden.service.demo.stage import Stage
 from live.hudi.policies import DEAD_AFTER
 from live.tally import tallies
 
@@ -27,14 +27,14 @@ class Casualties:
     roll it back on the way.
     """
 
-    def __init__(self, stage: Stage, kind: TableType, *, wanted: int) -> None:
+    def __init__(self, stage: Environment, kind: TableType, *, wanted: int) -> None:
         self._stage = stage
         self._kind = kind
         self._wanted = wanted
         self._sent: list[Child] = []
         self._buried = 0
 
-    def look(self, scene: Scene) -> None:
+    def look(self, scene: DemoState) -> None:
         """Age the heartbeat of one that has died, and send the next one if it is time for it."""
         if len(self._sent) > self._buried:
             if self._sent[-1].exit_code is None:
@@ -56,7 +56,7 @@ class Casualties:
         """Start one, with the options of the writer."""
         child = self._stage.start(
             f"casualty-{number}",
-            "lakewarden.executors.demo.hudi_casualty",
+            "lakewarden.demo.formats.hudi.casualty",
             *self._stage.piece.writer_arguments(self._stage.directory),
             *("--options", str(self._stage.options), "--table-type", self._kind, "--partition", _partition(number)),
         )

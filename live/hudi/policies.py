@@ -7,7 +7,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from lakewarden.executors.demo.hudi_options import TableType
+from lakewarden.demo.formats.hudi.options import TableType
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.settings import format_duration
 

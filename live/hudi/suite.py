@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from lakewarden.executors.demo.hudi_options import TableType
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.formats.hudi.demo import PIECE
+from lakewarden.demo.formats.hudi.options import TableType
+from lakewarden.demo.run import DemoRun
 from lakewarden.executors.worker import bundles
-from lakewarden.service.demo.hudi import PIECE
-from lakewarden.service.demo.show import Show
-from lakewarden.service.demo.stage import Stage
 from live.acts import Acts
 from live.hudi.acts import HudiActs
 from live.hudi.policies import WriterKind
@@ -44,7 +44,7 @@ class HudiSuite:
         """Bring Hudi's bundle."""
         bundles.fetch(("hudi",), say=say)
 
-    def acts(self, script: Script, asked: argparse.Namespace, stage: Stage, show: Show) -> Acts:
+    def acts(self, script: Script, asked: argparse.Namespace, stage: Environment, show: DemoRun) -> Acts:
         """Return one performance."""
         if asked.writers > 1:
             return SeveralActs(

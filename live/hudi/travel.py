@@ -13,9 +13,9 @@ from typing import Any
 import fastavro
 from hudi import HudiTable
 
-from lakewarden.executors.demo.hudi_options import BATCH
-from lakewarden.executors.demo.record import Batch, Record, Row, rows_after
-from lakewarden.service.demo.hudi_reader import read_snapshot
+from lakewarden.demo.formats.hudi.options import BATCH
+from lakewarden.demo.formats.hudi.reader import read_snapshot
+from lakewarden.demo.writers.record import Batch, Record, Row, rows_after
 from live.journey import Journey
 
 _OURS = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})

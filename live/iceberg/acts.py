@@ -6,13 +6,13 @@ import json
 import time
 from collections.abc import Sequence
 
-from lakewarden.executors.demo.record import Batch, read_record
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.formats.iceberg.reader import open_named
+from lakewarden.demo.process import Child
+from lakewarden.demo.run import DemoRun
+from lakewarden.demo.snapshot import DemoState
+from lakewarden.demo.writers.record import Batch, read_record
 from lakewarden.planners.model.instant import Service
-from lakewarden.service.demo.iceberg_reader import open_named
-from lakewarden.service.demo.process import Child
-from lakewarden.service.demo.scene import Scene
-from lakewarden.service.demo.show import Show
-from lakewarden.service.demo.stage import Stage
 from live.acts import Acts
 from live.iceberg.blame import caused_by_us
 from live.iceberg.litter import Litter
@@ -33,7 +33,7 @@ class IcebergActs(Acts):
     table_type = "merge-on-read"
     writer_kind = "merge and append"
 
-    def __init__(self, script: Script, stage: Stage, show: Show) -> None:
+    def __init__(self, script: Script, stage: Environment, show: DemoRun) -> None:
         super().__init__(script, stage, show, stage.piece.services)
         self._litter = Litter(stage.table, wanted=EACH_SUCCEEDS if Service.ORPHANS in self.policies else 0)
 
@@ -53,7 +53,7 @@ class IcebergActs(Acts):
         self.stage.stop_reader(reader)
         self.trouble += self._litter.complaints()
 
-    def look(self, scene: Scene) -> None:
+    def look(self, scene: DemoState) -> None:
         """Leave some more files that nobody knows, where it is time for it."""
         self._litter.look(scene)
 
@@ -70,6 +70,6 @@ class IcebergActs(Acts):
         """Start it on the table that the other one has made."""
         return self.stage.start_another_writer(
             "appender",
-            "lakewarden.executors.demo.iceberg_appender",
+            "lakewarden.demo.formats.iceberg.appender",
             *("--table", IDENTIFIER, "--catalog", json.dumps(python_catalog(self.stage.directory)), *arguments),
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from lakewarden.executors.demo.record import Batch
+from lakewarden.demo.writers.record import Batch
 from lakewarden.service.http.schemas import RunBody
 from live import blame
 

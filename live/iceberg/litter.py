@@ -7,8 +7,8 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+from lakewarden.demo.snapshot import DemoState
 from lakewarden.planners.model.instant import Service
-from lakewarden.service.demo.scene import Scene
 from live.tally import tallies
 
 AGE = timedelta(days=8)
@@ -25,7 +25,7 @@ class Litter:
         self._wanted = wanted
         self._left: list[list[Path]] = []
 
-    def look(self, scene: Scene) -> None:
+    def look(self, scene: DemoState) -> None:
         """Leave some more where the last ones are gone, and a run has said so."""
         done = tallies(scene.runs).get(Service.ORPHANS)
         swept = 0 if done is None else done.succeeded

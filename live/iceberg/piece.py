@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lakewarden.demo.daemon import TABLE
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.formats.iceberg.demo import NAMESPACE, IcebergDemo
+from lakewarden.demo.formats.iceberg.reader import open_named, read_snapshot
+from lakewarden.demo.reader import Snapshot
+from lakewarden.demo.run import DemoRun
 from lakewarden.executors.worker.bundles import bring
 from lakewarden.planners.registry import FORMATS
-from lakewarden.service.demo.daemon import TABLE
-from lakewarden.service.demo.iceberg import NAMESPACE, IcebergPiece
-from lakewarden.service.demo.iceberg_reader import open_named, read_snapshot
-from lakewarden.service.demo.reader import Snapshot
-from lakewarden.service.demo.show import Show
-from lakewarden.service.demo.stage import Stage
 from live.iceberg.policies import policies
 from live.sqlite_driver import SQLITE
 
@@ -49,13 +49,13 @@ def python_catalog(directory: Path) -> dict[str, str]:
     return {"type": "sql", "uri": f"sqlite:///{database(directory)}", "warehouse": str(directory / "warehouse")}
 
 
-class CatalogPiece(IcebergPiece):
+class CatalogPiece(IcebergDemo):
     """The demo's table under a catalog, with every service."""
 
     services = policies(FORMATS["iceberg"].services)
     promised = tuple(services)
 
-    def prepare(self, stage: Stage, _show: Show) -> Mapping[str, Any]:
+    def prepare(self, stage: Environment, _show: DemoRun) -> Mapping[str, Any]:
         """Return the table's entry in the configuration: by its catalog."""
         path = f"catalog://{CATALOG}/{NAMESPACE}.{TABLE}"
         return {"format": self.format, "path": path, "poll": "1s", "options": dict(TABLE_OPTIONS)}

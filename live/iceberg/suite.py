@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.run import DemoRun
 from lakewarden.executors.worker import bundles
-from lakewarden.service.demo.show import Show
-from lakewarden.service.demo.stage import Stage
 from live.acts import Acts
 from live.iceberg.acts import IcebergActs
 from live.iceberg.piece import CatalogPiece, driver
@@ -28,6 +28,6 @@ class IcebergSuite:
         bundles.fetch(("iceberg",), say=say)
         driver(say)
 
-    def acts(self, script: Script, _asked: argparse.Namespace, stage: Stage, show: Show) -> Acts:
+    def acts(self, script: Script, _asked: argparse.Namespace, stage: Environment, show: DemoRun) -> Acts:
         """Return one performance."""
         return IcebergActs(script, stage, show)

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 from pyiceberg.table import Table
 
-from lakewarden.executors.demo.record import Record
-from lakewarden.service.demo.iceberg_reader import read_snapshot
-from lakewarden.service.demo.reader import complaints
+from lakewarden.demo.formats.iceberg.reader import read_snapshot
+from lakewarden.demo.reader import complaints
+from lakewarden.demo.writers.record import Record
 from live.journey import Journey
 
 _PRECISION = timedelta(milliseconds=1)

@@ -10,7 +10,7 @@ import yaml
 
 from lakewarden.planners.storage.settings import S3Store
 from lakewarden.service.config.loading import Config, load
-from lakewarden.service.shutdown import STEP_BACK
+from lakewarden.service.rules.shutdown import STEP_BACK
 from tests.support.chart import FULL, ROOT, Rendered
 
 pytestmark = pytest.mark.chart

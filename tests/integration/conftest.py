@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 import pytest
 from hudi import HudiTable
 
+from lakewarden.demo.zookeeper import ZooKeeper
 from lakewarden.executors import faultpoints
 from lakewarden.executors.contract import (
     Asked,
@@ -31,19 +32,18 @@ from lakewarden.executors.contract import (
     Started,
     Step,
 )
-from lakewarden.executors.pool import WorkerPool
+from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.worker import bundles
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.indexes import read_indexes, switches
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.indexes.indexes import read_indexes, switches
+from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import storage_for
 from lakewarden.planners.storage.settings import S3Store, StoreSettings
-from lakewarden.service.demo.zookeeper import ZooKeeper
 from tests.support.s3_server import S3Server
 from tests.support.sqlite_driver import sqlite_driver
 

@@ -12,20 +12,20 @@ from typing import Any
 
 from lakewarden.executors.contract import Pool
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.service_options import CompactionOptions
+from lakewarden.planners.formats.hudi.options.service_options import CompactionOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Policy, Table, TableId
 from lakewarden.planners.ports import WriterEngine
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.blame import Blamed
-from lakewarden.service.events import Listener
+from lakewarden.service.events.listener import Listener
 from lakewarden.service.http.api import build_api
 from lakewarden.service.http.server import HttpServer
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.rules.writer_failures import Blamed
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import Run, RunState
 from lakewarden.service.wiring import compose
 
 _PATIENCE = 60.0

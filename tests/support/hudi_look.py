@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.planners.formats.hudi import THOROUGH
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId

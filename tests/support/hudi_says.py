@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakewarden.planners.formats.hudi.names import Action
+from lakewarden.planners.formats.hudi.metadata.names import Action
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.timeline import Timeline
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.metadata import MAIN, Ref, Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN, Ref, Snapshot, TableMetadata
 from tests.support.iceberg_values import a_metadata
 from tests.support.values import NOW
 

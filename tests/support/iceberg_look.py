@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.planners.formats.iceberg import ICEBERG
-from lakewarden.planners.formats.iceberg.digests import LiveFile
-from lakewarden.planners.formats.iceberg.memo import Memo
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.backlog.memo import Memo
+from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import TableView

@@ -8,9 +8,9 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from lakewarden.planners.formats.iceberg.digests import LiveFile
-from lakewarden.planners.formats.iceberg.manifests import Content, Manifest
-from lakewarden.planners.formats.iceberg.metadata import MAIN, PartitionField, Ref, Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
+from lakewarden.planners.formats.iceberg.metadata.manifests import Content, Manifest
+from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN, PartitionField, Ref, Snapshot, TableMetadata
 from lakewarden.planners.model.instant import Service
 from tests.support.values import NOW
 

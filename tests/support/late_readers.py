@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.reading.looks import LookAsked
-from lakewarden.service.readers.inline import InlineReaders
-from lakewarden.service.readers.port import Answered
+from lakewarden.service.state.readers.inline import InlineReaders
+from lakewarden.service.state.readers.port import Answered
 
 
 class LateReaders:

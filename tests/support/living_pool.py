@@ -17,7 +17,7 @@ import psutil
 
 import lakewarden
 from lakewarden.executors.contract import Asked, Assignment, Lost, PoolEvent, RoomChanged, Started
-from lakewarden.executors.pool import WorkerPool
+from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.formats.fake import FakeTable
 from lakewarden.planners.model.instant import RunId, Service
@@ -132,7 +132,7 @@ _DAEMON = """
 import sys, threading
 from pathlib import Path
 from lakewarden.executors.contract import RoomChanged
-from lakewarden.executors.pool import WorkerPool
+from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.clock import SystemClock
 

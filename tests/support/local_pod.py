@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from lakewarden.service.demo.process import Child, free_port
+from lakewarden.demo.process import Child, free_port
 from tests.support.chart import Rendered
 
 _API = 8080
@@ -29,7 +29,7 @@ class LocalPod:
         for made in self._folders.values():
             made.mkdir(parents=True)
         (folder / "etc" / "lakewarden.yaml").write_text(self._here(rendered.config))
-        command = [sys.executable, "-m", "lakewarden.service.cli", *map(self._here, rendered.arguments)]
+        command = [sys.executable, "-m", "lakewarden.cli", *map(self._here, rendered.arguments)]
         self._child = Child("pod", command, log=folder / "pod.log")
 
     def _here(self, text: str) -> str:

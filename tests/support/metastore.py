@@ -30,8 +30,8 @@ from thrift.server.TServer import TThreadedServer  # type: ignore[import-untyped
 from thrift.transport.TSocket import TServerSocket, TSocket  # type: ignore[import-untyped]
 from thrift.transport.TTransport import TBufferedTransport, TBufferedTransportFactory  # type: ignore[import-untyped]
 
+from lakewarden.demo.process import free_port
 from lakewarden.executors.worker.java import java_home
-from lakewarden.service.demo.process import free_port
 
 PARQUET = "org.apache.hudi.hadoop.HoodieParquetInputFormat"
 PLAIN = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"

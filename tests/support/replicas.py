@@ -7,9 +7,10 @@ from datetime import timedelta
 
 from lakewarden.executors.contract import Pool
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.service.events import Listener
-from lakewarden.service.store.port import Replica, ReplicaId, Store
-from lakewarden.service.tenure import Tenure
+from lakewarden.service.events.listener import Listener
+from lakewarden.service.model.replica import Replica, ReplicaId
+from lakewarden.service.ownership.replica_lease import ReplicaLease
+from lakewarden.service.store.port import Store
 
 ME = ReplicaId("me")
 LEASE = timedelta(hours=1)
@@ -20,9 +21,9 @@ def a_replica(replica: str = ME) -> Replica:
     return Replica(id=ReplicaId(replica), url=f"http://{replica}:8080")
 
 
-def a_tenure(store: Store, *, clock: Clock | None = None, pools: Collection[Pool] = ()) -> Tenure:
+def a_tenure(store: Store, *, clock: Clock | None = None, pools: Collection[Pool] = ()) -> ReplicaLease:
     """Return the tenure of ME, which has begun."""
-    tenure = Tenure(
+    tenure = ReplicaLease(
         store=store,
         pools=pools,
         clock=clock or SystemClock(),

@@ -21,15 +21,16 @@ from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import TableFormat
 from lakewarden.planners.storage import Storages, storage_for
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.blame import Blamed
-from lakewarden.service.events import Listener
-from lakewarden.service.found import Found, Source
-from lakewarden.service.inbox import Inbox
-from lakewarden.service.permits import Limits
-from lakewarden.service.readers.threads import CallersThread
-from lakewarden.service.shutdown import Phase
+from lakewarden.service.control.commands import CommandQueue
+from lakewarden.service.events.listener import Listener
+from lakewarden.service.model.found import Found, Source
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.rules.permits import Limits
+from lakewarden.service.rules.shutdown import Phase
+from lakewarden.service.rules.writer_failures import Blamed
+from lakewarden.service.state.readers.threads import CallersThread
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import Run, RunState, Store
+from lakewarden.service.store.port import Store
 from lakewarden.service.wiring import compose
 
 _Answer = TypeVar("_Answer")
@@ -224,7 +225,7 @@ class Road:
             sources=self.sources,
         )
         self.daemon, self.tenure, self.claims, self.status = room.daemon, room.tenure, room.claims, room.status
-        self.inbox: Inbox = room.status._inbox
+        self.inbox: CommandQueue = room.status._inbox
         self.clock.meanwhile = self.keep_tenure
         self.daemon.start()
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import fsspec
 
+from lakewarden.demo.process import free_port
 from lakewarden.planners.storage.clients import open_client
 from lakewarden.planners.storage.settings import S3Store, Secret
-from lakewarden.service.demo.process import free_port
 
 BUCKET = "lake"
 _SERVERS = ("master", "volume", "filer")

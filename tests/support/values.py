@@ -10,7 +10,7 @@ from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, Sta
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import TableIdentity, TableView, WriterActivity
-from lakewarden.service.store.port import Run, RunState
+from lakewarden.service.model.run import Run, RunState
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 IDENTITY = TableIdentity(location="/lake/trips", created="once")

@@ -30,11 +30,12 @@ from lakewarden.planners.ports import Observation
 from lakewarden.planners.services import SERVICES
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.events import Listener
+from lakewarden.service.events.listener import Listener
 from lakewarden.service.hooks.hints import At
-from lakewarden.service.readers.threads import CallersThread
+from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.state.readers.threads import CallersThread
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import ReplicaId, Run, RunState
 from lakewarden.service.wiring import ControlRoom, compose
 
 _T = TypeVar("_T")

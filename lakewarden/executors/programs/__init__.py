@@ -20,9 +20,9 @@ from lakewarden.executors.programs.hudi.savepoint import Savepointing
 from lakewarden.executors.programs.hudi.ttl import Ttl
 from lakewarden.executors.programs.iceberg.archive import Archive as IcebergArchive
 from lakewarden.executors.programs.iceberg.clean import Clean as IcebergClean
+from lakewarden.executors.programs.iceberg.client.open_catalogs import CATALOGS
 from lakewarden.executors.programs.iceberg.clustering import Clustering as IcebergClustering
 from lakewarden.executors.programs.iceberg.compaction import Compaction as IcebergCompaction
-from lakewarden.executors.programs.iceberg.open_catalogs import CATALOGS
 from lakewarden.executors.programs.iceberg.orphans import Orphans as IcebergOrphans
 from lakewarden.planners.model.instant import Service
 

@@ -22,8 +22,8 @@ from lakewarden.executors.contract import (
     Step,
     Yielded,
 )
+from lakewarden.executors.pool.supervision import Allowance, allowance
 from lakewarden.executors.protocol import Answer, Cancel, FromWorker
-from lakewarden.executors.supervision import Allowance, allowance
 from lakewarden.executors.worker.lifetime import Lifetime
 from lakewarden.executors.worker.session import Session
 from lakewarden.executors.worker.steps import carry_out

@@ -15,10 +15,10 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Scheduling
 from lakewarden.planners.settings import Duration, Settings, Size, Within
 from lakewarden.planners.storage.settings import StoreSetting, StoreSettings
+from lakewarden.service.config.http_limits import LimitSettings
+from lakewarden.service.config.reading import ReadingSettings
 from lakewarden.service.config.trigger import TriggerSetting
 from lakewarden.service.config.window import WindowSettings
-from lakewarden.service.http.guard.limits import LimitSettings
-from lakewarden.service.readers.settings import ReadingSettings
 from lakewarden.service.store.settings import DatabaseSettings
 
 TABLE_ID = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}$"

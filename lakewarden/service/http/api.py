@@ -14,6 +14,7 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Blocked, NotDue
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.service.control.plane import ControlPlane, TableStatus
 from lakewarden.service.http.answers import Answer
 from lakewarden.service.http.bodies import BodyLimit
 from lakewarden.service.http.browsers import NoStrangersPages
@@ -22,9 +23,7 @@ from lakewarden.service.http.errors import ApiError, add_error_handlers
 from lakewarden.service.http.explain import add_explain
 from lakewarden.service.http.forwarding import forwarding
 from lakewarden.service.http.guard.hosts import Hosts
-from lakewarden.service.http.guard.refusals import Refusal, Turned
 from lakewarden.service.http.hooks import HOOKS, HookHeard, add_hooks
-from lakewarden.service.http.port import ControlPlane, TableStatus
 from lakewarden.service.http.schemas import (
     PendingBody,
     ReplicaBody,
@@ -36,7 +35,8 @@ from lakewarden.service.http.schemas import (
     table_body,
 )
 from lakewarden.service.http.writer_options import add_writer_options
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.refusals import Refusal, Turned
+from lakewarden.service.model.run import RunState
 
 LONGEST_NAME = 1000
 """No table has a longer id, no run either."""

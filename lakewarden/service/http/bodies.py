@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lakewarden.service.http.guard.limits import BODY_BYTES
+from lakewarden.service.config.http_limits import BODY_BYTES
 from lakewarden.service.http.guard.protocol import DOOR, VISITOR
 
 SMALL_BYTES = 64 * 2**10

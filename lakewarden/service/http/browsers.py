@@ -7,8 +7,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakewarden.service.http.answers import Answer
 from lakewarden.service.http.guard.hosts import Hosts
-from lakewarden.service.http.guard.refusals import FOREIGN_ORIGIN, Refusal, Turned
 from lakewarden.service.http.schemas import ErrorAnswer, ErrorBody
+from lakewarden.service.model.refusals import FOREIGN_ORIGIN, Refusal, Turned
 
 
 class NoStrangersPages:

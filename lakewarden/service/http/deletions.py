@@ -13,8 +13,8 @@ from starlette.exceptions import HTTPException
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.settings import Duration, format_duration
-from lakewarden.service.barriers import LONGEST_HOLD, LONGEST_WAIT
-from lakewarden.service.http.port import ControlPlane, TableStatus
+from lakewarden.service.control.plane import ControlPlane, TableStatus
+from lakewarden.service.state.barriers import LONGEST_HOLD, LONGEST_WAIT
 
 _ANSWER = timedelta(seconds=30)
 

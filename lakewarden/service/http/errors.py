@@ -13,10 +13,10 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.service.events.sampling import Sampler
 from lakewarden.service.http.answers import Answer
 from lakewarden.service.http.guard.protocol import VISITOR
 from lakewarden.service.http.schemas import ErrorAnswer, ErrorBody
-from lakewarden.service.sampling import Sampler
 
 log = structlog.get_logger(__name__)
 

@@ -8,9 +8,9 @@ from starlette.exceptions import HTTPException
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.explain import TableExplanation, explain
-from lakewarden.service.http.port import ControlPlane
-from lakewarden.service.store.port import Run, RunState
+from lakewarden.service.control.plane import ControlPlane
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.reporting.explain import TableExplanation, explain
 
 _ENDED = tuple(state for state in RunState if state.ended)
 

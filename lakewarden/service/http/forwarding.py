@@ -14,8 +14,8 @@ from fastapi.routing import APIRoute
 
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.http.port import Attendant, ControlPlane
-from lakewarden.service.readers.threads import PlacedThreads
+from lakewarden.service.control.plane import Attendant, ControlPlane
+from lakewarden.service.state.readers.threads import PlacedThreads
 
 FORWARDED_FOR = "Lakewarden-Forwarded-For"
 """Names the table for which a replica has passed a request on: it is passed on once only."""

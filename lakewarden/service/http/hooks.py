@@ -9,13 +9,13 @@ from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 
 from lakewarden.planners.model.table import TableId
+from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.hooks import cloudevents, hudi, iceberg
 from lakewarden.service.hooks.hints import Hint, MalformedHookError
 from lakewarden.service.http.bodies import TooLargeError, kept
 from lakewarden.service.http.links import Links
-from lakewarden.service.http.port import ControlPlane
 from lakewarden.service.http.schemas import HintBody, HookBody
-from lakewarden.service.readers.threads import PlacedThreads
+from lakewarden.service.state.readers.threads import PlacedThreads
 
 HOOKS = "/v1/hooks/"
 _ICEBERG = HOOKS + "iceberg/"

@@ -9,9 +9,9 @@ from fastapi import FastAPI, Response
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.answers import Answer
 from lakewarden.service.http.errors import add_error_handlers
-from lakewarden.service.http.port import ControlPlane
 
 ALIVE_WITHIN = timedelta(seconds=60)
 """A control thread that has not turned for this long is stuck: the process should be started again."""

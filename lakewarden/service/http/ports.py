@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from prometheus_client import CollectorRegistry
 
 from lakewarden.planners.model.clock import Clock
+from lakewarden.service.config.http_limits import MANAGEMENT_LIMITS
 from lakewarden.service.config.settings import Configuration
+from lakewarden.service.control.plane import ControlPlane
 from lakewarden.service.http.api import build_api, build_hooks
 from lakewarden.service.http.guard.descriptors import affordable, raise_descriptors
 from lakewarden.service.http.guard.hosts import Hosts
-from lakewarden.service.http.guard.limits import MANAGEMENT_LIMITS
 from lakewarden.service.http.guard.watchful import Count, told_of
 from lakewarden.service.http.hooks import HookHeard
 from lakewarden.service.http.management import PROBES, build_management
-from lakewarden.service.http.port import ControlPlane
 from lakewarden.service.http.server import HttpServer
 
 

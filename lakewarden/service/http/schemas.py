@@ -10,9 +10,9 @@ from pydantic import BaseModel
 from lakewarden.planners.model.decision import Decision, Due
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.view import TableView
-from lakewarden.service.blame import Blamed
-from lakewarden.service.http.port import ReplicaStatus, TableStatus
-from lakewarden.service.store.port import Run
+from lakewarden.service.control.plane import ReplicaStatus, TableStatus
+from lakewarden.service.model.run import Run
+from lakewarden.service.rules.writer_failures import Blamed
 
 
 class ErrorBody(BaseModel):

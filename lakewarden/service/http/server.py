@@ -14,10 +14,10 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from lakewarden.planners.model.errors import PermanentError
+from lakewarden.service.config.http_limits import LimitSettings
 from lakewarden.service.http.errors import Outermost
 from lakewarden.service.http.guard.acceptor import Acceptor
 from lakewarden.service.http.guard.door import Door
-from lakewarden.service.http.guard.limits import LimitSettings
 from lakewarden.service.http.guard.protocol import WatchedProtocol
 from lakewarden.service.http.guard.watchful import Count, told_of
 

@@ -7,10 +7,10 @@ from starlette.exceptions import HTTPException
 
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.ports import WriterEngine
-from lakewarden.service.http.port import ControlPlane
-from lakewarden.service.lock_holds import worst_hold
-from lakewarden.service.store.port import RunState
-from lakewarden.service.writer_options import WriterOptionsBody, options_of
+from lakewarden.service.control.plane import ControlPlane
+from lakewarden.service.model.run import RunState
+from lakewarden.service.reporting.writer_options import WriterOptionsBody, options_of
+from lakewarden.service.rules.lock_holds import worst_hold
 
 _RUNS_LOOKED_AT = 1000
 

@@ -15,18 +15,10 @@ from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import location_of
-from lakewarden.service.store.port import (
-    UNSEEN_AT_LEAST,
-    ApprovalRow,
-    DecisionRow,
-    LockProofRow,
-    Replica,
-    ReplicaId,
-    Run,
-    RunState,
-    StandingRow,
-    SupersededError,
-)
+from lakewarden.service.model.replica import Replica, ReplicaId
+from lakewarden.service.model.rows import ApprovalRow, DecisionRow, LockProofRow, StandingRow
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.store.port import UNSEEN_AT_LEAST, SupersededError
 from lakewarden.service.store.sharing import shared_out
 
 

@@ -3,159 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import NewType, Protocol
+from typing import Protocol
 
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-
-ReplicaId = NewType("ReplicaId", str)
-"""One life of one daemon: a daemon that is started again, or that lost its lease, is another replica."""
-
+from lakewarden.service.model.replica import Replica, ReplicaId
+from lakewarden.service.model.rows import ApprovalRow, DecisionRow, LockProofRow, StandingRow
+from lakewarden.service.model.run import Run, RunState
 
 UNSEEN_AT_LEAST = timedelta(days=1)
 """What is kept of a table is not forgotten before nobody has registered it for so long."""
-
-
-class RunState(StrEnum):
-    """Where a run stands. UNKNOWN is not an ending: it waits for the timeline to say."""
-
-    QUEUED = "QUEUED"
-    RUNNING = "RUNNING"
-    COMMITTING = "COMMITTING"
-    UNKNOWN = "UNKNOWN"
-    SUCCEEDED = "SUCCEEDED"
-    FAILED = "FAILED"
-    CANCELLED = "CANCELLED"
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing more will happen to the run."""
-        return self in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
-    """One attempt at one plan of one service.
-
-    `identity` is what the table is (leases key on it), `table` what it is called. `reason` says why it was
-    asked for, `outcome` how it ended. `instant` is known from the moment the plan is. `step` is the last step
-    for which a permit was granted: a run without one has not touched the table. `owner` has the lease of its epoch;
-    `executor` is the JVM that carries it out (`ProcessIdentity.to_text`), known before it may plan.
-    """
-
-    id: RunId
-    table: TableId
-    identity: str
-    service: Service
-    state: RunState
-    reason: str
-    requested_by: str
-    created_at: datetime
-    instant: str | None = None
-    epoch: int = 0
-    step: Step | None = None
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    outcome: str | None = None
-    figures: Mapping[str, int | float | str] = field(default_factory=dict)
-    owner: ReplicaId | None = None
-    executor: str | None = None
-
-    @property
-    def off_timeline(self) -> bool:
-        """Whether its plan has no instant: a run may execute only when the instant of its plan, if any, is stored."""
-        return self.instant is None and self.step in (Step.EXECUTE, Step.COMMIT)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DecisionRow:
-    """The last decision on one service of one table, kept so that people can ask what was really decided."""
-
-    table: TableId
-    service: Service
-    decision: str
-    reason: str
-    remedy: str | None
-    again_at: datetime | None
-    decided_at: datetime
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ApprovalRow:
-    """A deletion beyond its table's budget that was shown to people, and who has approved it, if anybody has.
-
-    `files` and `partitions` would be deleted; `files_in_table` were counted in the table with this `identity`.
-    """
-
-    table: TableId
-    service: Service
-    identity: str
-    instant: str | None
-    files: int
-    files_in_table: int | None
-    partitions: int
-    asked_at: datetime
-    approved_by: str | None = None
-    approved_at: datetime | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Replica:
-    """A daemon on this store. `url` is where the others reach its API; `alive` tells whether its lease still runs, on
-    the database's clock.
-    """
-
-    id: ReplicaId
-    url: str
-    alive: bool = True
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StandingRow:
-    """How the last runs of one service of one table ended, as far as that holds it back: it survives the daemon.
-
-    `strikes` are failures in a row, `tries` rests in a row; until `rest_until` it is left alone for `rest_reason`.
-    `suspect`: a JVM died while it ran beside others, so it runs alone the next time. `quarantined` is why it waits for
-    a person. `idle_*` is what it had seen of the table when it found nothing more to do. Until `smaller_until` a new
-    plan is to rewrite no more than `largest_plan` bytes, for `smaller_reason`.
-    """
-
-    table: TableId
-    service: Service
-    tries: int = 0
-    strikes: int = 0
-    suspect: bool = False
-    rest_until: datetime | None = None
-    rest_reason: str | None = None
-    quarantined: str | None = None
-    idle_after: str | None = None
-    idle_commits: int = 0
-    idle_rewrites: int = 0
-    idle_at: datetime | None = None
-    largest_plan: int | None = None
-    smaller_until: datetime | None = None
-    smaller_reason: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LockProofRow:
-    """What was seen of the lock that the options of a table name: see `planners/lock_proof.py`, Evidence. It is about
-    the table with this `identity`.
-    """
-
-    table: TableId
-    identity: str
-    lock: str
-    verdict: str
-    witnessed: int
-    several: bool
-    without: str | None
-    seen_at: datetime | None
 
 
 class SupersededError(LakewardenError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from lakewarden.service.store.port import ReplicaId
+from lakewarden.service.model.replica import ReplicaId
 
 
 def shared_out(

@@ -10,16 +10,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lakewarden.executors.demo.hudi_options import TableType
-from lakewarden.executors.demo.record import Batch, Record, read_record
+from lakewarden.demo.daemon import Daemon, RefusedError
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.formats.hudi.options import TableType
+from lakewarden.demo.process import Child
+from lakewarden.demo.reader import count_wrong_rows
+from lakewarden.demo.run import START_SECONDS, DemoRun
+from lakewarden.demo.snapshot import DemoState
+from lakewarden.demo.writers.record import Batch, Record, read_record
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
-from lakewarden.service.demo.daemon import Daemon, RefusedError
-from lakewarden.service.demo.process import Child
-from lakewarden.service.demo.reader import count_wrong_rows
-from lakewarden.service.demo.scene import Scene
-from lakewarden.service.demo.show import START_SECONDS, Show
-from lakewarden.service.demo.stage import Stage
 from lakewarden.service.http.schemas import RunBody
 from live.acts import Acts
 from live.hudi.policies import COMPACT_AT, policies_of_several
@@ -45,8 +45,8 @@ class SeveralActs(Acts):
     def __init__(
         self,
         script: Script,
-        stage: Stage,
-        show: Show,
+        stage: Environment,
+        show: DemoRun,
         *,
         kind: TableType,
         writers: int,
@@ -98,7 +98,7 @@ class SeveralActs(Acts):
         self._ask(daemon)
         self.stage.stop_reader(reader)
 
-    def look(self, scene: Scene) -> None:
+    def look(self, scene: DemoState) -> None:
         """Remember what the daemon tells of runs and of failed writes: it tells only of the newest."""
         self._runs |= {run.id: run for run in scene.runs}
         if scene.table is not None and scene.table.writers is not None:
@@ -162,7 +162,7 @@ class SeveralActs(Acts):
         """Return the writers' records, by their signatures."""
         return {part.shop: read_record(path) for part, path in zip(self._parts, self.stage.records, strict=True)}
 
-    def _all_write(self, _: Scene) -> bool:
+    def _all_write(self, _: DemoState) -> bool:
         return len(self.stage.records) == len(self._parts) and all(r.acknowledged() for r in self._records().values())
 
     def _ask(self, daemon: Daemon) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
-from lakewarden.executors.demo.hudi_options import TableType
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.formats.hudi.options import TableType
 from lakewarden.executors.worker import bundles
-from lakewarden.service.demo.stage import Stage
 from tests.support.hudi_bundles import HUDI_BUNDLES
 
 _RELEASES: Mapping[int, Sequence[str]] = {8: ("1.0.2", "1.2.0", "1.1.1"), 9: ("1.2.0", "1.1.1")}
@@ -48,7 +48,7 @@ def bring_releases(table_version: int) -> None:
 def written_by(
     part: Part,
     *,
-    stage: Stage,
+    stage: Environment,
     table_version: int,
     every: float,
     day: float = 20,

@@ -6,7 +6,7 @@ import itertools
 import random
 from collections.abc import Callable, Iterator
 
-from lakewarden.executors.demo.record import Row
+from lakewarden.demo.writers.record import Row
 
 WARM_DAYS = 2
 _NEW = 8

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lakewarden.executors.demo.record import Row
-from lakewarden.executors.demo.small_spark import small_spark
+from lakewarden.demo.process import environment
+from lakewarden.demo.writers.record import Row
+from lakewarden.demo.writers.small_spark import small_spark
 from lakewarden.executors.worker import bundles
-from lakewarden.service.demo.process import environment
 from live.hudi.several.writer import CONF
 from tests.support.hudi_bundles import HUDI_BUNDLES
 

@@ -15,12 +15,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lakewarden.executors.demo.hudi_batches import BatchCommitter
-from lakewarden.executors.demo.hudi_options import TableType, Workload, table_options
-from lakewarden.executors.demo.orders import day_by_clock
-from lakewarden.executors.demo.patience import Patience
-from lakewarden.executors.demo.small_spark import small_spark
-from lakewarden.executors.demo.writing import write_on
+from lakewarden.demo.formats.hudi.batches import BatchCommitter
+from lakewarden.demo.formats.hudi.options import TableType, Workload, table_options
+from lakewarden.demo.writers.orders import day_by_clock
+from lakewarden.demo.writers.patience import Patience
+from lakewarden.demo.writers.small_spark import small_spark
+from lakewarden.demo.writers.writing import write_on
 from lakewarden.executors.worker import bundles
 from live.hudi.several.shops import sales
 from tests.support.hudi_bundles import HUDI_BUNDLES

@@ -12,10 +12,9 @@ from typing import Protocol
 from lakewarden.planners.formats.fake import FAKE, FakeTable
 from lakewarden.planners.formats.fake.options import FakeTableOptions
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.options import HudiTableOptions, ZookeeperLock
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions, ZookeeperLock
 from lakewarden.planners.formats.iceberg import ICEBERG
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.plans_beside import (
+from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
     DeletionPlan,
     PlanBeside,
     content_of,
@@ -23,7 +22,8 @@ from lakewarden.planners.formats.iceberg.plans_beside import (
     instant_of,
     plan_beside,
 )
-from lakewarden.planners.formats.iceberg.timeline import RUN_ID, SERVICE
+from lakewarden.planners.formats.iceberg.metadata.timeline import RUN_ID, SERVICE
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import RunId, Service, State
 from lakewarden.planners.model.table import Policy, Table, TableId

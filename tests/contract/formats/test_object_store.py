@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation

@@ -12,7 +12,6 @@ from typing import TypeVar
 import psutil
 import pytest
 
-from lakewarden.executors import process
 from lakewarden.executors.contract import (
     Asked,
     Assignment,
@@ -26,7 +25,8 @@ from lakewarden.executors.contract import (
     Step,
 )
 from lakewarden.executors.fake_pool import FakePool
-from lakewarden.executors.pool import WorkerPool
+from lakewarden.executors.pool import process
+from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.formats.fake import FakeTable
 from lakewarden.planners.model.clock import SystemClock

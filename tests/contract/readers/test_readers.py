@@ -16,9 +16,9 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation
 from lakewarden.planners.reading.looks import Answers, LookAsked
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.service.readers.inline import InlineReaders
-from lakewarden.service.readers.port import TableReaders
-from lakewarden.service.readers.processes import ProcessReaders
+from lakewarden.service.state.readers.inline import InlineReaders
+from lakewarden.service.state.readers.port import TableReaders
+from lakewarden.service.state.readers.processes import ProcessReaders
 
 
 class Scene:

@@ -10,8 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from lakewarden.planners.model.clock import ManualClock
+from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import ReplicaId, Store
+from lakewarden.service.store.port import Store
 from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.dialects import from_now

@@ -8,7 +8,9 @@ import pytest
 
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.service.store.port import ReplicaId, Run, RunState, Store, SupersededError
+from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.store.port import Store, SupersededError
 from tests.support.replicas import LEASE, a_replica
 from tests.support.values import IDENTITY, NOW, a_run
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.postgres import open_postgres

@@ -17,8 +17,9 @@ import sqlalchemy as sa
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.service.model.run import RunState
 from lakewarden.service.store.opening import open_store
-from lakewarden.service.store.port import RunState, Store
+from lakewarden.service.store.port import Store
 from lakewarden.service.store.settings import DatabaseSettings
 from tests.support.postgres import PostgresServer
 from tests.support.replicas import attend

@@ -19,7 +19,9 @@ import sqlalchemy as sa
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.storage.settings import Secret
-from lakewarden.service.store.port import ReplicaId, Run, RunState, SupersededError
+from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.store.port import SupersededError
 from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.dialects import from_now

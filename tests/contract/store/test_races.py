@@ -18,7 +18,9 @@ import sqlalchemy as sa
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.view import location_of
-from lakewarden.service.store.port import ReplicaId, Run, RunState, SupersededError
+from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.store.port import SupersededError
 from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.dialects import from_now

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from lakewarden.service.model.replica import ReplicaId as Id
+from lakewarden.service.model.run import RunState
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import ReplicaId as Id
-from lakewarden.service.store.port import RunState, Store
+from lakewarden.service.store.port import Store
 from tests.support.replicas import LEASE, a_replica
 from tests.support.values import NOW, a_run
 

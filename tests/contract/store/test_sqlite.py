@@ -18,7 +18,8 @@ from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.store.port import ApprovalRow, DecisionRow, RunState
+from lakewarden.service.model.rows import ApprovalRow, DecisionRow
+from lakewarden.service.model.run import RunState
 from lakewarden.service.store.sql.sqlite import open_sqlite
 from lakewarden.service.store.sql.store import SqlStore
 from tests.support.replicas import ME, attend

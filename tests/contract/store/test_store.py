@@ -14,17 +14,10 @@ from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import location_of
+from lakewarden.service.model.rows import ApprovalRow, DecisionRow, LockProofRow, StandingRow
+from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import (
-    ApprovalRow,
-    DecisionRow,
-    LockProofRow,
-    Run,
-    RunState,
-    StandingRow,
-    Store,
-    SupersededError,
-)
+from lakewarden.service.store.port import Store, SupersededError
 from tests.support.replicas import ME, attend
 from tests.support.values import IDENTITY, NOW, a_run
 

@@ -16,7 +16,7 @@ import httpx
 import psutil
 import pytest
 
-from lakewarden.service.demo.process import free_port
+from lakewarden.demo.process import free_port
 
 TABLE = "sales.orders"
 
@@ -68,7 +68,7 @@ class DaemonProcess:
 
     def start(self) -> None:
         """Start the daemon; returns at once."""
-        command = [sys.executable, "-m", "lakewarden.service.cli", "serve", "--config", "lakewarden.yaml"]
+        command = [sys.executable, "-m", "lakewarden.cli", "serve", "--config", "lakewarden.yaml"]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,

@@ -15,7 +15,7 @@ import pytest
 from lakewarden.executors.faultpoints import VARIABLE
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.catalogs import HiveCatalog
-from lakewarden.planners.formats.hudi.deletions import MARK
+from lakewarden.planners.formats.hudi.deletion.deletions import MARK
 from lakewarden.planners.storage import Storages
 from tests.integration.daemon.conftest import TABLE, DaemonProcess
 from tests.support.metastore import RealMetastore

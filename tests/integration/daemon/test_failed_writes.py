@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from lakewarden.planners.formats.hudi.heartbeats import FIRST_BEAT_WITHIN, WINDOW
-from lakewarden.planners.formats.hudi.service_options import CleanOptions, RollbackOptions
+from lakewarden.planners.formats.hudi.metadata.heartbeats import FIRST_BEAT_WITHIN, WINDOW
+from lakewarden.planners.formats.hudi.options.service_options import CleanOptions, RollbackOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits

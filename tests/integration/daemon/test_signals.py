@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from lakewarden.service.demo.process import free_port
+from lakewarden.demo.process import free_port
 
 
 class _Served:
@@ -62,7 +62,7 @@ class _Served:
 _IN_ITS_TERMINAL = """
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-from lakewarden.service.cli import main
+from lakewarden.cli import main
 sys.exit(main())
 """
 

@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = pytest.mark.spark
 
-_DEMO = (sys.executable, "-m", "lakewarden.service.cli", "demo")
+_DEMO = (sys.executable, "-m", "lakewarden.cli", "demo")
 
 
 class Theatre:

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from lakewarden.executors.contract import Granted, Lost, NothingToDo, Refused, Step, Succeeded
-from lakewarden.executors.programs.hudi.client import HudiClient
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.executors.programs.hudi.client.write_client import HudiClient
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
 
 if TYPE_CHECKING:

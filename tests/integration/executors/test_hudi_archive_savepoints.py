@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakewarden.executors.contract import Succeeded
-from lakewarden.executors.programs.hudi.client import HudiClient
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.executors.programs.hudi.client.write_client import HudiClient
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
 
 if TYPE_CHECKING:

@@ -30,11 +30,11 @@ from lakewarden.executors.contract import (
     Succeeded,
     Yielded,
 )
-from lakewarden.executors.programs.hudi.client import HudiClient
+from lakewarden.executors.programs.hudi.client.errors import translated
+from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.executors.programs.hudi.clustering import settings
-from lakewarden.executors.programs.hudi.errors import translated
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.service_options import ClusteringOptions
+from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.instant import Service
 from tests.integration.conftest import Driver, Orders

@@ -14,11 +14,11 @@ import pyarrow.parquet
 import pytest
 
 from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, NothingToDo, Step, Succeeded, Yielded
-from lakewarden.executors.programs.hudi.client import HudiClient
+from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.properties import parse_properties
-from lakewarden.planners.formats.hudi.service_options import IndexingOptions
+from lakewarden.planners.formats.hudi.metadata.properties import parse_properties
+from lakewarden.planners.formats.hudi.options.service_options import IndexingOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.ports import WriterEngine

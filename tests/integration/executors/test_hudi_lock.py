@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakewarden.executors.contract import Assignment, Step
-from lakewarden.executors.programs.hudi.errors import translated
-from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.client.errors import translated
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service

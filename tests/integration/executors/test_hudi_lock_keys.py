@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from lakewarden.planners.formats.hudi.locks import lock_keys, wait_keys
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options.locks import lock_keys, wait_keys
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from lakewarden.executors.contract import Granted, Lost, NothingToDo, Step, Succeeded, Yielded
-from lakewarden.planners.formats.hudi.service_options import MetadataRebuildOptions
+from lakewarden.planners.formats.hudi.options.service_options import MetadataRebuildOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import WhenAsked

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from lakewarden.executors.contract import NothingToDo, Succeeded
-from lakewarden.planners.formats.hudi.service_options import CleanOptions, NoOptions
+from lakewarden.planners.formats.hudi.options.service_options import CleanOptions, NoOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits, WhenAsked

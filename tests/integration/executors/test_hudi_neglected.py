@@ -9,8 +9,8 @@ import pytest
 
 from lakewarden.executors.contract import Granted, NothingToDo, Step, Succeeded
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.service_options import CleanOptions
+from lakewarden.planners.formats.hudi.options.service_options import CleanOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import DeletionBudget, Policy, Table, TableId

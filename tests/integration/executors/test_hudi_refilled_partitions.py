@@ -17,10 +17,10 @@ import pytest
 
 from lakewarden.executors.contract import Failed, FailureKind, Granted, Lost, NothingToDo, Step, Succeeded, Yielded
 from lakewarden.executors.programs.hudi import clean
-from lakewarden.executors.programs.hudi.client import HudiClient
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.plans import Plan, clean_plan
-from lakewarden.planners.formats.hudi.service_options import CleanOptions
+from lakewarden.executors.programs.hudi.client.write_client import HudiClient
+from lakewarden.planners.formats.hudi.metadata.plans import Plan, clean_plan
+from lakewarden.planners.formats.hudi.options.service_options import CleanOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from lakewarden.executors.contract import (
     Succeeded,
     Yielded,
 )
-from lakewarden.executors.programs.hudi.client import HudiClient
+from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.executors.programs.hudi.clustering import Clustering
 from lakewarden.executors.worker.steps import climb
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry

@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from lakewarden.executors.contract import Granted, Lost, NothingToDo, Outcome, Step, Succeeded, Yielded
-from lakewarden.executors.programs.hudi.client import HudiClient
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.savepoints import MARK, USER
-from lakewarden.planners.formats.hudi.service_options import SavepointOptions
+from lakewarden.executors.programs.hudi.client.write_client import HudiClient
+from lakewarden.planners.formats.hudi.metadata.savepoints import MARK, USER
+from lakewarden.planners.formats.hudi.options.service_options import SavepointOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.executors import pool, process
 from lakewarden.executors.contract import Asked, Blame, Ended, Granted, Lost, PoolEvent, RoomChanged, Step
-from lakewarden.executors.pool import WorkerPool
+from lakewarden.executors.pool import process, session_pool
+from lakewarden.executors.pool.session_pool import WorkerPool
+from lakewarden.executors.pool.worker_log import keep_within
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.executors.worker_log import keep_within
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.instant import RunId, Service
 from tests.support import light_worker
@@ -158,7 +158,7 @@ def test_a_worker_that_has_done_its_share_is_replaced(live: Callable[..., Life])
 
 def test_a_log_is_bounded_while_its_worker_lives(live: Callable[..., Life], monkeypatch: pytest.MonkeyPatch) -> None:
     """Supervision looks at it; worker and JVM go on writing into it."""
-    monkeypatch.setattr(pool, "keep_within", lambda log: keep_within(log, 1000))
+    monkeypatch.setattr(session_pool, "keep_within", lambda log: keep_within(log, 1000))
     life = live()
     with (life.directory / "pool" / "worker-1.log").open("ab") as held:
         held.write(b"x" * 2000)
@@ -174,13 +174,13 @@ def test_a_jvm_that_takes_names_of_files_for_something_else_serves_nobody(
     monkeypatch.setattr(process, "_COMMAND", light_worker.COMMAND)
     monkeypatch.setenv("LIGHT_WORKER_FILE_NAMES", "ANSI_X3.4-1968")
     told: queue.Queue[PoolEvent] = queue.Queue()
-    pool = WorkerPool(SparkProfile(formats=(), memory="512m", heartbeat="100ms"), directory=tmp_path / "pool")
-    pool.start(told.put)
+    session_pool = WorkerPool(SparkProfile(formats=(), memory="512m", heartbeat="100ms"), directory=tmp_path / "pool")
+    session_pool.start(told.put)
     try:
         gone = told.get(timeout=60)
         assert isinstance(gone, RoomChanged)
         assert "takes the names of files for ANSI_X3.4-1968" in gone.reason
         assert "install the locale C.UTF-8" in gone.reason
-        assert pool.room().slots == 0
+        assert session_pool.room().slots == 0
     finally:
-        pool.close()
+        session_pool.close()

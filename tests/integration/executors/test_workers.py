@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.executors import process
 from lakewarden.executors.contract import Asked, Blame, Granted, RoomChanged, Step
 from lakewarden.executors.identity import ProcessIdentity
-from lakewarden.executors.pool import WorkerPool
+from lakewarden.executors.pool import process
+from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.clock import SystemClock
 from tests.support import troubled_worker

@@ -9,7 +9,7 @@ import pytest
 
 from lakewarden.planners.model.decision import Due, NotDue
 from lakewarden.planners.model.instant import Service
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from tests.support.hudi_daemon import hudi_daemon
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakewarden.planners.formats.iceberg.plans_beside import PlanBeside, plan_beside
+from lakewarden.planners.formats.iceberg.deletion.plans_beside import PlanBeside, plan_beside
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.storage import LocalStorage
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakewarden.planners.formats.iceberg.digests import Digest, LiveFile, key_of
-from lakewarden.planners.formats.iceberg.files import files_of, manifests_of, read_table
-from lakewarden.planners.formats.iceberg.groups import file_groups, planner_options, thresholds
-from lakewarden.planners.formats.iceberg.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.outputs import expected_files, largest_output, split_size
-from lakewarden.planners.formats.iceberg.service_options import RewriteOptions
+from lakewarden.planners.formats.iceberg.metadata.digests import Digest, LiveFile, key_of
+from lakewarden.planners.formats.iceberg.metadata.files import files_of, manifests_of, read_table
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
+from lakewarden.planners.formats.iceberg.rewriting.groups import file_groups, planner_options, thresholds
+from lakewarden.planners.formats.iceberg.rewriting.outputs import expected_files, largest_output, split_size
 from lakewarden.planners.storage import LocalStorage
 
 if TYPE_CHECKING:

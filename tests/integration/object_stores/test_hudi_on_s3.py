@@ -15,7 +15,7 @@ from hudi import HudiTable
 
 from lakewarden.executors.contract import Succeeded
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView

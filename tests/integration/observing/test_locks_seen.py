@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakewarden.planners.formats.hudi.acquisitions.sights import sight
-from lakewarden.planners.formats.hudi.acquisitions.zookeeper import Ensemble
-from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions
+from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock, HudiTableOptions
+from lakewarden.planners.formats.hudi.writers.acquisitions.sights import sight
+from lakewarden.planners.formats.hudi.writers.acquisitions.zookeeper import Ensemble
 from lakewarden.planners.model.lock import LockSight
 from lakewarden.planners.storage import LocalStorage
 
 if TYPE_CHECKING:
-    from lakewarden.service.demo.zookeeper import ZooKeeper
+    from lakewarden.demo.zookeeper import ZooKeeper
     from tests.integration.conftest import Orders
 
 pytestmark = pytest.mark.spark

@@ -9,7 +9,7 @@ import pytest
 from hudi import HudiTable
 
 from lakewarden.planners.formats.hudi import THOROUGH
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView

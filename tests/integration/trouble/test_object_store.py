@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.guard import clean_overlaps
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.deletion.guard import clean_overlaps
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.table import Table, TableId

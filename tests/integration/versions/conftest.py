@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from lakewarden.demo.zookeeper import ZooKeeper
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import storage_for
-from lakewarden.service.demo.zookeeper import ZooKeeper
 from tests.integration.conftest import Orders
 from tests.support.hudi_release import HudiRelease
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakewarden.planners.model.decision import Due, NotDue
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from tests.integration.versions.conftest import MERGE_ON_READ, ReleaseOrders
 from tests.support.hudi_daemon import hudi_daemon
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.agenda import Agenda
+from lakewarden.service.scheduling.poll_queue import PollQueue
 
 A, B, C = TableId("a"), TableId("b"), TableId("c")
 
@@ -16,7 +16,7 @@ _pops = st.tuples(st.just("pop"), st.just(A), st.integers(0, 20).map(float))
 
 def test_a_table_comes_up_when_its_time_has_come() -> None:
     """Not before, and once."""
-    agenda = Agenda()
+    agenda = PollQueue()
     agenda.put(A, 5.0)
 
     assert agenda.pop(4.9) is None
@@ -26,7 +26,7 @@ def test_a_table_comes_up_when_its_time_has_come() -> None:
 
 def test_the_longest_overdue_comes_first() -> None:
     """Whatever the order in which the appointments were made."""
-    agenda = Agenda()
+    agenda = PollQueue()
     for table, at in ((B, 2.0), (C, 3.0), (A, 1.0)):
         agenda.put(table, at)
 
@@ -35,7 +35,7 @@ def test_the_longest_overdue_comes_first() -> None:
 
 def test_the_earliest_wish_counts() -> None:
     """A later one neither postpones the appointment nor makes a second one."""
-    agenda = Agenda()
+    agenda = PollQueue()
     for at in (5.0, 2.0, 8.0):
         agenda.put(A, at)
 
@@ -46,7 +46,7 @@ def test_the_earliest_wish_counts() -> None:
 
 def test_the_next_appointment_is_never_told_too_late() -> None:
     """It may be told early, when it was moved: the control thread then wakes up once for nothing."""
-    agenda = Agenda()
+    agenda = PollQueue()
     assert agenda.next_at() is None
 
     agenda.put(A, 5.0)
@@ -60,7 +60,7 @@ def test_the_next_appointment_is_never_told_too_late() -> None:
 @given(st.lists(_puts | _pops))
 def test_the_agenda_behaves_like_a_table_of_earliest_wishes(steps: list[tuple[str, TableId, float]]) -> None:
     """After any puts and pops it answers as a plain dictionary of table and time would."""
-    agenda, model = Agenda(), dict[TableId, float]()
+    agenda, model = PollQueue(), dict[TableId, float]()
     for act, table, at in steps:
         if act == "put":
             agenda.put(table, at)

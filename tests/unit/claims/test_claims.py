@@ -16,8 +16,8 @@ from lakewarden.planners.model.table import Mode
 from lakewarden.planners.ports import ConditionalWrites, NoConditionsError, Versioned
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.conditions import LocalConditions
-from lakewarden.service.claim import Claim
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
+from lakewarden.service.ownership.claim_file import Claim
 from tests.support.road import TRIPS, Road
 from tests.unit.claims.conftest import Daemons
 

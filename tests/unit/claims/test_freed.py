@@ -19,8 +19,8 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.ports import ConditionalWrites, Versioned
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.conditions import LocalConditions
-from lakewarden.service.claim import Claim
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
+from lakewarden.service.ownership.claim_file import Claim
 from tests.support.road import TRIPS, HoldingPool, Road, RoadClock
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.service.cli import main
+from lakewarden.cli import main
 
 WRONG = """\
 daemon:

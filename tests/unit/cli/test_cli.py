@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import lakewarden
-from lakewarden.service.cli import main
+from lakewarden.cli import main
 
 HEAVY = ("pyspark", "py4j", "fastapi", "uvicorn", "sqlalchemy", "apscheduler", "pandas", "pyarrow")
 
@@ -32,7 +32,7 @@ def test_version_names_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_a_quick_command_imports_nothing_heavy(arguments: list[str]) -> None:
     """What only the daemon and its workers need is not waited for by whoever looks at a table."""
-    code = f"import sys; from lakewarden.service.cli import main; main({arguments!r}); print(sorted(sys.modules))"
+    code = f"import sys; from lakewarden.cli import main; main({arguments!r}); print(sorted(sys.modules))"
 
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
 
@@ -102,7 +102,7 @@ def test_wrong_arguments_show_the_usage(arguments: list[str], capsys: pytest.Cap
 
 def test_names_of_files_in_another_encoding_are_refused_with_the_remedy(tmp_path: Path) -> None:
     """A partition with a letter beyond ASCII in its path would not be found, and taken for deleted."""
-    asked = [sys.executable, "-m", "lakewarden.service.cli", "inspect", str(tmp_path)]
+    asked = [sys.executable, "-m", "lakewarden.cli", "inspect", str(tmp_path)]
 
     def told(**environment: str) -> subprocess.CompletedProcess[str]:
         whole = {**os.environ, "LC_ALL": "C", **environment}
@@ -119,7 +119,7 @@ def test_whoever_stops_reading_ends_us_quietly() -> None:
     """`lakewarden inspect ... | head` shows no stack trace."""
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "lakewarden.service.cli", "version"]
+    command = [sys.executable, "-m", "lakewarden.cli", "version"]
 
     told = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=True, timeout=60)
 

@@ -12,10 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from lakewarden.cli import main
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.cli import main
-from lakewarden.service.explain import explain
-from lakewarden.service.http.port import TableStatus
+from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.reporting.explain import explain
 
 EXPLAINED = explain(
     TableStatus(table=Table(id=TableId("sales.orders"), format="hudi", location="/data/orders")),

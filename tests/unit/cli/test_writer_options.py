@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.cli import main
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.ports import WriterEngine
-from lakewarden.service.cli import main
 from lakewarden.service.config.loading import load
 
 NOBODY = "http://127.0.0.1:9"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.formats.iceberg.catalogs import HadoopCatalog
+from lakewarden.planners.formats.iceberg.catalogs.settings import HadoopCatalog
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.formats.hudi.options import HudiTableOptions, ZookeeperLock
-from lakewarden.planners.formats.hudi.service_options import CleanOptions
+from lakewarden.planners.formats.hudi.options.service_options import CleanOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions, ZookeeperLock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Policy, Scheduling
 from lakewarden.planners.triggers import AllOf, AnyOf, NumCommits, NumCommitsAfterLastRequest, TimeElapsed

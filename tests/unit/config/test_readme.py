@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from lakewarden.planners.formats.hudi.options import HudiTableOptions, ZookeeperLock
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions, ZookeeperLock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode
 from lakewarden.service.config.loading import load

@@ -15,8 +15,8 @@ from lakewarden.planners.model.decision import Blocked, NotDue
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, TableId
-from lakewarden.service.inbox import RunGiven
-from lakewarden.service.store.port import RunState
+from lakewarden.service.control.commands import RunGiven
+from lakewarden.service.model.run import RunState
 from tests.support.road import COMPACT_AND_CLEAN, TRIPS, Road
 
 _Answer = TypeVar("_Answer")

@@ -14,7 +14,7 @@ import pytest
 
 from lakewarden.planners.formats.fake import FakeFormat
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView

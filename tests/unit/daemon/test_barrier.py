@@ -11,8 +11,8 @@ from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.barriers import HELD_BACK, Held
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
+from lakewarden.service.state.barriers import HELD_BACK, Held
 from tests.support.road import COMPACT_AND_CLEAN, TRIPS, Road, prepare
 
 SECOND = timedelta(seconds=1)

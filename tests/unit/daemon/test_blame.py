@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import WriteFailure
-from lakewarden.service.blame import CLOCKS, Blamed, blame
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
+from lakewarden.service.rules.writer_failures import CLOCKS, Blamed, blame
 from tests.support.road import TRIPS, Road
 from tests.support.values import NOW, a_run
 

@@ -12,7 +12,7 @@ from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import DeletionBudget, Policy
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from tests.support.road import COMPACT, TRIPS, Road, prepare
 
 CLEAN = {Service.CLEAN: Policy(trigger=NumCommits(at_least=1))}

@@ -11,7 +11,7 @@ from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits, NumRewrites
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from tests.support.road import COMPACT, COMPACT_AND_CLEAN, TRIPS, Road, prepare
 
 FOLLOWING = {**COMPACT, Service.CLEAN: Policy(trigger=NumRewrites(at_least=1), beside=False)}

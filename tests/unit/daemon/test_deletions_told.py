@@ -8,7 +8,7 @@ from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from tests.support.road import Road, prepare
 
 CLEAN = {Service.CLEAN: Policy(trigger=NumCommits(at_least=1))}

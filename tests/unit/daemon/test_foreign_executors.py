@@ -10,7 +10,7 @@ from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Scheduling
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from tests.support.road import COMPACT, TRIPS, Road
 
 BY_WRITERS = {

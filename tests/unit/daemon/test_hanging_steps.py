@@ -11,8 +11,8 @@ import pytest
 from lakewarden.executors.contract import Assignment, Step
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import Service
-from lakewarden.service.standing import SMALLER_FOR
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
+from lakewarden.service.state.backoff import SMALLER_FOR
 from tests.support.road import COMPACT_AND_CLEAN, TRIPS, HoldingPool, Road, RoadClock, prepare
 
 

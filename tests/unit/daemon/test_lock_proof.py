@@ -18,10 +18,10 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.lock import LockLook, LockSight
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation, Storage
-from lakewarden.service import lock_proofs
-from lakewarden.service.explain.assembly import explain
-from lakewarden.service.explain.text import written_out
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
+from lakewarden.service.reporting.explain.assembly import explain
+from lakewarden.service.reporting.explain.text import written_out
+from lakewarden.service.state import lock_proofs
 from tests.support.road import START, TRIPS, Road
 
 LOCK = "/hudi/trips of ZooKeeper zk:2181"

@@ -12,7 +12,7 @@ from lakewarden.planners.formats.fake.options import FakeArchiveOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from tests.support.road import COMPACT, Road
 
 ARCHIVE = {Service.ARCHIVE: Policy(trigger=NumCommits(at_least=5), options=FakeArchiveOptions(instants_retained=2))}

@@ -14,10 +14,11 @@ from lakewarden.executors.fake_pool import FakePool
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.timeline import Fate
-from lakewarden.service.settle import Aftermath, Gone, Shown, clears, settle
-from lakewarden.service.standing import STRIKES, Standings
+from lakewarden.service.model.rows import StandingRow
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.rules.settle import Aftermath, Gone, Shown, clears, settle
+from lakewarden.service.state.backoff import STRIKES, Backoffs
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import Run, RunState, StandingRow
 from tests.support.poison import DeadlyPool, Killed, PoisonedPool
 from tests.support.road import COMPACT_AND_CLEAN, TRIPS, Road, RoadClock, prepare
 from tests.support.values import a_run
@@ -170,7 +171,7 @@ def test_a_joined_step_that_outlives_its_permit_is_struck_and_its_neighbours_are
 
 def test_a_suspect_whose_worker_lives_to_tell_of_a_failure_is_cleared() -> None:
     """It took the step that works, failed, and the JVM lives: it holds nobody up any more, and its strike counts."""
-    standings = Standings(store=MemoryStore(clock=RoadClock()), clock=RoadClock(), dice=random.Random(0))
+    standings = Backoffs(store=MemoryStore(clock=RoadClock()), clock=RoadClock(), dice=random.Random(0))
     death = Gone(reason="killed", proved=True, aftermath=Aftermath.SUSPECT)
     failure = Failed(kind=FailureKind.UNKNOWN, reason="it broke", step=Step.EXECUTE)
     executing = a_run(state=RunState.RUNNING, step=Step.EXECUTE, instant="00000020", epoch=1)

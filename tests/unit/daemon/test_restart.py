@@ -15,8 +15,11 @@ from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import RunId, Service, State
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
+from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.model.rows import DecisionRow
+from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import DecisionRow, ReplicaId, Run, RunState, SupersededError
+from lakewarden.service.store.port import SupersededError
 from tests.support.poison import a_dead_process
 from tests.support.road import COMPACT_AND_CLEAN, TRIPS, HoldingPool, Road, prepare
 

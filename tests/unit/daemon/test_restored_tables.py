@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import Service
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from tests.support.road import TRIPS, Road
 
 

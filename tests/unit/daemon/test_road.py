@@ -15,7 +15,7 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Mode, Policy, TableId
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from tests.support.road import COMPACT_AND_CLEAN, TRIPS, Road, RoadClock, prepare
 
 

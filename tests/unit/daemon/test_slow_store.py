@@ -11,11 +11,11 @@ from lakewarden.planners.formats.fake import FAKE, FakeTable
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.service.inbox import RunGiven
-from lakewarden.service.readers.inline import InlineReaders
-from lakewarden.service.readers.threads import CallersThread
+from lakewarden.service.control.commands import RunGiven
+from lakewarden.service.model.run import RunState
+from lakewarden.service.state.readers.inline import InlineReaders
+from lakewarden.service.state.readers.threads import CallersThread
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import RunState
 from lakewarden.service.wiring import compose
 from tests.support.late_readers import LateReaders
 from tests.support.road import COMPACT, Diary, RoadClock

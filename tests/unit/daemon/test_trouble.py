@@ -18,8 +18,8 @@ from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation, Storage
+from lakewarden.service.model.run import RunState
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import RunState
 from tests.support.road import COMPACT_AND_CLEAN, TRIPS, Road, prepare
 
 BAD, GOOD = TableId("bad"), TableId("good")

@@ -10,7 +10,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.model.window import Window
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from tests.support.road import START, TRIPS, Road
 
 MINUTE = timedelta(minutes=1)

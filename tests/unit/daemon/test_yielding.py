@@ -11,7 +11,7 @@ from lakewarden.executors.contract import Assignment, Step
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from tests.support.road import COMPACT_AND_CLEAN, TRIPS, HoldingPool, Road, prepare
 
 CLUSTER = {Service.CLUSTERING: Policy(trigger=NumCommits(at_least=3))}

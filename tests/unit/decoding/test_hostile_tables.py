@@ -11,7 +11,7 @@ import pytest
 
 from lakewarden.planners.formats.hudi.format import THOROUGH
 from lakewarden.planners.formats.iceberg import ICEBERG
-from lakewarden.planners.formats.iceberg.service_options import CompactionOptions
+from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
 from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakewarden.service.demo.files import count_data_files, count_file_versions
+from lakewarden.demo.files import count_data_files, count_file_versions
 
 
 def test_base_files_of_partitions_count_and_nothing_else(tmp_path: Path) -> None:

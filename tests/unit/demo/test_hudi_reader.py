@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hudi import HudiReadOptions, HudiTable
 
-from lakewarden.service.demo.hudi_reader import without_metadata_table
+from lakewarden.demo.formats.hudi.reader import without_metadata_table
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hudi"
 

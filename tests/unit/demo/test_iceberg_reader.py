@@ -12,9 +12,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, NestedField, StringType
 
-from lakewarden.executors.demo.iceberg_appender import AppendCommitter
-from lakewarden.executors.demo.record import Row
-from lakewarden.service.demo.iceberg_reader import open_folder, open_named, read_snapshot
+from lakewarden.demo.formats.iceberg.appender import AppendCommitter
+from lakewarden.demo.formats.iceberg.reader import open_folder, open_named, read_snapshot
+from lakewarden.demo.writers.record import Row
 
 FIRST = (Row(key="a", partition="north", value=1), Row(key="b", partition="south", value=1))
 SECOND = (Row(key="c", partition="north", value=2),)

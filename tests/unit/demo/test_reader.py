@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.executors.demo.record import Batch, Ending, Record, Row, rows_after
-from lakewarden.service.demo.hudi_reader import was_archived_meanwhile
-from lakewarden.service.demo.reader import complaint, complaints, count_wrong_rows, read_queries
+from lakewarden.demo.formats.hudi.reader import was_archived_meanwhile
+from lakewarden.demo.reader import complaint, complaints, count_wrong_rows, read_queries
+from lakewarden.demo.writers.record import Batch, Ending, Record, Row, rows_after
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.executors.demo import orders
-from lakewarden.executors.demo.record import Ending, RecordWriter, Row, merged, read_record
+from lakewarden.demo.writers import orders
+from lakewarden.demo.writers.record import Ending, RecordWriter, Row, merged, read_record
 
 
 def upsert(key: str, value: int) -> Row:

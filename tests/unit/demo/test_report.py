@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.service.demo.report import Range, ReaderTally, Report, ServiceTally, WriterTally
+from lakewarden.demo.report import Range, ReaderTally, Report, ServiceTally, WriterTally
 
 GOOD = Report(
     rows_expected=150,

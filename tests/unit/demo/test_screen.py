@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from lakewarden.executors.demo.record import Batch, Ending, Record, Row
-from lakewarden.service.demo.reader import Query
-from lakewarden.service.demo.scene import Gauge, Scene
-from lakewarden.service.demo.screen import picture, screen_on
+from lakewarden.demo.reader import Query
+from lakewarden.demo.screen import picture, screen_on
+from lakewarden.demo.snapshot import DemoState, Gauge
+from lakewarden.demo.writers.record import Batch, Ending, Record, Row
 from lakewarden.service.http.schemas import DecisionBody, RunBody, ServiceBody, TableBody, WritersBody
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -67,7 +67,7 @@ def table(decision: str, reason: str) -> TableBody:
 
 
 ROWS = (Row(key="a", partition="north", value=1),)
-SCENE = Scene(
+SCENE = DemoState(
     act="live: 12 of 90 s",
     table=table("NotDue", "2 of 3 commits since the last one"),
     runs=(run("COMMITTING", waits_for="a clean is executing"),),
@@ -81,7 +81,7 @@ SCENE = Scene(
 )
 
 
-def shown(*scenes: Scene) -> list[str]:
+def shown(*scenes: DemoState) -> list[str]:
     """Return the lines that somebody without a terminal gets to see."""
     out = io.StringIO()
     with screen_on(Console(file=out, width=120)) as screen:
@@ -110,7 +110,7 @@ def test_the_picture_tells_health_doings_and_reasons() -> None:
 
 def test_the_picture_can_be_drawn_before_there_is_anything_to_see() -> None:
     """The demo shows its first act before any process answers."""
-    Console(file=io.StringIO(), width=80).print(picture(Scene(act="starting ZooKeeper")))
+    Console(file=io.StringIO(), width=80).print(picture(DemoState(act="starting ZooKeeper")))
 
 
 def test_without_a_terminal_a_line_is_printed_for_what_is_new_and_only_once() -> None:

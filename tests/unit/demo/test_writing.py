@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-from lakewarden.executors.demo.record import Ending, Row, read_record
-from lakewarden.executors.demo.writing import write_on
+from lakewarden.demo.writers.record import Ending, Row, read_record
+from lakewarden.demo.writers.writing import write_on
 
 STREAM = [(Row(key=f"order-{number}", partition="north", value=number),) for number in range(1, 10)]
 

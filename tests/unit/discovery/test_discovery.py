@@ -13,9 +13,9 @@ from lakewarden.planners.formats.fake import FakeTable
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table, TableId
-from lakewarden.service.found import Found
 from lakewarden.service.hooks.hints import At
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.found import Found
+from lakewarden.service.model.run import RunState
 from tests.support.road import COMPACT, Road
 
 EVERY = timedelta(minutes=2)

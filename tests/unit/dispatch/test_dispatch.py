@@ -16,8 +16,8 @@ from lakewarden.executors.contract import Room
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.services import SERVICES
-from lakewarden.service.dispatch import A_STEP_FORWARD, rank_of, startable
-from lakewarden.service.store.port import Run, RunState
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.rules.dispatch import A_STEP_FORWARD, rank_of, startable
 from tests.support.values import NOW, a_run
 
 TRIPS, ORDERS, STOCK = TableId("trips"), TableId("orders"), TableId("stock")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from lakewarden.executors.contract import Room
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.dispatch import startable
-from lakewarden.service.store.port import Run, RunState
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.rules.dispatch import startable
 from tests.support.values import a_run
 
 ELSEWHERE = "elsewhere"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.executors.process import _environment
+from lakewarden.executors.pool.process import _environment
 
 
 @pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE.ISO-8859-1"])

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakewarden.executors.programs.hudi.listed_partitions import ListedPartitions
-from lakewarden.planners.formats.hudi.service_options import CatalogSyncOptions
+from lakewarden.executors.programs.hudi.steps.listed_partitions import ListedPartitions
+from lakewarden.planners.formats.hudi.options.service_options import CatalogSyncOptions
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from tests.support.metastore import PLAIN, MetastoreInMemory
 

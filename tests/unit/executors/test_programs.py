@@ -10,11 +10,21 @@ from hypothesis import strategies as st
 
 from lakewarden.executors.contract import Step
 from lakewarden.executors.programs import PROGRAMS
-from lakewarden.executors.programs.hudi import clustering, compaction, config, log_compaction
+from lakewarden.executors.programs.hudi import clustering, compaction, log_compaction
 from lakewarden.executors.programs.hudi.clean import settings as clean_settings
-from lakewarden.executors.programs.hudi.errors import LockHeldError, meaning
-from lakewarden.planners.formats.hudi.indexes import Indexes, switches
-from lakewarden.planners.formats.hudi.options import (
+from lakewarden.executors.programs.hudi.client import config
+from lakewarden.executors.programs.hudi.client.errors import LockHeldError, meaning
+from lakewarden.planners.formats.hudi.indexes.indexes import Indexes, switches
+from lakewarden.planners.formats.hudi.options.ours import why_not
+from lakewarden.planners.formats.hudi.options.service_options import (
+    CleanOptions,
+    CleanPolicy,
+    ClusteringOptions,
+    CompactionOptions,
+    LayoutStrategy,
+    LogCompactionOptions,
+)
+from lakewarden.planners.formats.hudi.options.table_options import (
     DynamoDbLock,
     FilesystemLock,
     HiveLock,
@@ -22,15 +32,6 @@ from lakewarden.planners.formats.hudi.options import (
     Lock,
     StorageLock,
     ZookeeperLock,
-)
-from lakewarden.planners.formats.hudi.ours import why_not
-from lakewarden.planners.formats.hudi.service_options import (
-    CleanOptions,
-    CleanPolicy,
-    ClusteringOptions,
-    CompactionOptions,
-    LayoutStrategy,
-    LogCompactionOptions,
 )
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
 from lakewarden.planners.registry import FORMATS
@@ -231,7 +232,7 @@ def test_people_read_no_stack_and_no_packages() -> None:
     ],
 )
 def test_whatever_a_program_sets_is_refused_in_the_configuration(lock: Lock) -> None:
-    """A user's value under such a key would be overridden without a word (`planners/formats/hudi/ours.py`)."""
+    """A user's value under such a key would be overridden without a word (`planners/formats/hudi/options/ours.py`)."""
     every = {
         **compaction.settings(CompactionOptions()),
         **log_compaction.settings(LogCompactionOptions()),

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from lakewarden.executors.pool.supervision import Allowance, Backoff, Fault, Watch, Wear, allowance
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.executors.supervision import Allowance, Backoff, Fault, Watch, Wear, allowance
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import RunId
 

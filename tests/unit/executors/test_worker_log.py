@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.executors.worker_log import keep_within
+from lakewarden.executors.pool.worker_log import keep_within
 
 
 def test_a_log_within_its_limit_is_left_alone(tmp_path: Path) -> None:

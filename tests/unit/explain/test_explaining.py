@@ -19,11 +19,12 @@ from lakewarden.planners.model.view import (
     WriterActivity,
 )
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.blame import Blamed
-from lakewarden.service.explain import TableExplanation, explain, written_out
-from lakewarden.service.http.port import TableStatus
-from lakewarden.service.standing import StepsBack
-from lakewarden.service.store.port import DecisionRow, Run, RunState
+from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.model.rows import DecisionRow
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.reporting.explain import TableExplanation, explain, written_out
+from lakewarden.service.rules.writer_failures import Blamed
+from lakewarden.service.state.backoff import StepsBack
 
 NOW = datetime(2026, 3, 1, 3, 0, tzinfo=UTC)
 ORDERS = TableId("sales.orders")

@@ -11,7 +11,7 @@ import pytest
 
 from faults.checker import Rule, violations
 from faults.history import History, Interval, StoredRun, TimelineFound
-from lakewarden.executors.demo.record import Batch, Ending, Row
+from lakewarden.demo.writers.record import Batch, Ending, Row
 from live.journey import Journey
 
 

@@ -12,7 +12,10 @@ from faults.evidence import read_runs, read_shared_runs
 from faults.ledger import PostgresLedger, SqliteLedger
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.store.port import DecisionRow, Replica, ReplicaId, Run, RunState, Store
+from lakewarden.service.model.replica import Replica, ReplicaId
+from lakewarden.service.model.rows import DecisionRow
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.store.port import Store
 from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql.postgres import open_postgres
 from lakewarden.service.store.sql.sqlite import open_sqlite

@@ -11,9 +11,9 @@ from faults.deck import POINTS, Strike, Victim
 from faults.recovery import Recovery
 from faults.report import line_of, name_of, report_of
 from faults.rounds import Struck
+from lakewarden.demo.report import WriterTally
 from lakewarden.executors.faultpoints import Point
 from lakewarden.planners.model.instant import Service
-from lakewarden.service.demo.report import WriterTally
 
 
 def struck(number: int, *, reached: bool = True, seconds: float | None = 4.0, victim: Victim = Victim.JVM) -> Struck:

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from faults.verdict import HARNESS_FAILED, VIOLATED, WHOLE, perform
-from lakewarden.service.demo.interruption import Interruption
+from lakewarden.demo.interruption import Interruption
 
 
 @dataclass(frozen=True)

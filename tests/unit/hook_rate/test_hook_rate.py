@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.hook_rate import HookRate, PacedHooks
+from lakewarden.service.scheduling.hook_rate import HookRate, PacedHooks
 
 TRIPS, ORDERS = TableId("trips"), TableId("orders")
 

@@ -13,9 +13,10 @@ import sqlalchemy as sa
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.housekeeping import BREATH_SECONDS, tidy
+from lakewarden.service.control.housekeeping import BREATH_SECONDS, tidy
+from lakewarden.service.model.rows import StandingRow
+from lakewarden.service.model.run import RunState
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import RunState, StandingRow
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.runs import _columns
 from lakewarden.service.store.sql.sqlite import open_sqlite

@@ -15,6 +15,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from lakewarden.demo.process import free_port
 from lakewarden.executors.contract import Permit, Step, Wait
 from lakewarden.planners.formats.fake import FAKE, FakeTable
 from lakewarden.planners.model.clock import Clock, SystemClock
@@ -22,16 +23,16 @@ from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import DeletionBudget, Mode, Policy, Table, TableId
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.blame import Blamed
-from lakewarden.service.demo.process import free_port
-from lakewarden.service.events import Listener, Listeners
+from lakewarden.service.config.http_limits import LimitSettings
+from lakewarden.service.events.listener import Listener, Listeners
 from lakewarden.service.http.api import build_api
-from lakewarden.service.http.guard.limits import LimitSettings
 from lakewarden.service.http.management import PROBES, build_management
 from lakewarden.service.http.server import HttpServer
-from lakewarden.service.metrics import Metrics
+from lakewarden.service.model.run import Run
+from lakewarden.service.reporting.metrics import Metrics
+from lakewarden.service.rules.writer_failures import Blamed
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import Run, Store
+from lakewarden.service.store.port import Store
 from lakewarden.service.wiring import compose
 from tests.support.road import HoldingPool
 

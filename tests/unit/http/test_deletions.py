@@ -12,7 +12,7 @@ import pytest
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import DeletionBudget
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from tests.support.road import prepare
 from tests.unit.http.conftest import House
 

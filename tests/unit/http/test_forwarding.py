@@ -11,8 +11,9 @@ from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId
 from lakewarden.service.http.forwarding import FORWARDED_FOR
+from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.model.run import Run
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import ReplicaId, Run
 from tests.unit.http.conftest import House
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakewarden.service.http.guard.limits import BODY_BYTES
+from lakewarden.service.config.http_limits import BODY_BYTES
 from tests.unit.http.conftest import PATIENCE, House
 
 HOOK = "/v1/hooks/hudi"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from lakewarden.service.http.guard.limits import LimitSettings
+from lakewarden.service.config.http_limits import LimitSettings
 from tests.support.hostile_clients import ATTACKS, HOOK, Outcome, Target
 from tests.unit.http.conftest import House
 

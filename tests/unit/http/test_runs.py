@@ -9,8 +9,8 @@ import pytest
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import Run, RunState
 from tests.unit.http.conftest import House
 
 COMPACT = "/v1/tables/trips/services/compaction/runs"

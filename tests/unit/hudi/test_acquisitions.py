@@ -13,17 +13,23 @@ from typing import Any
 
 import pytest
 
+from lakewarden.demo.process import free_port
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.acquisitions.sights import called, leaves_traces, sight
-from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions, Lock, StorageLock, ZookeeperLock
-from lakewarden.planners.formats.hudi.service_options import CompactionOptions
+from lakewarden.planners.formats.hudi.options.service_options import CompactionOptions
+from lakewarden.planners.formats.hudi.options.table_options import (
+    FilesystemLock,
+    HudiTableOptions,
+    Lock,
+    StorageLock,
+    ZookeeperLock,
+)
+from lakewarden.planners.formats.hudi.writers.acquisitions.sights import called, leaves_traces, sight
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Policy, Table, TableId
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.demo.process import free_port
 from tests.support.hudi_table import HudiTable
 from tests.support.values import NOW
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi import HUDI, archive_reading
-from lakewarden.planners.formats.hudi.archive_reading import ArchiveReading
-from lakewarden.planners.formats.hudi.archiving import (
+from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.formats.hudi.backlog import archive_reading
+from lakewarden.planners.formats.hudi.backlog.archive_reading import ArchiveReading
+from lakewarden.planners.formats.hudi.backlog.archiving import (
     Commit,
     Pin,
     archivable,
@@ -20,8 +21,8 @@ from lakewarden.planners.formats.hudi.archiving import (
     overtaken_pins,
     taken_back_pins,
 )
-from lakewarden.planners.formats.hudi.names import Action, InstantFiles
-from lakewarden.planners.formats.hudi.service_options import ArchiveOptions, CleanOptions, CleanPolicy
+from lakewarden.planners.formats.hudi.metadata.names import Action, InstantFiles
+from lakewarden.planners.formats.hudi.options.service_options import ArchiveOptions, CleanOptions, CleanPolicy
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service, State

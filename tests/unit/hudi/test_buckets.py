@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.buckets import named_after_buckets, shown_beside
-from lakewarden.planners.formats.hudi.options import BucketIndex
+from lakewarden.planners.formats.hudi.indexes.buckets import named_after_buckets, shown_beside
+from lakewarden.planners.formats.hudi.options.table_options import BucketIndex
 from lakewarden.planners.storage import LocalStorage
 
 A_MILLION = st.integers(min_value=0, max_value=999_999)

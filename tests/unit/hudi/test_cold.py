@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.cold import ColdPartitions, cold_partitions, disturbed, known_since
+from lakewarden.planners.formats.hudi.backlog.cold import ColdPartitions, cold_partitions, disturbed, known_since
 from lakewarden.planners.model.instant import Deed, Service, State
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Touch, WriterActivity

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakewarden.executors.contract import Assignment
-from lakewarden.executors.programs.hudi.look import Looks
+from lakewarden.executors.programs.hudi.client.look import Looks
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.heartbeats import (
+from lakewarden.planners.formats.hudi.metadata.heartbeats import (
     FIRST_BEAT_WITHIN,
     GONE_FOR,
     INTERVAL,
     WINDOW,
     with_beats_seen,
 )
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.service_options import RollbackOptions
+from lakewarden.planners.formats.hudi.options.service_options import RollbackOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import TableView

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.endangered import awaited, endangered_writes
+from lakewarden.planners.formats.hudi.writers.endangered import awaited, endangered_writes
 from lakewarden.planners.model.instant import Deed, Instant, Service, State
 from lakewarden.planners.model.view import WriterActivity
 from tests.support.values import NOW, a_view, an_instant

@@ -12,8 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from lakewarden.planners.formats.hudi.expiry import Partition, Term, partition_of, read_partitions, value_ends_at
-from lakewarden.planners.formats.hudi.service_options import TtlOptions, TtlStrategy
+from lakewarden.planners.formats.hudi.deletion.expiry import (
+    Partition,
+    Term,
+    partition_of,
+    read_partitions,
+    value_ends_at,
+)
+from lakewarden.planners.formats.hudi.options.service_options import TtlOptions, TtlStrategy
 from lakewarden.planners.ports import FileEntry
 from lakewarden.planners.storage.local import LocalStorage
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.formats.hudi.heartbeats import INTERVAL
-from lakewarden.planners.formats.hudi.service_options import RollbackOptions
+from lakewarden.planners.formats.hudi.metadata.heartbeats import INTERVAL
+from lakewarden.planners.formats.hudi.options.service_options import RollbackOptions
 from lakewarden.planners.model.instant import Service
 from tests.support.hudi_look import look, made, seen
 

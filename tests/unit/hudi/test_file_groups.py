@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi import file_groups as counting
-from lakewarden.planners.formats.hudi.service_options import ClusteringOptions
+from lakewarden.planners.formats.hudi.indexes import file_groups as counting
+from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import Backlog
 from tests.support.hudi_look import look, made, seen

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from lakewarden.planners.formats.hudi import HUDI, THOROUGH, HudiFormat
-from lakewarden.planners.formats.hudi.guard import clean_overlaps
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.deletion.guard import clean_overlaps
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Deed, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView

@@ -12,13 +12,13 @@ import pytest
 
 from lakewarden.planners.decide import Standing, decide
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.folders import named_folders, stray_folder
-from lakewarden.planners.formats.hudi.foreign import foreign_plan_for
-from lakewarden.planners.formats.hudi.named import named_by
-from lakewarden.planners.formats.hudi.names import Layout, parse
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.payloads import decode
-from lakewarden.planners.formats.hudi.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.deletion.folders import named_folders, stray_folder
+from lakewarden.planners.formats.hudi.deletion.foreign import foreign_plan_for
+from lakewarden.planners.formats.hudi.deletion.named import named_by
+from lakewarden.planners.formats.hudi.metadata.names import Layout, parse
+from lakewarden.planners.formats.hudi.metadata.payloads import decode
+from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.errors import TemporaryError

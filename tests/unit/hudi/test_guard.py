@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.guard import Need, clean_overlaps, overlaps, partitions_in_need
-from lakewarden.planners.formats.hudi.plans import DataFile, Plan
+from lakewarden.planners.formats.hudi.deletion.guard import Need, clean_overlaps, overlaps, partitions_in_need
+from lakewarden.planners.formats.hudi.metadata.plans import DataFile, Plan
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import PlanSize

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.indexes import (
+from lakewarden.planners.formats.hudi.indexes.indexes import (
     COLUMNS,
     Definition,
     Indexes,
@@ -22,9 +22,9 @@ from lakewarden.planners.formats.hudi.indexes import (
     switches,
     to_build,
 )
-from lakewarden.planners.formats.hudi.names import Layout
-from lakewarden.planners.formats.hudi.service_options import IndexingOptions
-from lakewarden.planners.formats.hudi.table_properties import TableProperties, read_table_properties
+from lakewarden.planners.formats.hudi.metadata.names import Layout
+from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties, read_table_properties
+from lakewarden.planners.formats.hudi.options.service_options import IndexingOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import storage_for

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.service.inspect import inspect_path
+from lakewarden.service.reporting.inspect import inspect_path
 from tests.support.hudi_table import HudiTable, base_file, log_file
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from lakewarden.executors.contract import Assignment
-from lakewarden.executors.programs.hudi.look import clean_plan
+from lakewarden.executors.programs.hudi.client.look import clean_plan
 from lakewarden.planners.decoding import pieces
-from lakewarden.planners.formats.hudi import THOROUGH, memo, payloads
-from lakewarden.planners.formats.hudi.foreign import foreign_plan_for
-from lakewarden.planners.formats.hudi.guard import clean_overlaps
+from lakewarden.planners.formats.hudi import THOROUGH
+from lakewarden.planners.formats.hudi.deletion.foreign import foreign_plan_for
+from lakewarden.planners.formats.hudi.deletion.guard import clean_overlaps
+from lakewarden.planners.formats.hudi.metadata import memo, payloads
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import PlanSize, RunId, Service
 from lakewarden.planners.model.table import TableId

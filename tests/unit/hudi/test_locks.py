@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.locks import (
+from lakewarden.planners.formats.hudi.options.locks import (
     LEAST_FILESYSTEM_PATIENCE,
     LEAST_PATIENCE,
     lock_keys,
     misplaced,
     wait_keys,
 )
-from lakewarden.planners.formats.hudi.options import HudiTableOptions, Lock
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions, Lock
 from lakewarden.planners.model.table import Table, TableId
 
 PROVIDERS: dict[str, dict[str, Any]] = {

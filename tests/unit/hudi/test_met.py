@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.formats.hudi.heartbeats import WINDOW
+from lakewarden.planners.formats.hudi.metadata.heartbeats import WINDOW
 from tests.support.hudi_look import made, seen
 from tests.support.hudi_table import HudiTable, base_file, commit_content
 

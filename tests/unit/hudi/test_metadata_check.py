@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.metadata_check import Committed, Differences, differences, named
-from lakewarden.planners.formats.hudi.plans import DataFile
+from lakewarden.planners.formats.hudi.indexes.metadata_check import Committed, Differences, differences, named
+from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 
 OLD, DONE, AT_WORK = "20260101000000000", "20260301000000000", "20260302000000000"
 COMMITTED = Committed(completed=frozenset({DONE}), before=DONE)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.names import Action, InstantFile, Layout, collapse, file_name, parse
+from lakewarden.planners.formats.hudi.metadata.names import Action, InstantFile, Layout, collapse, file_name, parse
 from lakewarden.planners.model.instant import State
 from lakewarden.planners.ports import FileEntry
 

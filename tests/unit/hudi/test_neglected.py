@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.neglected import Bisection, Uncleaned, first_slice, uncleaned
-from lakewarden.planners.formats.hudi.service_options import ArchiveOptions, CleanOptions, CleanPolicy
+from lakewarden.planners.formats.hudi.backlog.neglected import Bisection, Uncleaned, first_slice, uncleaned
+from lakewarden.planners.formats.hudi.options.service_options import ArchiveOptions, CleanOptions, CleanPolicy
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import DeletionBudget, Policy
 from lakewarden.planners.model.view import TableView

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.non_blocking import Names, told_by
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
+from lakewarden.planners.formats.hudi.writers.non_blocking import Names, told_by
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import TableView

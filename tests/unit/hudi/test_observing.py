@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.options import FilesystemLock, HudiTableOptions
+from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock, HudiTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Deed, RunId, Service

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.neglected import uncleaned
-from lakewarden.planners.formats.hudi.options import HudiTableOptions, IncrementalReader
-from lakewarden.planners.formats.hudi.readers import needed_by
-from lakewarden.planners.formats.hudi.service_options import ArchiveOptions, CleanOptions, CleanPolicy
+from lakewarden.planners.formats.hudi.backlog.neglected import uncleaned
+from lakewarden.planners.formats.hudi.deletion.readers import needed_by
+from lakewarden.planners.formats.hudi.options.service_options import ArchiveOptions, CleanOptions, CleanPolicy
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions, IncrementalReader
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Deed, Service
 from lakewarden.planners.model.table import Policy, Table, TableId

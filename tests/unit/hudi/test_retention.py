@@ -8,11 +8,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.service import retention
-from lakewarden.service.http.port import TableStatus
+from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.reporting import retention
 from tests.support.hudi_look import made
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.names import Layout, collapse
-from lakewarden.planners.formats.hudi.savepoints import (
+from lakewarden.planners.formats.hudi.metadata.names import Layout, collapse
+from lakewarden.planners.formats.hudi.metadata.savepoints import (
     MARK,
     USER,
     Savepoint,
@@ -22,8 +22,8 @@ from lakewarden.planners.formats.hudi.savepoints import (
     retained_since,
     savable,
 )
-from lakewarden.planners.formats.hudi.service_options import SavepointOptions
-from lakewarden.planners.formats.hudi.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.options.service_options import SavepointOptions
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Deed, RunId, Service
 from lakewarden.planners.ports import FileEntry

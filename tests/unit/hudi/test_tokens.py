@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.formats.hudi.tokens import Tokens
+from lakewarden.planners.formats.hudi.metadata.tokens import Tokens
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.storage import LocalStorage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from lakewarden.executors.programs.hudi.opened import may_read
+from lakewarden.executors.programs.hudi.client.opened import may_read
 from lakewarden.planners.model.instant import Deed, Instant, State
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import pytest
 
-from lakewarden.executors.programs.hudi.config import client_settings
+from lakewarden.executors.programs.hudi.client.config import client_settings
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.service_options import IndexingOptions
+from lakewarden.planners.formats.hudi.options.service_options import IndexingOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Scheduling, Table, TableId

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.times import instant_time, shown_twice_until, to_utc, wall_time
-from lakewarden.planners.formats.hudi.zone import Witness, ZoneFinding, find_zone
+from lakewarden.planners.formats.hudi.metadata.times import instant_time, shown_twice_until, to_utc, wall_time
+from lakewarden.planners.formats.hudi.metadata.zone import Witness, ZoneFinding, find_zone
 
 ZONES = st.sampled_from(["UTC", "America/Los_Angeles", "Asia/Kolkata", "Asia/Shanghai", "Australia/Lord_Howe"])
 MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2035, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001

@@ -9,15 +9,15 @@ import pytest
 
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.catalogs import HiveCatalog
-from lakewarden.planners.formats.hudi.options import HudiTableOptions, ZookeeperLock
-from lakewarden.planners.formats.hudi.service_options import CatalogSyncOptions
+from lakewarden.planners.formats.hudi.options.service_options import CatalogSyncOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions, ZookeeperLock
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, TableId
 from lakewarden.planners.storage import Storages
 from lakewarden.service.config.loading import load
-from lakewarden.service.found import Found
-from lakewarden.service.sources import sources_of
+from lakewarden.service.control.sources import sources_of
+from lakewarden.service.model.found import Found
 from tests.unit.hudi_catalogs.test_paths import table
 
 ZOOKEEPER = "lock: {provider: zookeeper, url: 'zk:2181', base_path: /locks, lock_key: '{namespace}/{table}'}"

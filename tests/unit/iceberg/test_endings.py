@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from lakewarden.executors.contract import Step
-from lakewarden.executors.programs.iceberg.errors import JobsCancelledError, meaning
+from lakewarden.executors.programs.iceberg.client.errors import JobsCancelledError, meaning
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
 
 _ICEBERG = "org.apache.iceberg.exceptions"

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from lakewarden.planners.model.instant import Service
-from lakewarden.service.http.port import TableStatus
-from lakewarden.service.metrics import _pending, _piles
+from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.reporting.metrics import _pending, _piles
 from tests.support.iceberg_look import look, registered
 from tests.support.iceberg_table import IcebergTable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.retries import pauses
+from lakewarden.planners.formats.iceberg.metadata.retries import pauses
 
 
 def test_by_default_it_is_four_times_each_after_twice_the_pause() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from lakewarden.executors.contract import RoomChanged
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.inbox import Inbox
+from lakewarden.service.control.commands import CommandQueue
 
 LONG = 60.0
 """Seconds that no test waits: each of them is woken long before."""
@@ -16,7 +16,7 @@ LONG = 60.0
 
 def test_ten_thousand_marks_of_one_table_are_one() -> None:
     """A flood of hooks costs one look."""
-    inbox = Inbox()
+    inbox = CommandQueue()
     for _ in range(10_000):
         inbox.mark_dirty(TableId("trips"))
 
@@ -26,7 +26,7 @@ def test_ten_thousand_marks_of_one_table_are_one() -> None:
 
 def test_letters_keep_their_order_and_are_taken_once() -> None:
     """What a pool tells of one run is heard in the order in which it was told."""
-    inbox = Inbox()
+    inbox = CommandQueue()
     letters = [RoomChanged(reason=str(number)) for number in range(100)]
     for letter in letters:
         inbox.put(letter)
@@ -46,7 +46,7 @@ WAKERS = {
 @pytest.mark.timeout(30)
 def test_what_came_before_the_wait_is_not_slept_through(waker: str) -> None:
     """Between taking and waiting nothing gets lost."""
-    inbox = Inbox()
+    inbox = CommandQueue()
     WAKERS[waker](inbox)
 
     inbox.wait(LONG)
@@ -56,7 +56,7 @@ def test_what_came_before_the_wait_is_not_slept_through(waker: str) -> None:
 @pytest.mark.timeout(30)
 def test_whatever_comes_in_ends_the_sleep(waker: str) -> None:
     """A thread that sleeps in `wait` wakes up for letters, marks and calls alike."""
-    inbox = Inbox()
+    inbox = CommandQueue()
     sleeper = threading.Thread(target=inbox.wait, args=(LONG,))
     sleeper.start()
 
@@ -68,7 +68,7 @@ def test_whatever_comes_in_ends_the_sleep(waker: str) -> None:
 
 def test_a_call_wakes_one_sleep_only() -> None:
     """After the letters were taken, an old call does not end the next sleep."""
-    inbox = Inbox()
+    inbox = CommandQueue()
     inbox.wake()
     inbox.take()
     woken = threading.Event()
@@ -87,7 +87,7 @@ def test_a_call_wakes_one_sleep_only() -> None:
 
 def test_threads_that_put_at_once_lose_nothing() -> None:
     """Every letter of every thread arrives exactly once."""
-    inbox = Inbox()
+    inbox = CommandQueue()
 
     def put(thread: int) -> None:
         for number in range(500):

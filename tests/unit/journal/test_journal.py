@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.journal import MOST_A_MINUTE, Journal
+from lakewarden.service.reporting.event_log import MOST_A_MINUTE, EventLog
 
 TABLE = Table(id=TableId("trips"), format="fake", location="/lake/trips")
 
@@ -16,7 +16,7 @@ TABLE = Table(id=TableId("trips"), format="fake", location="/lake/trips")
 def test_a_client_that_pauses_and_resumes_without_end_does_not_make_the_log_grow() -> None:
     """Each pause blocks every service of every table anew. What is left out of the log is told by `explain`."""
     structlog.reset_defaults()
-    journal = Journal()
+    journal = EventLog()
     with capture_logs() as told:
         for number in range(10 * MOST_A_MINUTE):
             blocked = Blocked(reason=f"paused: {number}", remedy="resume it")

@@ -13,15 +13,15 @@ import pytest
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId
-from lakewarden.service.leases import DataFolder, Leases
+from lakewarden.service.model.run import RunState
+from lakewarden.service.ownership.run_leases import DataFolder, RunLeases
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import RunState
 from tests.support.replicas import LEASE, a_tenure, attend
 from tests.support.values import NOW, a_run
 
 HOLDER = """
 import pathlib, sys, time
-from lakewarden.service.leases import DataFolder
+from lakewarden.service.ownership.run_leases import DataFolder
 folder = DataFolder(pathlib.Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(600)
@@ -76,7 +76,7 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_sentence(tmp_path: Path)
 def test_a_run_holds_its_lease_until_the_next_owner_takes_it() -> None:
     """The epoch tells: never claimed is not held, claimed is, superseded is not."""
     store = MemoryStore()
-    leases = Leases(store, a_tenure(store))
+    leases = RunLeases(store, a_tenure(store))
     queued = store.request(a_run("r1"))
     assert not leases.holds(queued)
 
@@ -93,7 +93,7 @@ def test_no_lease_is_held_without_a_tenure() -> None:
     """Its epoch may still be the newest: in a moment it will be somebody else's, and nobody will have told us."""
     clock = ManualClock()
     store = MemoryStore(clock=clock)
-    leases = Leases(store, a_tenure(store, clock=clock))
+    leases = RunLeases(store, a_tenure(store, clock=clock))
     run = store.claim(store.request(a_run("r1")).id, owner=attend(store, "/lake/trips"), at=NOW)
     assert leases.holds(run)
 
@@ -106,7 +106,7 @@ def test_no_lease_is_held_without_a_tenure() -> None:
 def test_a_lease_is_of_a_table_and_a_service() -> None:
     """Another table's, or another service's, owner takes nothing away."""
     store = MemoryStore()
-    leases = Leases(store, a_tenure(store))
+    leases = RunLeases(store, a_tenure(store))
     one = store.claim(store.request(a_run("r1")).id, owner=attend(store, "/lake/trips"), at=NOW)
     other = store.request(a_run("r2", identity="/lake/orders#1"))
 

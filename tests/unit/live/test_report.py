@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lakewarden.service.demo.report import Range
+from lakewarden.demo.report import Range
 from live.journey import Journey
 from live.report import Failure, LiveReaderTally, LiveReport, LiveServiceTally, LiveWriterTally, TimeTravel, tell
 

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from lakewarden.executors.fake_pool import FakePool
-from lakewarden.planners.formats.hudi.acquisitions.zookeeper import Ensemble
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.service_options import CompactionOptions
+from lakewarden.planners.formats.hudi.options.service_options import CompactionOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
+from lakewarden.planners.formats.hudi.writers.acquisitions.zookeeper import Ensemble
 from lakewarden.planners.lock_proof import Verdict
 from lakewarden.planners.model.clock import ManualClock, SystemClock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Policy, Table, TableId
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.events import Listener
-from lakewarden.service.readers.processes import ProcessReaders
-from lakewarden.service.readers.settings import ReadingSettings
+from lakewarden.service.config.reading import ReadingSettings
+from lakewarden.service.events.listener import Listener
+from lakewarden.service.state.readers.processes import ProcessReaders
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.wiring import compose
 from tests.support.hudi_table import HudiTable

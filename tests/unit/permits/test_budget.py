@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakewarden.executors.contract import Plan
 from lakewarden.planners.model.table import DeletionBudget
-from lakewarden.service.budget import excess
+from lakewarden.service.rules.budget import excess
 
 _counts = st.integers(0, 10**6)
 

@@ -6,8 +6,8 @@ import pytest
 
 from lakewarden.executors.contract import Plan
 from lakewarden.planners.model.table import DeletionBudget
-from lakewarden.service.budget import excess
 from lakewarden.service.config.settings import BudgetSettings
+from lakewarden.service.rules.budget import excess
 
 DEFAULT = DeletionBudget(**BudgetSettings().model_dump())
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.executors.contract import Granted, Permit, Plan, Refused, Step, Wait
-from lakewarden.planners.formats.hudi.locks import LEAST_PATIENCE
+from lakewarden.planners.formats.hudi.options.locks import LEAST_PATIENCE
 from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
 from lakewarden.planners.model.view import Hindrance, TableIdentity, TableView
-from lakewarden.service.permits import Circumstances, Limits, Question, judge
-from lakewarden.service.store.port import Run, RunState
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.rules.permits import Circumstances, Limits, Question, judge
 from tests.support.values import NOW, a_run, a_view, an_instant
 
 SECOND = timedelta(seconds=1)

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lakewarden import cli
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.printable import LONGEST, printable, printable_values
-from lakewarden.service import cli
 from lakewarden.service.http.answers import Answer
-from lakewarden.service.inspect import inspect_path
+from lakewarden.service.reporting.inspect import inspect_path
 from tests.support.hudi_table import HudiTable
 
 TEXTS = st.text(st.characters(), max_size=200) | st.text(st.characters(categories=["Cc", "Cf", "Cs"]), max_size=50)
@@ -98,7 +98,7 @@ def test_what_the_command_line_refuses_is_told_without_its_escapes(
 def test_a_log_line_is_one_line_whatever_it_tells_of() -> None:
     """Escapes are escaped, halves of pairs encoded, keys too."""
     code = (
-        "from lakewarden.service.logs import set_up_logs; import structlog; set_up_logs();"
+        "from lakewarden.service.process.logs import set_up_logs; import structlog; set_up_logs();"
         f"structlog.get_logger().warning('seen', **{{'table': {NASTY!a}, 'at': [{NASTY!a}], {NASTY!a}: 'x' * 10**6}})"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr

@@ -17,9 +17,9 @@ from lakewarden.planners.formats.fake import FakeTable
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.reading.looks import Answers, LookAnswer, LookAsked
-from lakewarden.service.readers.port import EndReason
-from lakewarden.service.readers.processes import ProcessReaders
-from lakewarden.service.readers.settings import ReadingSettings
+from lakewarden.service.config.reading import ReadingSettings
+from lakewarden.service.state.readers.port import EndReason
+from lakewarden.service.state.readers.processes import ProcessReaders
 from tests.support.unruly_reader import COMMAND
 
 SOON = 20.0

@@ -17,9 +17,10 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Instant, RunId, Service
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.storage import storage_for
-from lakewarden.service.readers.threads import CallersThread
+from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.state.readers.threads import CallersThread
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import ReplicaId, Run, RunState
 from lakewarden.service.wiring import compose
 from tests.support.road import COMPACT, START, Diary, HoldingPool
 

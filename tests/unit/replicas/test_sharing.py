@@ -8,7 +8,7 @@ from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.hooks.hints import At
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from tests.unit.replicas.conftest import LEASE, TABLES, House
 
 ALL = list(TABLES)

@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.service.logs import Sampled
-from lakewarden.service.sampling import Sampler
+from lakewarden.service.events.sampling import Sampler
+from lakewarden.service.process.logs import Sampled
 
 
 def test_a_kind_is_told_some_times_a_minute() -> None:

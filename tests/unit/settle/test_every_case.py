@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from lakewarden.executors.contract import Failed, FailureKind, NothingToDo, Outcome, Step, Succeeded, Yielded
 from lakewarden.planners.model.timeline import Fate
-from lakewarden.service.settle import Aftermath, Gone, Settlement, Shown, settle
-from lakewarden.service.store.port import Run, RunState
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.rules.settle import Aftermath, Gone, Settlement, Shown, settle
 from tests.support.values import a_run
 
 ENDINGS: list[Outcome | Gone] = [

@@ -9,8 +9,8 @@ import pytest
 from lakewarden.executors.contract import GOES_ON, Failed, FailureKind, NothingToDo, Outcome, Step, Succeeded, Yielded
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.timeline import Fate
-from lakewarden.service.settle import Aftermath, Gone, Settlement, Shown, settle
-from lakewarden.service.store.port import Run, RunState
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.rules.settle import Aftermath, Gone, Settlement, Shown, settle
 from tests.support.values import a_run
 
 FINISHED = a_run(state=RunState.COMMITTING, step=Step.COMMIT, instant="00000020", epoch=1)

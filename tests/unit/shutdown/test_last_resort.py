@@ -15,8 +15,8 @@ import pytest
 START = """
 import re, sys, threading, time
 from datetime import timedelta
-from lakewarden.service.last_resort import leave, stand_by
-from lakewarden.service.signals import stop_on_signals
+from lakewarden.service.process.last_resort import leave, stand_by
+from lakewarden.service.process.signals import stop_on_signals
 told = threading.Event()
 stand_by(timedelta(seconds=1))
 stop_on_signals(told.set)

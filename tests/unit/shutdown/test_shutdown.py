@@ -13,9 +13,10 @@ from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service, State
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.shutdown import STEP_BACK, Phase, Shutdown
+from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.model.run import RunState
+from lakewarden.service.rules.shutdown import STEP_BACK, Phase, Shutdown
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import ReplicaId, RunState
 from tests.support.road import TRIPS, HoldingPool, Road
 
 DRAIN = timedelta(minutes=1)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lakewarden.service.signals import stop_on_signals
+from lakewarden.service.process.signals import stop_on_signals
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 

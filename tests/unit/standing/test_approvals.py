@@ -8,7 +8,7 @@ from lakewarden.executors.contract import Plan
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import DeletionBudget, Table, TableId
-from lakewarden.service.approvals import Approvals
+from lakewarden.service.state.approvals import Approvals
 from lakewarden.service.store.memory import MemoryStore
 from tests.support.values import a_run
 

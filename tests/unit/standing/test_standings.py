@@ -15,10 +15,11 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.model.view import Backlog
-from lakewarden.service.settle import Aftermath, Settlement
-from lakewarden.service.standing import LONGEST_REST, STRIKES, Standings, StepsBack
+from lakewarden.service.model.rows import StandingRow
+from lakewarden.service.model.run import RunState
+from lakewarden.service.rules.settle import Aftermath, Settlement
+from lakewarden.service.state.backoff import LONGEST_REST, STRIKES, Backoffs, StepsBack
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import RunState, StandingRow
 from tests.support.values import NOW, a_view, an_instant
 
 TRIPS = Table(id=TableId("trips"), format="fake", location="/lake/trips", mode=Mode.ACT)
@@ -33,7 +34,7 @@ class Scene:
     def __init__(self, *, seed: int = 0, store: MemoryStore | None = None) -> None:
         self.clock = ManualClock(NOW)
         self.store = store or MemoryStore()
-        self.standings = Standings(store=self.store, clock=self.clock, dice=random.Random(seed))
+        self.standings = Backoffs(store=self.store, clock=self.clock, dice=random.Random(seed))
 
     def of(self, table: Table = TRIPS, service: Service = Service.COMPACTION) -> Standing:
         """Return the standing of a service that has no active run."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.service.store.port import ReplicaId
+from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.store.sharing import shared_out
 
 REPLICAS = [ReplicaId(f"replica {number}") for number in range(5)]

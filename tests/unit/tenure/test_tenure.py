@@ -11,10 +11,10 @@ import pytest
 from lakewarden.executors.fake_pool import FakePool
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.service.events import Listener
+from lakewarden.service.events.listener import Listener
+from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.ownership.replica_lease import ReplicaLease, ReplicaLeaseKeeper
 from lakewarden.service.store.memory import MemoryStore
-from lakewarden.service.store.port import ReplicaId
-from lakewarden.service.tenure import Tenure, TenureKeeper
 
 LEASE = timedelta(seconds=30)
 PATIENCE = 10.0
@@ -80,7 +80,7 @@ class Office:
         self.pool = WatchedPool()
         self.told = Told()
         self._lives = 0
-        self.tenure = Tenure(
+        self.tenure = ReplicaLease(
             store=self.store,
             pools=[self.pool],
             clock=self.clock,
@@ -304,7 +304,7 @@ def test_a_renewal_that_hangs_does_not_stop_the_watch(office: Office) -> None:
     office.tenure.terms = type(office.tenure.terms)(
         safe=office.tenure.terms.safe, renew_every=timedelta(milliseconds=1)
     )
-    with TenureKeeper(office.tenure):
+    with ReplicaLeaseKeeper(office.tenure):
         assert hung.wait(PATIENCE)
         office.after(20)
         assert office.told.lost.wait(PATIENCE)
@@ -315,7 +315,7 @@ def test_a_daemon_that_is_not_proved_to_be_the_only_one_ends_its_workers_and_doe
     """Its data folder was deleted under it: another daemon may have the new one, and act on the same tables."""
     why: list[str] = []
     clock, pool, told = ManualClock(), WatchedPool(), Told()
-    tenure = Tenure(
+    tenure = ReplicaLease(
         store=MemoryStore(clock=clock),
         pools=[pool],
         clock=clock,

@@ -10,9 +10,9 @@ import pytest
 
 from lakewarden.executors.contract import Step
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.expiry import Term, partition_of
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.service_options import TtlStrategy
+from lakewarden.planners.formats.hudi.deletion.expiry import Term, partition_of
+from lakewarden.planners.formats.hudi.options.service_options import TtlStrategy
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.clock import CautiousClock, ManualClock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId
@@ -20,7 +20,7 @@ from lakewarden.planners.model.window import Window
 from lakewarden.planners.ports import FileEntry
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.triggers import NumCommits, TimeElapsed
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from tests.support.hudi_table import HudiTable
 from tests.support.road import COMPACT_AND_CLEAN, Road, prepare
 

@@ -12,11 +12,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from lakewarden.executors.contract import PoolEvent, Step
-from lakewarden.executors.pool import WorkerPool
+from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.executors.programs.hudi.errors import meaning
+from lakewarden.executors.programs.hudi.client.errors import meaning
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
-from lakewarden.service.leases import DataFolder
+from lakewarden.service.ownership.run_leases import DataFolder
 
 NO_SPACE = [
     "org.apache.spark.SparkException: Job aborted due to stage failure",

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.archive_reading import ArchiveReading
-from lakewarden.planners.formats.hudi.expiry import confirm_expired, read_partition
-from lakewarden.planners.formats.hudi.guard import clean_overlaps, partitions_in_need
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.backlog.archive_reading import ArchiveReading
+from lakewarden.planners.formats.hudi.deletion.expiry import confirm_expired, read_partition
+from lakewarden.planners.formats.hudi.deletion.guard import clean_overlaps, partitions_in_need
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Deed, Service
@@ -23,8 +23,8 @@ from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Observation
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.service.readers.inline import InlineReaders
-from lakewarden.service.watch import FULL_EVERY, Watch
+from lakewarden.service.state.observations import FULL_EVERY, Observations
+from lakewarden.service.state.readers.inline import InlineReaders
 from tests.support.hudi_table import HudiTable
 
 BASE, LOG = "a-0_0-1-2_20260101000000000.parquet", ".a-0_20260101000000000.log.1_0-1-2"
@@ -216,7 +216,9 @@ def done(observation: Observation, time: str) -> str:
 
 def test_the_look_in_full_still_knows_what_there_was(scene: Scene) -> None:
     """Every so often all payloads are read anew; what was seen is not forgotten with them."""
-    watch = Watch(readers=InlineReaders(formats={"hudi": HUDI}, storage_for=lambda _: scene.storage, clock=scene.clock))
+    watch = Observations(
+        readers=InlineReaders(formats={"hudi": HUDI}, storage_for=lambda _: scene.storage, clock=scene.clock)
+    )
     for _ in range(FULL_EVERY + 1):
         watch.since(scene.table, watch.mark())
     scene.storage.drops = [{name for name in scene.names if "compaction" in name}]

@@ -14,14 +14,14 @@ import pytest
 from lakewarden.executors.contract import Step
 from lakewarden.planners.formats.fake import FakeTable
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from tests.support.hudi_table import HudiTable
 from tests.support.road import TRIPS, Road
 

@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Service
-from lakewarden.service.store.port import RunState
+from lakewarden.service.model.run import RunState
 from lakewarden.service.store.sql.sqlite import open_sqlite
 from lakewarden.service.store.sql.store import SqlStore
 from tests.support.road import Road
@@ -144,7 +144,7 @@ def test_however_many_tables_wait_for_a_locked_store_a_turn_waits_once(tmp_path:
 
 def test_a_full_disk_under_the_log_ends_nothing() -> None:
     """The line is lost."""
-    code = "from lakewarden.service import logs; logs.set_up_logs(); import structlog, logging;"
+    code = "from lakewarden.service.process import logs; logs.set_up_logs(); import structlog, logging;"
     code += "structlog.get_logger().warning('x' * 9999); logging.warning('y'); print('alive')"
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.model.instant import Deed, Instant, Service, State
 from lakewarden.planners.model.timeline import Timeline
-from lakewarden.service.vanished import has_vanished
+from lakewarden.service.state.vanished_instants import has_vanished
 from tests.support.values import an_instant
 
 

@@ -13,8 +13,8 @@ from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.service.readers.inline import InlineReaders
-from lakewarden.service.watch import Look, Watch
+from lakewarden.service.state.observations import Look, Observations
+from lakewarden.service.state.readers.inline import InlineReaders
 from tests.support.late_readers import LateReaders
 
 
@@ -30,7 +30,7 @@ class Scene:
         self.readers = LateReaders(
             InlineReaders(formats={"fake": FAKE}, storage_for=lambda _: LocalStorage(), clock=clock)
         )
-        self.watch = Watch(readers=self.readers, tell=self._tell)
+        self.watch = Observations(readers=self.readers, tell=self._tell)
 
     def _tell(self) -> None:
         self.told += 1

@@ -16,8 +16,8 @@ from lakewarden.planners.model.errors import PermanentError, UnknownError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Observation, Storage
 from lakewarden.planners.storage import LocalStorage
-from lakewarden.service.readers.inline import InlineReaders
-from lakewarden.service.watch import FULL_EVERY, Look, Watch
+from lakewarden.service.state.observations import FULL_EVERY, Look, Observations
+from lakewarden.service.state.readers.inline import InlineReaders
 
 
 class CountingStorage(LocalStorage):
@@ -47,7 +47,7 @@ class Scene:
         self.lake = FakeTable.create(folder / "trips", clock=self.clock)
         self.table = Table(id=TableId("trips"), format="fake", location=str(self.lake.folder))
         self.storage = CountingStorage()
-        self.watch = Watch(
+        self.watch = Observations(
             readers=InlineReaders(formats={"fake": format_}, storage_for=lambda _: self.storage, clock=self.clock)
         )
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Step, Steps
-from lakewarden.executors.programs.hudi.errors import translated
-from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.planners.formats.hudi.archive_reading import ArchiveReading
-from lakewarden.planners.formats.hudi.archiving import BATCH, Archiving, Pin
-from lakewarden.planners.formats.hudi.readers import needed_by
-from lakewarden.planners.formats.hudi.service_options import ArchiveOptions
+from lakewarden.executors.programs.hudi.client.errors import translated
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.planners.formats.hudi.backlog.archive_reading import ArchiveReading
+from lakewarden.planners.formats.hudi.backlog.archiving import BATCH, Archiving, Pin
+from lakewarden.planners.formats.hudi.deletion.readers import needed_by
+from lakewarden.planners.formats.hudi.options.service_options import ArchiveOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.view import ReaderPosition
 from lakewarden.planners.ports import Storage

@@ -16,13 +16,13 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
 from lakewarden.executors.faultpoints import Point
-from lakewarden.executors.programs.hudi.errors import translated
-from lakewarden.executors.programs.hudi.listed_partitions import ListedPartitions
-from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.planners.formats.hudi.deletions import MARK, noted, read_deletions, told
-from lakewarden.planners.formats.hudi.service_options import CatalogSyncOptions
-from lakewarden.planners.formats.hudi.table_properties import read_table_properties
-from lakewarden.planners.formats.hudi.whole import whole_timeline
+from lakewarden.executors.programs.hudi.client.errors import translated
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.steps.listed_partitions import ListedPartitions
+from lakewarden.planners.formats.hudi.deletion.deletions import MARK, noted, read_deletions, told
+from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.metadata.whole import whole_timeline
+from lakewarden.planners.formats.hudi.options.service_options import CatalogSyncOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.ports import Storage
 

@@ -9,15 +9,15 @@ from datetime import timedelta
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Step, Steps
-from lakewarden.executors.programs.hudi.errors import translated
-from lakewarden.executors.programs.hudi.look import clean_plan, clean_size, retained_by
-from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.executors.programs.hudi.slices import schedule_clean
-from lakewarden.planners.formats.hudi import guard
-from lakewarden.planners.formats.hudi.heartbeats import silent_for
-from lakewarden.planners.formats.hudi.plans import Plan as HudiPlan
-from lakewarden.planners.formats.hudi.readers import needed_by
-from lakewarden.planners.formats.hudi.service_options import CleanOptions, CleanPolicy
+from lakewarden.executors.programs.hudi.client.errors import translated
+from lakewarden.executors.programs.hudi.client.look import clean_plan, clean_size, retained_by
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.steps.slices import schedule_clean
+from lakewarden.planners.formats.hudi.deletion import guard
+from lakewarden.planners.formats.hudi.deletion.readers import needed_by
+from lakewarden.planners.formats.hudi.metadata.heartbeats import silent_for
+from lakewarden.planners.formats.hudi.metadata.plans import Plan as HudiPlan
+from lakewarden.planners.formats.hudi.options.service_options import CleanOptions, CleanPolicy
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, Service, State

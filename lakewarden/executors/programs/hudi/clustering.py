@@ -15,19 +15,19 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Step, Steps
 from lakewarden.executors.faultpoints import Point
-from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.gaps import alone_between_writes
-from lakewarden.executors.programs.hudi.giving_up import give_up, give_up_alone
-from lakewarden.executors.programs.hudi.look import clustered_files, pending_plan, plan_of
-from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.executors.programs.hudi.resizing import refuse_what_would_lose_rows, resizing, take_back
-from lakewarden.executors.programs.hudi.stream_copy import copy_files, decode_files, why_not_copied
-from lakewarden.planners.formats.hudi.beside import does_not_say, meeting, silent_writes, touched_in_flight
-from lakewarden.planners.formats.hudi.buckets import named_after_buckets, why_not_clustered
-from lakewarden.planners.formats.hudi.cold import ColdPartitions, cold_partitions, disturbed, known_since
-from lakewarden.planners.formats.hudi.options import BucketIndex, HudiTableOptions
-from lakewarden.planners.formats.hudi.plans import RUN_KEY, DataFile
-from lakewarden.planners.formats.hudi.service_options import ClusteringOptions, LayoutStrategy, SilentWrites
+from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
+from lakewarden.executors.programs.hudi.client.look import clustered_files, pending_plan, plan_of
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
+from lakewarden.executors.programs.hudi.steps.giving_up import give_up, give_up_alone
+from lakewarden.executors.programs.hudi.steps.resizing import refuse_what_would_lose_rows, resizing, take_back
+from lakewarden.executors.programs.hudi.steps.stream_copy import copy_files, decode_files, why_not_copied
+from lakewarden.planners.formats.hudi.backlog.cold import ColdPartitions, cold_partitions, disturbed, known_since
+from lakewarden.planners.formats.hudi.indexes.buckets import named_after_buckets, why_not_clustered
+from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY, DataFile
+from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions, LayoutStrategy, SilentWrites
+from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, HudiTableOptions
+from lakewarden.planners.formats.hudi.writers.beside import does_not_say, meeting, silent_writes, touched_in_flight
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Deed, Instant, Service, State

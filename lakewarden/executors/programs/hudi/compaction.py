@@ -9,13 +9,13 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Step, Steps
 from lakewarden.executors.faultpoints import Point
-from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.gaps import alone_between_writes
-from lakewarden.executors.programs.hudi.look import compacted_files
-from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.executors.programs.hudi.rewriting import Calls, RewriteSteps, undertaken
-from lakewarden.planners.formats.hudi.beside import meeting, silent_writes, touched_in_flight
-from lakewarden.planners.formats.hudi.service_options import CompactionOptions
+from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
+from lakewarden.executors.programs.hudi.client.look import compacted_files
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
+from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, undertaken
+from lakewarden.planners.formats.hudi.options.service_options import CompactionOptions
+from lakewarden.planners.formats.hudi.writers.beside import meeting, silent_writes, touched_in_flight
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.instant import Instant, Service

@@ -16,12 +16,12 @@ from datetime import timedelta
 from typing import Any
 
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Step, Steps
-from lakewarden.executors.programs.hudi.errors import translated
-from lakewarden.executors.programs.hudi.gaps import alone_between_writes
-from lakewarden.executors.programs.hudi.listings import Listings
-from lakewarden.executors.programs.hudi.look import pending_plan, planned_indexes
-from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.planners.formats.hudi.indexes import (
+from lakewarden.executors.programs.hudi.client.errors import translated
+from lakewarden.executors.programs.hudi.client.look import pending_plan, planned_indexes
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
+from lakewarden.executors.programs.hudi.steps.listings import Listings
+from lakewarden.planners.formats.hudi.indexes.indexes import (
     COLUMNS,
     Definition,
     Indexes,
@@ -31,9 +31,9 @@ from lakewarden.planners.formats.hudi.indexes import (
     to_build,
     to_drop,
 )
-from lakewarden.planners.formats.hudi.names import Layout
-from lakewarden.planners.formats.hudi.service_options import BuiltIndex, IndexingOptions
-from lakewarden.planners.formats.hudi.table_properties import TableProperties, read_table_properties
+from lakewarden.planners.formats.hudi.metadata.names import Layout
+from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties, read_table_properties
+from lakewarden.planners.formats.hudi.options.service_options import BuiltIndex, IndexingOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Deed, Instant, Service, State

@@ -13,14 +13,14 @@ from datetime import timedelta
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Steps
-from lakewarden.executors.programs.hudi.errors import on_the_way_out
-from lakewarden.executors.programs.hudi.gaps import alone_between_writes
-from lakewarden.executors.programs.hudi.giving_up import give_up
-from lakewarden.executors.programs.hudi.look import compacted_files
-from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.executors.programs.hudi.rewriting import Calls, RewriteSteps, undertaken
-from lakewarden.planners.formats.hudi.beside import meeting
-from lakewarden.planners.formats.hudi.service_options import LogCompactionOptions
+from lakewarden.executors.programs.hudi.client.errors import on_the_way_out
+from lakewarden.executors.programs.hudi.client.look import compacted_files
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
+from lakewarden.executors.programs.hudi.steps.giving_up import give_up
+from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, undertaken
+from lakewarden.planners.formats.hudi.options.service_options import LogCompactionOptions
+from lakewarden.planners.formats.hudi.writers.beside import meeting
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, YieldError
 from lakewarden.planners.model.instant import Instant, Service, State

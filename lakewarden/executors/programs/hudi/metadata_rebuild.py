@@ -16,14 +16,14 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
 from lakewarden.executors.faultpoints import Point
-from lakewarden.executors.programs.hudi.errors import translated
-from lakewarden.executors.programs.hudi.gaps import alone_between_writes
-from lakewarden.executors.programs.hudi.listings import Listings
-from lakewarden.executors.programs.hudi.metadata_remains import Remains
-from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.planners.formats.hudi.indexes import Indexes, read_indexes, switches
-from lakewarden.planners.formats.hudi.service_options import MetadataRebuildOptions
-from lakewarden.planners.formats.hudi.table_properties import TableProperties, read_table_properties
+from lakewarden.executors.programs.hudi.client.errors import translated
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
+from lakewarden.executors.programs.hudi.steps.listings import Listings
+from lakewarden.executors.programs.hudi.steps.metadata_remains import Remains
+from lakewarden.planners.formats.hudi.indexes.indexes import Indexes, read_indexes, switches
+from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties, read_table_properties
+from lakewarden.planners.formats.hudi.options.service_options import MetadataRebuildOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, Service, State

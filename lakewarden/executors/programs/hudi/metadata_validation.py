@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
-from lakewarden.executors.programs.hudi.errors import translated
-from lakewarden.executors.programs.hudi.listings import AT_ONCE, Listings
-from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.planners.formats.hudi.metadata_check import Committed, Differences, Folders, differences, named
-from lakewarden.planners.formats.hudi.names import Layout
-from lakewarden.planners.formats.hudi.table_properties import read_table_properties
+from lakewarden.executors.programs.hudi.client.errors import translated
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.steps.listings import AT_ONCE, Listings
+from lakewarden.planners.formats.hudi.indexes.metadata_check import Committed, Differences, Folders, differences, named
+from lakewarden.planners.formats.hudi.metadata.names import Layout
+from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import TableView

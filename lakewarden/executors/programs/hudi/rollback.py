@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
-from lakewarden.executors.programs.hudi.errors import translated
-from lakewarden.executors.programs.hudi.look import pending_plan, rollback_target
-from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.planners.formats.hudi.heartbeats import dead_since
-from lakewarden.planners.formats.hudi.service_options import RollbackOptions
+from lakewarden.executors.programs.hudi.client.errors import translated
+from lakewarden.executors.programs.hudi.client.look import pending_plan, rollback_target
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.planners.formats.hudi.metadata.heartbeats import dead_since
+from lakewarden.planners.formats.hudi.options.service_options import RollbackOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service

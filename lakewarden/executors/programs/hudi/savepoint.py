@@ -14,14 +14,14 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
 from lakewarden.executors.faultpoints import Point
-from lakewarden.executors.programs.hudi.errors import translated
-from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.planners.formats.hudi import savepoints
-from lakewarden.planners.formats.hudi.names import Action, InstantFiles
-from lakewarden.planners.formats.hudi.savepoints import Savable, Savepoint
-from lakewarden.planners.formats.hudi.service_options import SavepointOptions
-from lakewarden.planners.formats.hudi.table_properties import read_table_properties
-from lakewarden.planners.formats.hudi.whole import whole_timeline
+from lakewarden.executors.programs.hudi.client.errors import translated
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.planners.formats.hudi.metadata import savepoints
+from lakewarden.planners.formats.hudi.metadata.names import Action, InstantFiles
+from lakewarden.planners.formats.hudi.metadata.savepoints import Savable, Savepoint
+from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.metadata.whole import whole_timeline
+from lakewarden.planners.formats.hudi.options.service_options import SavepointOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.instant import State

@@ -14,17 +14,17 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
 from lakewarden.executors.faultpoints import Point
-from lakewarden.executors.programs.hudi.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.opened import OpenTable, open_table
-from lakewarden.planners.formats.hudi import guard
-from lakewarden.planners.formats.hudi.beside import does_not_say, meeting
-from lakewarden.planners.formats.hudi.deletions import read_deletions
-from lakewarden.planners.formats.hudi.expiry import Partition, Term, confirm_expired, read_partitions
-from lakewarden.planners.formats.hudi.non_blocking import GIVEN_AGAIN
-from lakewarden.planners.formats.hudi.plans import RUN_KEY
-from lakewarden.planners.formats.hudi.service_options import SilentWrites, TtlOptions, TtlStrategy
-from lakewarden.planners.formats.hudi.table_properties import read_table_properties
-from lakewarden.planners.formats.hudi.whole import whole_timeline
+from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
+from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.planners.formats.hudi.deletion import guard
+from lakewarden.planners.formats.hudi.deletion.deletions import read_deletions
+from lakewarden.planners.formats.hudi.deletion.expiry import Partition, Term, confirm_expired, read_partitions
+from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY
+from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.metadata.whole import whole_timeline
+from lakewarden.planners.formats.hudi.options.service_options import SilentWrites, TtlOptions, TtlStrategy
+from lakewarden.planners.formats.hudi.writers.beside import does_not_say, meeting
+from lakewarden.planners.formats.hudi.writers.non_blocking import GIVEN_AGAIN
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, YieldError
 from lakewarden.planners.ports import Storage

@@ -12,16 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
-from lakewarden.executors.programs.iceberg.deleting import require_permission
-from lakewarden.executors.programs.iceberg.errors import translated
-from lakewarden.executors.programs.iceberg.file_groups import each
-from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
-from lakewarden.executors.programs.iceberg.signature import signed
-from lakewarden.planners.formats.iceberg.backlog import bounds_versions, small_manifests
-from lakewarden.planners.formats.iceberg.files import manifests_of
-from lakewarden.planners.formats.iceberg.manifests import Manifest
-from lakewarden.planners.formats.iceberg.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.service_options import ArchiveOptions
+from lakewarden.executors.programs.iceberg.client.errors import translated
+from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.iceberg.client.signature import signed
+from lakewarden.executors.programs.iceberg.steps.deleting import require_permission
+from lakewarden.executors.programs.iceberg.steps.file_groups import each
+from lakewarden.planners.formats.iceberg.backlog.backlog import bounds_versions, small_manifests
+from lakewarden.planners.formats.iceberg.metadata.files import manifests_of
+from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.options.service_options import ArchiveOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.ports import Storage

@@ -18,18 +18,18 @@ from py4j.protocol import Py4JJavaError
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
 from lakewarden.executors.faultpoints import FAULTS, Point
-from lakewarden.executors.programs.iceberg.deleting import Journal, delete, files_if_asked, require_permission
-from lakewarden.executors.programs.iceberg.errors import translated
-from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
-from lakewarden.planners.formats.iceberg.ahead import require_newest
-from lakewarden.planners.formats.iceberg.expiry import expirable
-from lakewarden.planners.formats.iceberg.files import read_table
-from lakewarden.planners.formats.iceberg.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.plans_beside import DeletionPlan, PlanBeside
-from lakewarden.planners.formats.iceberg.reachable import Kind, Suspects, only_reachable_from
-from lakewarden.planners.formats.iceberg.retries import pauses
-from lakewarden.planners.formats.iceberg.service_options import CleanOptions
-from lakewarden.planners.formats.iceberg.spelling import Spelling
+from lakewarden.executors.programs.iceberg.client.errors import translated
+from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.iceberg.steps.deleting import Journal, delete, files_if_asked, require_permission
+from lakewarden.planners.formats.iceberg.deletion.ahead import require_newest
+from lakewarden.planners.formats.iceberg.deletion.expiry import expirable
+from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan, PlanBeside
+from lakewarden.planners.formats.iceberg.deletion.reachable import Kind, Suspects, only_reachable_from
+from lakewarden.planners.formats.iceberg.metadata.files import read_table
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.retries import pauses
+from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling
+from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import State

@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Steps
-from lakewarden.executors.programs.iceberg.file_groups import FileGroup
-from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
-from lakewarden.executors.programs.iceberg.rewriting import RewriteSteps, undertaken
-from lakewarden.executors.programs.iceberg.runners import ordering
-from lakewarden.planners.formats.iceberg.clustered import is_worth_clustering, unordered_since, untouchable
-from lakewarden.planners.formats.iceberg.groups import Thresholds
-from lakewarden.planners.formats.iceberg.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.service_options import ClusteringOptions
+from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.iceberg.client.runners import ordering
+from lakewarden.executors.programs.iceberg.steps.file_groups import FileGroup
+from lakewarden.executors.programs.iceberg.steps.rewriting import RewriteSteps, undertaken
+from lakewarden.planners.formats.iceberg.backlog.clustered import is_worth_clustering, unordered_since, untouchable
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.options.service_options import ClusteringOptions
+from lakewarden.planners.formats.iceberg.rewriting.groups import Thresholds
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage

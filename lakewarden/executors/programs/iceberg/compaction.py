@@ -13,12 +13,12 @@ from typing import Any
 import structlog
 
 from lakewarden.executors.contract import Assignment, Steps
-from lakewarden.executors.programs.iceberg.delete_files import DeleteFiles
-from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
-from lakewarden.executors.programs.iceberg.rewriting import RewriteSteps, undertaken
-from lakewarden.executors.programs.iceberg.runners import bin_packing
-from lakewarden.planners.formats.iceberg.cold import left_alone
-from lakewarden.planners.formats.iceberg.service_options import CompactionOptions
+from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.iceberg.client.runners import bin_packing
+from lakewarden.executors.programs.iceberg.steps.delete_files import DeleteFiles
+from lakewarden.executors.programs.iceberg.steps.rewriting import RewriteSteps, undertaken
+from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
+from lakewarden.planners.formats.iceberg.writers.cold import left_alone
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.view import TableView

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
-from lakewarden.executors.programs.iceberg.deleting import Journal, delete, files_if_asked, require_permission
-from lakewarden.executors.programs.iceberg.opened import OpenTable, open_table
-from lakewarden.planners.formats.iceberg.ages import age_of_orphans
-from lakewarden.planners.formats.iceberg.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.orphan_files import Listing, Probe, listed, spare_known
-from lakewarden.planners.formats.iceberg.plans_beside import DeletionPlan
-from lakewarden.planners.formats.iceberg.reachable import NamedFile
-from lakewarden.planners.formats.iceberg.service_options import OrphansOptions
+from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.iceberg.steps.deleting import Journal, delete, files_if_asked, require_permission
+from lakewarden.planners.formats.iceberg.deletion.orphan_files import Listing, Probe, listed, spare_known
+from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan
+from lakewarden.planners.formats.iceberg.deletion.reachable import NamedFile
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.options.ages import age_of_orphans
+from lakewarden.planners.formats.iceberg.options.service_options import OrphansOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import Storage

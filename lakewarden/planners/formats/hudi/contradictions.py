@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakewarden.planners.formats.hudi.acquisitions.sights import leaves_traces
-from lakewarden.planners.formats.hudi.archiving import archived_too_early
+from lakewarden.planners.formats.hudi.backlog.archiving import archived_too_early
 from lakewarden.planners.formats.hudi.catalogs import HiveCatalog
-from lakewarden.planners.formats.hudi.locks import lockless, misplaced
-from lakewarden.planners.formats.hudi.non_blocking import GIVEN_AGAIN
-from lakewarden.planners.formats.hudi.options import BucketIndex, HudiTableOptions
-from lakewarden.planners.formats.hudi.ours import why_not
-from lakewarden.planners.formats.hudi.readers import misread
-from lakewarden.planners.formats.hudi.service_options import CatalogSyncOptions
+from lakewarden.planners.formats.hudi.deletion.readers import misread
+from lakewarden.planners.formats.hudi.options.locks import lockless, misplaced
+from lakewarden.planners.formats.hudi.options.ours import why_not
+from lakewarden.planners.formats.hudi.options.service_options import CatalogSyncOptions
+from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, HudiTableOptions
+from lakewarden.planners.formats.hudi.writers.acquisitions.sights import leaves_traces
+from lakewarden.planners.formats.hudi.writers.non_blocking import GIVEN_AGAIN
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.ports import Contradiction

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from lakewarden.planners.formats.hudi.acquisitions.around import around
+from lakewarden.planners.formats.hudi.backlog.needs import needs_commits
 from lakewarden.planners.formats.hudi.catalogs import Catalog, as_found, tables_in
 from lakewarden.planners.formats.hudi.contradictions import contradictions
-from lakewarden.planners.formats.hudi.endangered import awaited, endangered_writes
-from lakewarden.planners.formats.hudi.needs import needs_commits
+from lakewarden.planners.formats.hudi.metadata.table_properties import CLAIM, HOME
+from lakewarden.planners.formats.hudi.metadata.tokens import Tokens
 from lakewarden.planners.formats.hudi.observing import observed
-from lakewarden.planners.formats.hudi.options import HudiTableOptions
-from lakewarden.planners.formats.hudi.service_options import (
+from lakewarden.planners.formats.hudi.options.service_options import (
     ArchiveOptions,
     CatalogSyncOptions,
     CleanOptions,
@@ -27,9 +26,10 @@ from lakewarden.planners.formats.hudi.service_options import (
     SavepointOptions,
     TtlOptions,
 )
-from lakewarden.planners.formats.hudi.table_properties import CLAIM, HOME
-from lakewarden.planners.formats.hudi.tokens import Tokens
-from lakewarden.planners.formats.hudi.writer_options import writer_options
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
+from lakewarden.planners.formats.hudi.writers.acquisitions.around import around
+from lakewarden.planners.formats.hudi.writers.endangered import awaited, endangered_writes
+from lakewarden.planners.formats.hudi.writers.writer_options import writer_options
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Table

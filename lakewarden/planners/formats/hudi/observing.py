@@ -7,31 +7,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from lakewarden.planners.formats.hudi import deletions, non_blocking, readers, savepoints
-from lakewarden.planners.formats.hudi.backlog import backlogs
-from lakewarden.planners.formats.hudi.buckets import why_not_clustered
-from lakewarden.planners.formats.hudi.failures import write_failures
-from lakewarden.planners.formats.hudi.file_groups import file_groups
-from lakewarden.planners.formats.hudi.folders import hindrance as stray_hindrance
-from lakewarden.planners.formats.hudi.folders import stray_folder
-from lakewarden.planners.formats.hudi.foreign import Ground, foreign_plans
-from lakewarden.planners.formats.hudi.foreign import hindrances as foreign_hindrances
-from lakewarden.planners.formats.hudi.heartbeats import guarded, last_beats
-from lakewarden.planners.formats.hudi.hindrances import hindrances, notes, warnings
-from lakewarden.planners.formats.hudi.identity import table_identity
-from lakewarden.planners.formats.hudi.indexes import hindrances as index_hindrances
-from lakewarden.planners.formats.hudi.indexes import read_indexes
-from lakewarden.planners.formats.hudi.memo import Memo, Reading
-from lakewarden.planners.formats.hudi.metadata_table import incomplete, metadata_backlog, metadata_instants
-from lakewarden.planners.formats.hudi.names import InstantFiles, Layout, collapse
-from lakewarden.planners.formats.hudi.neglected import recovery_notes, uncleaned_of
-from lakewarden.planners.formats.hudi.options import BucketIndex, HudiTableOptions
-from lakewarden.planners.formats.hudi.table_properties import HOME, TIMELINE, TableProperties, read_table_properties
-from lakewarden.planners.formats.hudi.timeline import Known, know, last_clean, timeline_of
-from lakewarden.planners.formats.hudi.touches import touches, touching
-from lakewarden.planners.formats.hudi.whole import left_out, missed, not_whole
-from lakewarden.planners.formats.hudi.writers import writer_activity
-from lakewarden.planners.formats.hudi.zone import ZoneFinding, find_zone, witnesses
+from lakewarden.planners.formats.hudi.backlog.backlog import backlogs
+from lakewarden.planners.formats.hudi.backlog.hindrances import hindrances, notes, warnings
+from lakewarden.planners.formats.hudi.backlog.neglected import recovery_notes, uncleaned_of
+from lakewarden.planners.formats.hudi.deletion import deletions, readers
+from lakewarden.planners.formats.hudi.deletion.folders import hindrance as stray_hindrance
+from lakewarden.planners.formats.hudi.deletion.folders import stray_folder
+from lakewarden.planners.formats.hudi.deletion.foreign import Ground, foreign_plans
+from lakewarden.planners.formats.hudi.deletion.foreign import hindrances as foreign_hindrances
+from lakewarden.planners.formats.hudi.indexes.buckets import why_not_clustered
+from lakewarden.planners.formats.hudi.indexes.file_groups import file_groups
+from lakewarden.planners.formats.hudi.indexes.indexes import hindrances as index_hindrances
+from lakewarden.planners.formats.hudi.indexes.indexes import read_indexes
+from lakewarden.planners.formats.hudi.indexes.metadata_table import incomplete, metadata_backlog, metadata_instants
+from lakewarden.planners.formats.hudi.metadata import savepoints
+from lakewarden.planners.formats.hudi.metadata.heartbeats import guarded, last_beats
+from lakewarden.planners.formats.hudi.metadata.identity import table_identity
+from lakewarden.planners.formats.hudi.metadata.memo import Memo, Reading
+from lakewarden.planners.formats.hudi.metadata.names import InstantFiles, Layout, collapse
+from lakewarden.planners.formats.hudi.metadata.table_properties import (
+    HOME,
+    TIMELINE,
+    TableProperties,
+    read_table_properties,
+)
+from lakewarden.planners.formats.hudi.metadata.timeline import Known, know, last_clean, timeline_of
+from lakewarden.planners.formats.hudi.metadata.whole import left_out, missed, not_whole
+from lakewarden.planners.formats.hudi.metadata.zone import ZoneFinding, find_zone, witnesses
+from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, HudiTableOptions
+from lakewarden.planners.formats.hudi.writers import non_blocking
+from lakewarden.planners.formats.hudi.writers.activity import writer_activity
+from lakewarden.planners.formats.hudi.writers.failures import write_failures
+from lakewarden.planners.formats.hudi.writers.touches import touches, touching
 from lakewarden.planners.model.instant import Deed, Service, State
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline

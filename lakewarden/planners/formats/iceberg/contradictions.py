@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
-from lakewarden.planners.formats.iceberg.ages import Age, least_age_of_orphans, least_age_of_snapshots
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.service_options import CleanOptions, OrphansOptions, RewriteOptions
+from lakewarden.planners.formats.iceberg.options.ages import Age, least_age_of_orphans, least_age_of_snapshots
+from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions, OrphansOptions, RewriteOptions
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Contradiction
 from lakewarden.planners.settings import format_duration, format_size

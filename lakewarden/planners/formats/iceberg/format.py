@@ -7,21 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from lakewarden.planners.formats.iceberg.catalogs import Catalog, shared_name
+from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer, Pointers
+from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog, shared_name
 from lakewarden.planners.formats.iceberg.contradictions import contradictions
-from lakewarden.planners.formats.iceberg.distance import awaited
-from lakewarden.planners.formats.iceberg.files import VanishedError
+from lakewarden.planners.formats.iceberg.metadata.files import VanishedError
 from lakewarden.planners.formats.iceberg.observing import observed, plans_token
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.pointers import Pointer, Pointers
-from lakewarden.planners.formats.iceberg.service_options import (
+from lakewarden.planners.formats.iceberg.options.service_options import (
     ArchiveOptions,
     CleanOptions,
     ClusteringOptions,
     CompactionOptions,
     OrphansOptions,
 )
-from lakewarden.planners.formats.iceberg.writer_options import writer_options
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.writers.distance import awaited
+from lakewarden.planners.formats.iceberg.writers.writer_options import writer_options
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView

@@ -9,18 +9,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
-from lakewarden.planners.formats.iceberg.activity import usual_interval, writer_activity
-from lakewarden.planners.formats.iceberg.cold import with_new_ones, with_rhythm
-from lakewarden.planners.formats.iceberg.files import read_table
-from lakewarden.planners.formats.iceberg.groups import ContradictoryThresholdsError, thresholds
-from lakewarden.planners.formats.iceberg.hindrances import is_encrypted
-from lakewarden.planners.formats.iceberg.holdings import Holdings
-from lakewarden.planners.formats.iceberg.identity import table_identity
-from lakewarden.planners.formats.iceberg.manifests import Manifest
-from lakewarden.planners.formats.iceberg.memo import Memo, Reading
-from lakewarden.planners.formats.iceberg.needs import needs_of
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.plans_beside import (
+from lakewarden.planners.formats.iceberg.backlog.hindrances import is_encrypted
+from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
+from lakewarden.planners.formats.iceberg.backlog.memo import Memo, Reading
+from lakewarden.planners.formats.iceberg.backlog.needs import needs_of
+from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer
+from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
     DELETING,
     PlanBeside,
     file_of,
@@ -28,11 +22,22 @@ from lakewarden.planners.formats.iceberg.plans_beside import (
     plan_beside,
     waits_until,
 )
-from lakewarden.planners.formats.iceberg.pointers import Pointer
-from lakewarden.planners.formats.iceberg.service_options import CompactionOptions
-from lakewarden.planners.formats.iceberg.tallies import Tallies
-from lakewarden.planners.formats.iceberg.timeline import timeline_of, writes_of
-from lakewarden.planners.formats.iceberg.touches import is_update, newest_touches, newest_updates, recent_updates
+from lakewarden.planners.formats.iceberg.metadata.files import read_table
+from lakewarden.planners.formats.iceberg.metadata.identity import table_identity
+from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
+from lakewarden.planners.formats.iceberg.metadata.tallies import Tallies
+from lakewarden.planners.formats.iceberg.metadata.timeline import timeline_of, writes_of
+from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.rewriting.groups import ContradictoryThresholdsError, thresholds
+from lakewarden.planners.formats.iceberg.writers.activity import usual_interval, writer_activity
+from lakewarden.planners.formats.iceberg.writers.cold import with_new_ones, with_rhythm
+from lakewarden.planners.formats.iceberg.writers.touches import (
+    is_update,
+    newest_touches,
+    newest_updates,
+    recent_updates,
+)
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table

@@ -11,8 +11,8 @@ from contextlib import suppress
 
 from lakewarden.service.http.guard.door import Door
 from lakewarden.service.http.guard.protocol import WatchedProtocol
-from lakewarden.service.http.guard.refusals import DESCRIPTORS, Refusal, Turned
 from lakewarden.service.http.guard.senders import sender_of
+from lakewarden.service.model.refusals import DESCRIPTORS, Refusal, Turned
 
 _AT_ONCE = 8
 """Between so many newcomers those who came before are heard, so that a probe has spoken before it could have to make

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 
-from lakewarden.service.http.guard.limits import MANAGEMENT_LIMITS, LimitSettings
+from lakewarden.service.config.http_limits import MANAGEMENT_LIMITS, LimitSettings
 
 WANTED = 65_536
 _OURS = 384

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
-from lakewarden.service.http.guard.limits import LimitSettings
-from lakewarden.service.http.guard.refusals import (
+from lakewarden.service.config.http_limits import LimitSettings
+from lakewarden.service.http.guard.senders import Rates
+from lakewarden.service.model.refusals import (
     BODIES,
     CONNECTIONS,
     CONNECTIONS_BY_SENDER,
@@ -25,7 +26,6 @@ from lakewarden.service.http.guard.refusals import (
     Refusal,
     Turned,
 )
-from lakewarden.service.http.guard.senders import Rates
 
 _UNHURRIED_SECONDS = 1.0
 """A body, or an answer, that takes longer may have to make room for another client."""

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from lakewarden.service.http.guard.refusals import FOREIGN_ORIGIN, UNKNOWN_HOST, Refusal
+from lakewarden.service.model.refusals import FOREIGN_ORIGIN, UNKNOWN_HOST, Refusal
 
 _ONLY_ASKS = frozenset({"GET", "HEAD", "OPTIONS"})
 _NOBODY_CAN_BUY = (".localhost", ".svc", ".cluster.local")

@@ -13,8 +13,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from lakewarden.service.http.guard.door import Door, Phase, Visitor
-from lakewarden.service.http.guard.refusals import MALFORMED, Refusal
 from lakewarden.service.http.guard.strict import StrictConnection
+from lakewarden.service.model.refusals import MALFORMED, Refusal
 
 VISITOR = "lakewarden.visitor"
 """Where an ASGI scope's state names the connection that a request came by, and ..."""

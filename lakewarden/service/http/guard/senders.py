@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 
-from lakewarden.service.http.guard.limits import BURST_SECONDS
+from lakewarden.service.config.http_limits import BURST_SECONDS
 
 _KNOWN = 4096
 _OTHERS = "others"

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import h11
 
-from lakewarden.service.http.guard.limits import BODY_BYTES, HEAD_BYTES, HEADERS, URL_BYTES
-from lakewarden.service.http.guard.refusals import (
+from lakewarden.service.config.http_limits import BODY_BYTES, HEAD_BYTES, HEADERS, URL_BYTES
+from lakewarden.service.model.refusals import (
     BARE_LINE_FEED,
     LONG_BODY,
     LONG_HEAD,

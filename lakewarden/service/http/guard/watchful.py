@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import structlog
 
-from lakewarden.service.http.guard.refusals import Refusal, Turned
-from lakewarden.service.sampling import Sampler
+from lakewarden.service.events.sampling import Sampler
+from lakewarden.service.model.refusals import Refusal, Turned
 
 log = structlog.get_logger(__name__)
 

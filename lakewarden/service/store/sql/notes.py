@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.store.port import ApprovalRow, DecisionRow, LockProofRow, StandingRow
+from lakewarden.service.model.rows import ApprovalRow, DecisionRow, LockProofRow, StandingRow
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.database import Database
 from lakewarden.service.store.sql.dialects import put

@@ -10,7 +10,8 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from lakewarden.service.store.port import Replica, ReplicaId, SupersededError
+from lakewarden.service.model.replica import Replica, ReplicaId
+from lakewarden.service.store.port import SupersededError
 from lakewarden.service.store.sharing import shared_out
 from lakewarden.service.store.sql import dialects, schema
 from lakewarden.service.store.sql.database import Database

@@ -13,7 +13,9 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import location_of
-from lakewarden.service.store.port import ReplicaId, Run, RunState, SupersededError
+from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.store.port import SupersededError
 from lakewarden.service.store.sql import dialects, schema
 from lakewarden.service.store.sql.database import Database
 from lakewarden.service.store.sql.dialects import from_now

@@ -15,12 +15,12 @@ from pydantic import TypeAdapter
 from pyiceberg.catalog.hive import HiveCatalog as Writer
 from pyiceberg.catalog.sql import SqlCatalog
 
-from lakewarden.planners.formats.iceberg.catalogs import Catalog
-from lakewarden.planners.formats.iceberg.pointers import Pointers
+from lakewarden.demo.process import free_port
+from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointers
+from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.storage import Storages
-from lakewarden.service.demo.process import free_port
 from tests.support.metastore import RealMetastore
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]

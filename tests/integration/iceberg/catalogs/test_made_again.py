@@ -17,8 +17,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 
 from lakewarden.executors.contract import Failed, FailureKind, Succeeded
-from lakewarden.planners.formats.iceberg.catalogs import Catalog
-from lakewarden.planners.formats.iceberg.spark_catalogs import spark_conf
+from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
+from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
 from lakewarden.planners.model.instant import Service
 from tests.integration.iceberg.deletions import AT_ONCE, EVERYTHING
 from tests.support.iceberg_rest import iceberg_rest

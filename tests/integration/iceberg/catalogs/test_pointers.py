@@ -11,9 +11,9 @@ import pytest
 from pydantic import TypeAdapter
 from pyiceberg.catalog.sql import SqlCatalog
 
-from lakewarden.planners.formats.iceberg.catalogs import Catalog
-from lakewarden.planners.formats.iceberg.pointers import Pointers
-from lakewarden.planners.formats.iceberg.spark_catalogs import spark_conf
+from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointers
+from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
+from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.storage import Storages, canonical_location
 from tests.support.iceberg_rest import iceberg_rest

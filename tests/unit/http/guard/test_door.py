@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakewarden.service.config.http_limits import LimitSettings
 from lakewarden.service.http.guard.door import Door, Phase, Visitor
-from lakewarden.service.http.guard.limits import LimitSettings
-from lakewarden.service.http.guard.refusals import (
+from lakewarden.service.model.refusals import (
     BODIES,
     CONNECTIONS,
     CONNECTIONS_BY_SENDER,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.service.http.guard import refusals
-from lakewarden.service.http.guard.refusals import Refusal
 from lakewarden.service.http.guard.strict import StrictConnection
+from lakewarden.service.model import refusals
+from lakewarden.service.model.refusals import Refusal
 
 GOOD = b"POST /v1/hooks/hudi HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"

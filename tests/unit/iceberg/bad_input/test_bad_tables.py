@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from lakewarden.planners.formats.fake import FakeFormat
-from lakewarden.planners.formats.iceberg.catalogs import JdbcCatalog
+from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointers
+from lakewarden.planners.formats.iceberg.catalogs.settings import JdbcCatalog
 from lakewarden.planners.formats.iceberg.format import IcebergFormat
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.pointers import Pointers
-from lakewarden.planners.formats.iceberg.service_options import CompactionOptions
+from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Policy, Table, TableId

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from lakewarden.planners.formats.iceberg.catalogs import Catalog
-from lakewarden.planners.formats.iceberg.pointers import Pointers
+from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointers
+from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Listing

@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 from pyiceberg.catalog.rest import RestCatalog
 
-from lakewarden.planners.formats.iceberg.catalogs import Catalog
+from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.formats.iceberg.format import IcebergFormat
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.table import Table, TableId

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.gate import (
+from lakewarden.planners.formats.iceberg.catalogs.gate import (
     AT_FIRST,
     REST_SECONDS,
     SEVERAL,

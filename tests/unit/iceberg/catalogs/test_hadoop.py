@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.hadoop import HadoopTables
+from lakewarden.planners.formats.iceberg.catalogs.hadoop import HadoopTables
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.storage import LocalStorage
 

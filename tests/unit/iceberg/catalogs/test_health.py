@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
-from lakewarden.planners.formats.iceberg.gate import LONGEST_REST_SECONDS, REST_SECONDS, SEVERAL
+from lakewarden.planners.formats.iceberg.catalogs.gate import LONGEST_REST_SECONDS, REST_SECONDS, SEVERAL
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from tests.support.iceberg_rest import IcebergRest, iceberg_rest
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakewarden.planners.formats.iceberg.catalogs import HiveCatalog
-from lakewarden.planners.formats.iceberg.gate import UnreachableError
-from lakewarden.planners.formats.iceberg.hive import Metastore
+from lakewarden.planners.formats.iceberg.catalogs.gate import UnreachableError
+from lakewarden.planners.formats.iceberg.catalogs.hive import Metastore
+from lakewarden.planners.formats.iceberg.catalogs.settings import HiveCatalog
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from tests.support.metastore import PLAIN, MetastoreInMemory
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lakewarden.planners.formats.iceberg import bounded_http
+from lakewarden.planners.formats.iceberg.catalogs import bounded_http
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 
 CONFIG = b'{"defaults": {}, "overrides": {}}'

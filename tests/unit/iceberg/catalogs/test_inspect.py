@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from lakewarden.service.inspect import inspect_path
+from lakewarden.service.reporting.inspect import inspect_path
 
 
 @pytest.fixture

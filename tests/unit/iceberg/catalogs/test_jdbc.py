@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
-from lakewarden.planners.formats.iceberg.gate import REST_SECONDS
+from lakewarden.planners.formats.iceberg.catalogs.gate import REST_SECONDS
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from tests.support.postgres import PostgresServer, running_postgres
 from tests.support.relay import Relay, relay_to

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from lakewarden.executors.programs.iceberg.open_catalogs import CatalogSettings, LentCatalog, OpenCatalogs
+from lakewarden.executors.programs.iceberg.client.open_catalogs import CatalogSettings, LentCatalog, OpenCatalogs
 
 
 @dataclass

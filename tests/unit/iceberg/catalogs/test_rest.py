@@ -15,7 +15,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
 from sqlalchemy import text
 
-from lakewarden.planners.formats.iceberg.gate import REST_SECONDS
+from lakewarden.planners.formats.iceberg.catalogs.gate import REST_SECONDS
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from tests.support.iceberg_rest import IcebergRest, iceberg_rest
 

@@ -8,9 +8,15 @@ from typing import Any, get_args
 import pytest
 from pydantic import TypeAdapter
 
-from lakewarden.planners.formats.iceberg import jdbc, rest
-from lakewarden.planners.formats.iceberg.catalogs import Catalog, HadoopCatalog, HiveCatalog, JdbcCatalog, RestCatalog
-from lakewarden.planners.formats.iceberg.spark_catalogs import spark_conf
+from lakewarden.planners.formats.iceberg.catalogs import jdbc, rest
+from lakewarden.planners.formats.iceberg.catalogs.settings import (
+    Catalog,
+    HadoopCatalog,
+    HiveCatalog,
+    JdbcCatalog,
+    RestCatalog,
+)
+from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
 from lakewarden.planners.model.errors import PermanentError
 
 SETTINGS: TypeAdapter[Any] = TypeAdapter(Catalog)

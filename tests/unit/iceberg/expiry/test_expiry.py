@@ -10,10 +10,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.expiry import Expiry, expirable
-from lakewarden.planners.formats.iceberg.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.service_options import CleanOptions
+from lakewarden.planners.formats.iceberg.deletion.expiry import Expiry, expirable
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.errors import PermanentError
 from tests.support.iceberg_history import DAY, History, committed_checkpoint, histories, kept_by_iceberg
 from tests.support.values import NOW

@@ -7,9 +7,9 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.ages import age_of_orphans, least_age_of_orphans
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.service_options import OrphansOptions
+from lakewarden.planners.formats.iceberg.options.ages import age_of_orphans, least_age_of_orphans
+from lakewarden.planners.formats.iceberg.options.service_options import OrphansOptions
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 
 DAY = timedelta(days=1)
 AGES = st.timedeltas(min_value=timedelta(0), max_value=365 * DAY)

@@ -10,14 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.activity import usual_interval
-from lakewarden.planners.formats.iceberg.cold import left_alone, never_quiet, next_turn, with_new_ones, with_rhythm
-from lakewarden.planners.formats.iceberg.digests import LiveFile
-from lakewarden.planners.formats.iceberg.groups import choose, file_groups, thresholds
-from lakewarden.planners.formats.iceberg.metadata import Snapshot
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.service_options import CompactionOptions
-from lakewarden.planners.formats.iceberg.touches import newest_updates, recent_updates
+from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
+from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot
+from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.rewriting.groups import choose, file_groups, thresholds
+from lakewarden.planners.formats.iceberg.writers.activity import usual_interval
+from lakewarden.planners.formats.iceberg.writers.cold import (
+    left_alone,
+    never_quiet,
+    next_turn,
+    with_new_ones,
+    with_rhythm,
+)
+from lakewarden.planners.formats.iceberg.writers.touches import newest_updates, recent_updates
 from lakewarden.planners.model.view import Touch, WriterActivity
 from tests.support.iceberg_values import a_file, a_metadata, a_snapshot
 from tests.support.values import NOW

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.deletes import anchored, are_expected, kept_specs, needless
-from lakewarden.planners.formats.iceberg.digests import LiveFile
-from lakewarden.planners.formats.iceberg.dropped import Planned, refusal
-from lakewarden.planners.formats.iceberg.files import manifests_of, read_table
-from lakewarden.planners.formats.iceberg.groups import choose, file_groups, thresholds
-from lakewarden.planners.formats.iceberg.manifests import Content
-from lakewarden.planners.formats.iceberg.metadata import PartitionField, Snapshot, TableMetadata
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.service_options import RewriteOptions
+from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
+from lakewarden.planners.formats.iceberg.metadata.files import manifests_of, read_table
+from lakewarden.planners.formats.iceberg.metadata.manifests import Content
+from lakewarden.planners.formats.iceberg.metadata.metadata import PartitionField, Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.rewriting.deletes import anchored, are_expected, kept_specs, needless
+from lakewarden.planners.formats.iceberg.rewriting.dropped import Planned, refusal
+from lakewarden.planners.formats.iceberg.rewriting.groups import choose, file_groups, thresholds
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg_look import view_of

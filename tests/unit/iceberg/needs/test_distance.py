@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.distance import awaited, kept_off, next_silence, silenced
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.writers.distance import awaited, kept_off, next_silence, silenced
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.instant import Instant, RunId, Service
 from lakewarden.planners.model.timeline import Timeline

@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.digests import LiveFile
-from lakewarden.planners.formats.iceberg.groups import (
+from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
+from lakewarden.planners.formats.iceberg.metadata.manifests import Content
+from lakewarden.planners.formats.iceberg.metadata.metadata import PartitionField
+from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
+from lakewarden.planners.formats.iceberg.rewriting.groups import (
     ContradictoryThresholdsError,
     Group,
     Thresholds,
@@ -21,9 +24,6 @@ from lakewarden.planners.formats.iceberg.groups import (
     file_groups,
     thresholds,
 )
-from lakewarden.planners.formats.iceberg.manifests import Content
-from lakewarden.planners.formats.iceberg.metadata import PartitionField
-from lakewarden.planners.formats.iceberg.service_options import RewriteOptions
 from tests.support.iceberg_values import MIB, a_file, a_metadata, deletes_of, files
 
 TABLE = a_metadata()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lakewarden.planners.formats.iceberg.hindrances import hindrances, warnings
-from lakewarden.planners.formats.iceberg.metadata import parse_metadata
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.backlog.hindrances import hindrances, warnings
+from lakewarden.planners.formats.iceberg.metadata.metadata import parse_metadata
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.instant import Service
 from tests.support.iceberg_values import a_metadata, a_snapshot
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.memo import Memo
-from lakewarden.planners.formats.iceberg.tallies import Tallies
+from lakewarden.planners.formats.iceberg.backlog.memo import Memo
+from lakewarden.planners.formats.iceberg.metadata.tallies import Tallies
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import TableView

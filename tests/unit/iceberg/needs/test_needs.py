@@ -11,27 +11,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.digests import LiveFile
-from lakewarden.planners.formats.iceberg.holdings import Holdings
-from lakewarden.planners.formats.iceberg.manifests import Content, Manifest
-from lakewarden.planners.formats.iceberg.metadata import Snapshot, TableMetadata
-from lakewarden.planners.formats.iceberg.needs import Needs, needs_of
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.plans_beside import (
+from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
+from lakewarden.planners.formats.iceberg.backlog.needs import Needs, needs_of
+from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
     DeletionPlan,
     PlanBeside,
     instant_of,
     instants,
     waits_until,
 )
-from lakewarden.planners.formats.iceberg.service_options import (
+from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
+from lakewarden.planners.formats.iceberg.metadata.manifests import Content, Manifest
+from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.timeline import timeline_of
+from lakewarden.planners.formats.iceberg.options.service_options import (
     ArchiveOptions,
     CleanOptions,
     ClusteringOptions,
     CompactionOptions,
 )
-from lakewarden.planners.formats.iceberg.timeline import timeline_of
-from lakewarden.planners.formats.iceberg.touches import newest_touches
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.writers.touches import newest_touches
 from lakewarden.planners.model.instant import RunId, Service, State
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.view import Backlog, Touch, WriterActivity

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from lakewarden.planners.formats.iceberg.ahead import require_newest
-from lakewarden.planners.formats.iceberg.files import read_table
+from lakewarden.planners.formats.iceberg.deletion.ahead import require_newest
+from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg_table import IcebergTable

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg import first_seen as module
-from lakewarden.planners.formats.iceberg.first_seen import FirstSeen, Life, content_of, file_of, first_seen
+from lakewarden.planners.formats.iceberg.deletion import first_seen as module
+from lakewarden.planners.formats.iceberg.deletion.first_seen import FirstSeen, Life, content_of, file_of, first_seen
 from lakewarden.planners.storage import LocalStorage
 from tests.support.values import NOW
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from lakewarden.planners.formats.iceberg import first_seen
-from lakewarden.planners.formats.iceberg.ages import age_of_orphans
-from lakewarden.planners.formats.iceberg.files import VanishedError, read_table
-from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, TableMetadata
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.orphan_files import Listing, Probe, listed, spare_known
-from lakewarden.planners.formats.iceberg.plans_beside import file_of, list_of
-from lakewarden.planners.formats.iceberg.service_options import OrphansOptions
+from lakewarden.planners.formats.iceberg.deletion import first_seen
+from lakewarden.planners.formats.iceberg.deletion.orphan_files import Listing, Probe, listed, spare_known
+from lakewarden.planners.formats.iceberg.deletion.plans_beside import file_of, list_of
+from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, read_table
+from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError, TableMetadata
+from lakewarden.planners.formats.iceberg.options.ages import age_of_orphans
+from lakewarden.planners.formats.iceberg.options.service_options import OrphansOptions
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError
-from lakewarden.planners.formats.iceberg.plans_beside import (
+from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
     REMEMBERED,
     DeletionPlan,
     PlanBeside,
@@ -19,6 +18,7 @@ from lakewarden.planners.formats.iceberg.plans_beside import (
     instants,
     plan_beside,
 )
+from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId, Service, State
 from lakewarden.planners.model.timeline import Fate, Timeline

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lakewarden.planners.formats.iceberg.ground import Ground
-from lakewarden.planners.formats.iceberg.options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.reachable import Kind, NamedFile
+from lakewarden.planners.formats.iceberg.deletion.ground import Ground
+from lakewarden.planners.formats.iceberg.deletion.reachable import Kind, NamedFile
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.errors import PermanentError
 from tests.support.iceberg_values import a_metadata
 

@@ -10,10 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.formats.iceberg.files import VanishedError, read_table
-from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, TableMetadata
-from lakewarden.planners.formats.iceberg.reachable import Kind, NamedFile, Suspects, metadata_files, only_reachable_from
-from lakewarden.planners.formats.iceberg.spelling import Spelling
+from lakewarden.planners.formats.iceberg.deletion.reachable import (
+    Kind,
+    NamedFile,
+    Suspects,
+    metadata_files,
+    only_reachable_from,
+)
+from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, read_table
+from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling
 from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg_look import CountingStorage
 from tests.support.iceberg_table import POSITION_DELETES, IcebergTable

@@ -31,11 +31,11 @@ from pyiceberg.types import (
 )
 
 from lakewarden.planners.formats.iceberg import ICEBERG
-from lakewarden.planners.formats.iceberg.catalogs import JdbcCatalog
-from lakewarden.planners.formats.iceberg.digests import key_of
-from lakewarden.planners.formats.iceberg.files import files_of, manifests_of, read_table
-from lakewarden.planners.formats.iceberg.metadata import PartitionField as Field
-from lakewarden.planners.formats.iceberg.partitions import partition_path
+from lakewarden.planners.formats.iceberg.catalogs.settings import JdbcCatalog
+from lakewarden.planners.formats.iceberg.metadata.digests import key_of
+from lakewarden.planners.formats.iceberg.metadata.files import files_of, manifests_of, read_table
+from lakewarden.planners.formats.iceberg.metadata.metadata import PartitionField as Field
+from lakewarden.planners.formats.iceberg.metadata.partitions import partition_path
 from lakewarden.planners.model.instant import Deed, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Observation

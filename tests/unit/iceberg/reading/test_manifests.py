@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.table import StaticTable
 
-from lakewarden.planners.formats.iceberg.digests import Digest, key_of
-from lakewarden.planners.formats.iceberg.files import VanishedError, files_of, manifests_of, read_table
-from lakewarden.planners.formats.iceberg.manifests import Content, ContentFile, read_manifest_list
-from lakewarden.planners.formats.iceberg.metadata import CorruptMetadataError, PartitionField
-from lakewarden.planners.formats.iceberg.partitions import partition_path
+from lakewarden.planners.formats.iceberg.metadata.digests import Digest, key_of
+from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, files_of, manifests_of, read_table
+from lakewarden.planners.formats.iceberg.metadata.manifests import Content, ContentFile, read_manifest_list
+from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError, PartitionField
+from lakewarden.planners.formats.iceberg.metadata.partitions import partition_path
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg_look import files_in, look, view_of

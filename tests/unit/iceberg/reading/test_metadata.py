@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyiceberg.table import StaticTable
 
-from lakewarden.planners.formats.iceberg import files
-from lakewarden.planners.formats.iceberg.files import VanishedError, manifests_of, read_table
-from lakewarden.planners.formats.iceberg.metadata import BrokenOffError, CorruptMetadataError, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata import files
+from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, manifests_of, read_table
+from lakewarden.planners.formats.iceberg.metadata.metadata import BrokenOffError, CorruptMetadataError, TableMetadata
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg_table import IcebergTable

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.formats.iceberg import ICEBERG
 from lakewarden.planners.formats.iceberg import format as formats
-from lakewarden.planners.formats.iceberg.memo import Memo
-from lakewarden.planners.formats.iceberg.plans_beside import DeletionPlan, PlanBeside, content_of, file_of
+from lakewarden.planners.formats.iceberg.backlog.memo import Memo
+from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan, PlanBeside, content_of, file_of
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service, State

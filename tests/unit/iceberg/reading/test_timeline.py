@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.formats.iceberg import timeline as timelines
+from lakewarden.planners.formats.iceberg.metadata import timeline as timelines
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
 from lakewarden.planners.model.timeline import Fate, Timeline

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lakewarden.executors.demo.hudi_options import TableType
+from lakewarden.demo.formats.hudi.options import TableType
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config.loading import load

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from lakewarden.executors.demo.record import Batch, Ending
+from lakewarden.demo.writers.record import Batch, Ending
 from lakewarden.service.http.schemas import RunBody
 from live.hudi.several.blame import Told, Verdict, disagreements, judge
 from live.hudi.several.chronicle import Seen

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lakewarden.executors.demo.hudi_options import TableType
+from lakewarden.demo.formats.hudi.options import TableType
 from lakewarden.service.config.loading import load
 from live.hudi.policies import policies_of_several
 from live.hudi.several.casting import VERSIONS, cast, second_opinion

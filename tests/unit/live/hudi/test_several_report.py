@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lakewarden.service.demo.report import Range
+from lakewarden.demo.report import Range
 from live.hudi.several.blame import Told, Verdict
 from live.hudi.several.report import SeveralReport
 from live.report import LiveReaderTally, LiveServiceTally, LiveWriterTally, TimeTravel, tell

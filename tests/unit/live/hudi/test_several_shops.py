@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.executors.demo.orders import day_by_count
-from lakewarden.executors.demo.record import Row
+from lakewarden.demo.writers.orders import day_by_count
+from lakewarden.demo.writers.record import Row
 from live.hudi.several.shops import WARM_DAYS, sales
 
 

@@ -9,8 +9,8 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField, StringType
 
-from lakewarden.executors.demo.iceberg_appender import AppendCommitter
-from lakewarden.executors.demo.record import Batch, Ending, Record, RecordWriter, Row, read_record
+from lakewarden.demo.formats.iceberg.appender import AppendCommitter
+from lakewarden.demo.writers.record import Batch, Ending, Record, RecordWriter, Row, read_record
 from live.iceberg.travel import acknowledged_by, begun_by, travel
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

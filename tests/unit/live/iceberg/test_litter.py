@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from lakewarden.service.demo.scene import Scene
+from lakewarden.demo.snapshot import DemoState
 from live.iceberg.litter import AGE, Litter, leave
 from tests.support.run_bodies import a_run_told
 
 
-def swept(times: int) -> Scene:
+def swept(times: int) -> DemoState:
     """Return a scene in which so many sweeps have deleted something."""
     run = a_run_told(service="orphans", outcome="completed")
-    return Scene(act="", runs=(run,) * times)
+    return DemoState(act="", runs=(run,) * times)
 
 
 def test_what_is_left_is_older_than_anything_that_is_spared(tmp_path: Path) -> None:

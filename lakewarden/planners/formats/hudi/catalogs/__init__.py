@@ -7,7 +7,7 @@ from typing import assert_never
 
 from lakewarden.planners.formats.hudi.catalogs.paths import tables_below
 from lakewarden.planners.formats.hudi.catalogs.settings import Catalog, HiveCatalog, PathsCatalog
-from lakewarden.planners.formats.hudi.service_options import CatalogSyncOptions
+from lakewarden.planners.formats.hudi.options.service_options import CatalogSyncOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Listing, Storage

@@ -1,0 +1,130 @@
+"""The demo's stage: a directory of its own, and the processes that play in it, from their start to their end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from lakewarden.demo.daemon import Daemon
+from lakewarden.demo.format_demo import FormatDemo
+from lakewarden.demo.process import Child
+from lakewarden.demo.zookeeper import ZooKeeper
+from lakewarden.planners.model.errors import PermanentError
+
+_WRITER_GRACE = timedelta(seconds=10)
+_READER_GRACE = timedelta(seconds=5)
+
+
+class Environment:
+    """Processes are started one by one; leaving it ends those that still run, the last one first."""
+
+    def __init__(self, directory: Path, piece: FormatDemo) -> None:
+        self.piece = piece
+        self.directory = directory
+        self.table = piece.folder(directory)
+        self.record = directory / "writer.jsonl"
+        self.records = [self.record]
+        self.queries = directory / "queries.jsonl"
+        self.options = directory / "writer-options.json"
+        self._ends = ExitStack()
+        self._playing: list[Child] = []
+
+    def __enter__(self) -> Environment:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.close()
+
+    def start_zookeeper(self) -> ZooKeeper:
+        """Start the lock service of the table."""
+        zookeeper = ZooKeeper(self.directory / "zookeeper")
+        self._ends.callback(zookeeper.stop)
+        self._playing.append(zookeeper.process)
+        return zookeeper
+
+    def start_daemon(
+        self,
+        *,
+        table: Mapping[str, Any],
+        services: Mapping[str, Any],
+        name: str = "daemon",
+        settings: Mapping[str, Any] = MappingProxyType({}),
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> Daemon:
+        """Start a daemon, before there is a table, in a folder called `name`. `table` is the entry that the table has
+        in its configuration (`Piece.prepare`), `services` are the policies that it will have, `settings` is more of the
+        configuration, and `variables` are added to its environment.
+        """
+        daemon = Daemon(
+            self.directory / name,
+            table=table,
+            services=services,
+            settings={**self.piece.settings(self.directory), **settings},
+            variables=variables,
+        )
+        self._ends.callback(daemon.stop)
+        self._playing.append(daemon.process)
+        return daemon
+
+    def start_writer(
+        self,
+        *,
+        daemon: Daemon,
+        arguments: Sequence[str] = (),
+        more_options: Mapping[str, str] = MappingProxyType({}),
+    ) -> Child:
+        """Start the writer, which makes the table, with arguments of its own and options over those that Lakewarden
+        asks for.
+        """
+        told = json.dumps({**daemon.writer_options(), **more_options}, indent=2)
+        self.options.write_text(told, encoding="utf-8")
+        told_of_table = self.piece.writer_arguments(self.directory)
+        told_of_record = ("--record", str(self.record), "--options", str(self.options))
+        return self.start("writer", self.piece.writer, *told_of_table, *told_of_record, *arguments)
+
+    def start_another_writer(self, name: str, module: str, *arguments: str) -> Child:
+        """Start a writer whose keys are not the first one's, with a record of its own. The reader starts after it."""
+        record = self.directory / f"{name}.jsonl"
+        self.records.append(record)
+        return self.start(name, module, "--record", str(record), *arguments)
+
+    def start_reader(self, *, pause_seconds: float = 0.2) -> Child:
+        """Start the reader, which breathes between two queries; there must be a table."""
+        told_of_records = [argument for record in self.records for argument in ("--record", str(record))]
+        return self.start(
+            "reader",
+            self.piece.reader,
+            *self.piece.reader_arguments(self.directory),
+            *(*told_of_records, "--queries", str(self.queries), "--pause", str(pause_seconds)),
+            grace=_READER_GRACE,
+        )
+
+    def stop_reader(self, reader: Child) -> None:
+        """End the reader after its query."""
+        self.dismiss(reader)
+        reader.end(grace=_READER_GRACE)
+
+    def dismiss(self, child: Child) -> None:
+        """Expect a process to end by itself from now on."""
+        self._playing.remove(child)
+
+    def check(self) -> None:
+        """Raise PermanentError if a process has ended that should be running."""
+        for child in self._playing:
+            if child.exit_code is not None:
+                raise PermanentError(
+                    f"the {child.name} is gone ({child.exit_code}), see {child.log}\n{child.last_words()}"
+                )
+
+    def start(self, name: str, module: str, *arguments: str, grace: timedelta = _WRITER_GRACE) -> Child:
+        """Start a module in a process of its own, which is expected to run until it is dismissed."""
+        child = Child(name, [sys.executable, "-m", module, *arguments], log=self.directory / f"{name}.log")
+        self._ends.callback(child.end, grace=grace)
+        self._playing.append(child)
+        return child

@@ -1,0 +1,1 @@
+"""What each format brings to the demo."""

@@ -1,0 +1,1 @@
+"""The demo on Hudi: its table, its writers and its reader."""

@@ -1,0 +1,68 @@
+"""The demo on Hudi: a merge-on-read table, its lock in ZooKeeper, and hudi-rs to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lakewarden.demo.daemon import TABLE
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.files import count_file_versions
+from lakewarden.demo.formats.hudi.reader import read_snapshot
+from lakewarden.demo.reader import Snapshot
+from lakewarden.demo.run import START_SECONDS, DemoRun
+
+
+def table_entry(table: Path, *, zookeeper: str) -> dict[str, Any]:
+    """Return the table's entry in the configuration; the hooks drive it, the cadence is the safety net."""
+    lock = {"provider": "zookeeper", "url": zookeeper, "base_path": "/hudi", "lock_key": TABLE}
+    return {"format": "hudi", "path": str(table), "poll": "10s", "options": {"lock": lock}}
+
+
+class HudiDemo:
+    """Fulfils `Piece`."""
+
+    format = "hudi"
+    services: Mapping[str, Any] = {
+        "compaction": {"trigger": {"num_commits": 3}},
+        "clean": {"trigger": {"num_commits": 3}, "options": {"commits_retained": 4}},
+    }
+    promised: Sequence[str] = ("compaction", "clean")
+    counted: Mapping[str, str] = {"log_files": "log files to merge", "file_versions": "file versions"}
+    to_merge = "log_files"
+    writer = "lakewarden.demo.formats.hudi.writer"
+    reader = "lakewarden.demo.formats.hudi.reader"
+
+    def folder(self, directory: Path) -> Path:
+        """Return where the table's files are going to be."""
+        return directory / "table"
+
+    def prepare(self, stage: Environment, show: DemoRun) -> Mapping[str, Any]:
+        """Start the lock service and return the table's entry in the configuration."""
+        zookeeper = stage.start_zookeeper()
+        show.watch("starting ZooKeeper", until=lambda _: zookeeper.ready(), at_most=START_SECONDS)
+        return table_entry(stage.table, zookeeper=zookeeper.address)
+
+    def settings(self, directory: Path) -> Mapping[str, Any]:
+        """Return nothing: the table's entry says all."""
+        return {}
+
+    def writer_arguments(self, directory: Path) -> Sequence[str]:
+        """Return how the writer is told of the table."""
+        return ("--path", str(self.folder(directory)), "--table", TABLE)
+
+    def reader_arguments(self, directory: Path) -> Sequence[str]:
+        """Return how the reader is told of the table."""
+        return ("--path", str(self.folder(directory)))
+
+    def read(self, directory: Path) -> Snapshot:
+        """Return the table's rows, as hudi-rs reads them."""
+        return read_snapshot(self.folder(directory))
+
+    def count_stored(self, directory: Path) -> Mapping[str, int]:
+        """Return the base files that lie in the table's partitions."""
+        return {"file_versions": count_file_versions(self.folder(directory))}
+
+
+PIECE = HudiDemo()

@@ -1,0 +1,1 @@
+"""The demo on Iceberg: its table, its writers and its reader."""

@@ -1,0 +1,84 @@
+"""The reader of an Iceberg table: pyiceberg, which shares no code with Iceberg's Java, nor with anything that wrote or
+serviced the table.
+
+    python -m lakewarden.demo.formats.iceberg.reader --path FOLDER --record FILE --queries FILE
+
+Where the table is one of a catalog of pyiceberg's, `--table CATALOG.NAMESPACE.NAME --catalog JSON` in place of
+`--path`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from pyiceberg.catalog import load_catalog
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.table import StaticTable, Table
+
+from lakewarden.demo.reader import Snapshot, add_arguments, read_on
+from lakewarden.demo.writers.record import Row
+
+_COLUMNS = ("order_id", "region", "version")
+_VERSION = re.compile(r"v(\d+)\.metadata\.json")
+
+
+def open_folder(folder: Path) -> Table:
+    """Return the newest state of a table of a Hadoop catalog. Raises FileNotFoundError where there is none."""
+    names = (path.name for path in folder.glob("metadata/*"))
+    versions = {int(found[1]): found[0] for name in names if (found := _VERSION.fullmatch(name))}
+    if not versions:
+        raise FileNotFoundError(f"there is no Iceberg table in {folder}")
+    return StaticTable.from_metadata(str(folder / "metadata" / versions[max(versions)]))
+
+
+def open_named(identifier: str, catalog: Mapping[str, str]) -> Callable[[], Table]:
+    """Return what opens the newest state of a table of a catalog, whose name is the identifier's first part."""
+    name, _, table = identifier.partition(".")
+    opened = load_catalog(name, **catalog)
+    return lambda: opened.load_table(table)
+
+
+def read_snapshot(table: Table, *, snapshot: int | None = None) -> Snapshot:
+    """Return the rows of a snapshot, by default the current one, the data files and delete files that hold them,
+    and how many snapshots the table has.
+
+    Raises ValueError for a key found twice, and whatever pyiceberg raises.
+    """
+    scan = table.scan(selected_fields=_COLUMNS, snapshot_id=snapshot)
+    tasks = list(scan.plan_files())
+    found = ArrowScan(table.metadata, table.io, scan.projection(), scan.row_filter).to_table(tasks)
+    rows: dict[str, Row] = {}
+    for key, partition, value in zip(*(found.column(name).to_pylist() for name in _COLUMNS), strict=True):
+        if key in rows:
+            raise ValueError(f"{key} was found twice")
+        rows[key] = Row(key=key, partition=partition, value=value)
+    counted = {
+        "data_files": len(tasks),
+        "delete_files": len({file.file_path for task in tasks for file in task.delete_files}),
+        "snapshots": len(table.metadata.snapshots),
+    }
+    return Snapshot(rows=rows, counted=counted)
+
+
+def main() -> int:
+    """Read until told to stop; returns 0 however many queries failed: the record of the queries says."""
+    parser = argparse.ArgumentParser(description="query an Iceberg table all the time")
+    address = parser.add_mutually_exclusive_group(required=True)
+    address.add_argument("--path", type=Path, help="the folder of a table of a Hadoop catalog")
+    address.add_argument("--table", help="the identifier of the table, its catalog's name first")
+    parser.add_argument("--catalog", type=json.loads, default={}, help="the catalog's properties: a JSON object")
+    add_arguments(parser)
+    asked = parser.parse_args()
+    newest = open_named(asked.table, asked.catalog) if asked.table else partial(open_folder, asked.path)
+    read_on(lambda: read_snapshot(newest()), asked)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

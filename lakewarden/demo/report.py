@@ -1,0 +1,101 @@
+"""The demo's report, and whether it counts as a success."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from lakewarden.demo.writers.record import Record
+
+_LONGEST_REASON = 300
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriterTally:
+    """Commits that were acknowledged, those that failed or were never answered, and why, one line each."""
+
+    commits: int
+    failures: int
+    reasons: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, record: Record) -> WriterTally:
+        """Return the tally of all that a writer has recorded."""
+        failures = record.failures()
+        reasons = [batch.reason[:_LONGEST_REASON] for batch in failures]
+        return cls(commits=len(record.acknowledged()), failures=len(failures), reasons=reasons)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReaderTally:
+    """Queries that were run, and how many of them failed or found rows that no commit had left."""
+
+    queries: int
+    failures: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServiceTally:
+    """Ended runs of one service."""
+
+    succeeded: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Range:
+    """The most there was of something, and what was left at the end."""
+
+    peak: int
+    end: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """What the demo saw. `rows_wrong` counts rows that are missing, too many, or hold another value than was written.
+
+    `counted` are what the format counts (`Piece.counted`): in JSON, each stands under its own name. `promised` are the
+    services that had to succeed.
+    """
+
+    rows_expected: int
+    rows_found: int
+    rows_wrong: int
+    writer: WriterTally
+    reader: ReaderTally
+    services: Mapping[str, ServiceTally]
+    counted: Mapping[str, Range]
+    promised: Collection[str] = ()
+
+    def disturbances(self) -> list[str]:
+        """Return who was disturbed, one sentence each."""
+        found = []
+        if self.rows_wrong:
+            found.append(f"{self.rows_wrong} of {self.rows_expected} rows are wrong")
+        if self.writer.failures:
+            found.append(f"{self.writer.failures} commits of the writer failed: {'; '.join(self.writer.reasons)}")
+        if self.reader.failures:
+            found.append(f"{self.reader.failures} queries of the reader failed")
+        return found
+
+    def shortcomings(self) -> list[str]:
+        """Return what the demo promised and did not show, one sentence each; empty is success."""
+        found = self.disturbances()
+        for service in self.promised:
+            if not self.services.get(service, ServiceTally()).succeeded:
+                found.append(f"no {service} succeeded")
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a program reads."""
+        found = asdict(self)
+        counted: dict[str, Any] = found.pop("counted")
+        del found["promised"]
+        return {**found, **counted}
+
+    def write(self, path: Path) -> None:
+        """Write it as JSON."""
+        path.write_text(json.dumps(self.as_json(), indent=2) + "\n", encoding="utf-8")

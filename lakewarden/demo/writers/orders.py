@@ -1,0 +1,145 @@
+"""What the demo's shop sells: endless, repeatable streams of small batches of upserts and deletes."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+
+from lakewarden.demo.writers.record import Row
+
+PARTITIONS = ("north", "south", "west")
+_KEYS = 240
+_UPSERTS = 15
+_DELETES = 3
+
+BATCHES_PER_DAY = 3
+WARM_DAYS = 3
+_NEW_ORDERS = 12
+_UPDATES_PER_DAY = (6, 4, 2)  # today, yesterday, the day before
+
+_ARRIVALS = 4
+_LATEST_ARRIVAL_DAYS = 4
+
+
+class Change(StrEnum):
+    """What one batch of `shifts` does to the table, all in one commit."""
+
+    APPEND = "append"
+    MERGE = "merge"
+    DELETE = "delete"
+
+
+_NEW: Mapping[Change, int] = {Change.APPEND: 12, Change.MERGE: 2, Change.DELETE: 0}
+_PICKED_PER_DAY: Mapping[Change, tuple[int, ...]] = {
+    Change.APPEND: (),
+    Change.MERGE: (5, 3, 2),  # today, yesterday, the day before
+    Change.DELETE: (1, 1, 1),
+}
+
+
+def change_of(batch: int) -> Change:
+    """Return what batch `batch` of `shifts` does, from 1: they take turns."""
+    return tuple(Change)[(batch - 1) % len(Change)]
+
+
+def day_by_count(batch: int) -> int:
+    """Return the day of a batch where every day has `BATCHES_PER_DAY`."""
+    return (batch - 1) // BATCHES_PER_DAY
+
+
+def day_by_clock(seconds: float) -> Callable[[int], int]:
+    """Return the day of any batch that is made now, where a day is so long."""
+    return lambda _: int(time.time() / seconds)
+
+
+def batches(seed: int) -> Iterator[tuple[Row, ...]]:
+    """Yield the changes of one commit after another; every change's value is the number of its batch, from 1.
+
+    The first batch inserts half of the keys. Later ones update living rows, insert new ones, bring deleted ones
+    back, and delete some: no key twice in one batch.
+    """
+    dice = random.Random(seed)  # noqa: S311 - a shop's customers, no secret
+    keys = [f"order-{number:04}" for number in range(_KEYS)]
+    living = set(keys[: _KEYS // 2])
+    yield tuple(_row(key, 1) for key in sorted(living))
+    number = 1
+    while True:
+        number += 1
+        gone = set(dice.sample(sorted(living), _DELETES))
+        changed = dice.sample([key for key in keys if key not in gone], _UPSERTS)
+        living = (living - gone) | set(changed)
+        yield (*(_row(key, number) for key in changed), *(_row(key, number, deleted=True) for key in sorted(gone)))
+
+
+def days(seed: int) -> Iterator[tuple[Row, ...]]:
+    """Yield the changes of one commit after another, in partitions that move on with time: a day has a few batches.
+
+    Every batch brings new orders of today, changes some of today's and fewer of the two days before, late ones, and
+    deletes one of each warm day. A day that is not warm any more is never touched again.
+    """
+    dice = random.Random(seed)  # noqa: S311 - a shop's customers, no secret
+    living: dict[int, list[str]] = {}
+    number = 0
+    while True:
+        today, number = number // BATCHES_PER_DAY, number + 1
+        changed, gone = [], []
+        for age, updates in enumerate(_UPDATES_PER_DAY[:WARM_DAYS]):
+            orders = living.get(today - age, [])
+            picked = dice.sample(orders, min(updates + 1, len(orders)))
+            gone += picked[:1]
+            changed += picked[1:]
+        new = [_key(today, f"{number:04}", n) for n in range(_NEW_ORDERS)]
+        living = {day: [key for key in keys if key not in gone] for day, keys in living.items()}
+        living[today] = living.get(today, []) + new
+        yield (
+            *(_order_of_a_day(key, number) for key in (*new, *changed)),
+            *(_order_of_a_day(key, number, deleted=True) for key in gone),
+        )
+
+
+def shifts(seed: int, day_of: Callable[[int], int] = day_by_count) -> Iterator[tuple[Row, ...]]:
+    """Yield the changes of one commit after another, in partitions that move on with time, each of one kind only
+    (`change_of`): new orders of today; changed orders of the warm days, and some late ones; cancelled orders of the
+    warm days. A day that is not warm any more is never touched again. Where nothing can be cancelled, a batch is empty.
+
+    `day_of` tells the day of a batch, for example by the clock; such a stream cannot be taken up again later.
+    """
+    dice = random.Random(seed)  # noqa: S311 - a shop's customers, no secret
+    living: dict[int, list[str]] = {}
+    for number in itertools.count(1):
+        today, change = day_of(number), change_of(number)
+        new = [_key(today, f"{number:04}", n) for n in range(_NEW[change])]
+        picked = []
+        for age, most in enumerate(_PICKED_PER_DAY[change]):
+            orders = living.get(today - age, [])
+            picked += dice.sample(orders, min(most, len(orders)))
+        gone = set(picked) if change is Change.DELETE else set()
+        living = {day: [key for key in keys if key not in gone] for day, keys in living.items()}
+        living[today] = living.get(today, []) + new
+        yield tuple(_order_of_a_day(key, number, deleted=key in gone) for key in (*new, *picked))
+
+
+def arrivals(seed: int, day_of: Callable[[int], int] = day_by_count) -> Iterator[tuple[Row, ...]]:
+    """Yield the appends of somebody who never changes a row: new orders of today, and a late one of a day before."""
+    dice = random.Random(seed)  # noqa: S311 - a shop's customers, no secret
+    for number in itertools.count(1):
+        today = day_of(number)
+        late = max(0, today - dice.randint(1, _LATEST_ARRIVAL_DAYS))
+        days = (*[today] * _ARRIVALS, late)
+        yield tuple(_order_of_a_day(_key(day, f"a{number:04}", n), number) for n, day in enumerate(days))
+
+
+def _key(day: int, batch: str, number: int) -> str:
+    return f"day-{day:04}-order-{batch}-{number:02}"
+
+
+def _row(key: str, value: int, *, deleted: bool = False) -> Row:
+    partition = PARTITIONS[int(key.removeprefix("order-")) % len(PARTITIONS)]
+    return Row(key=key, partition=partition, value=value, deleted=deleted)
+
+
+def _order_of_a_day(key: str, value: int, *, deleted: bool = False) -> Row:
+    return Row(key=key, partition=key.partition("-order-")[0], value=value, deleted=deleted)

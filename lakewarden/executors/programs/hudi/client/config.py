@@ -1,0 +1,154 @@
+"""The `hoodie.*` settings of our write client: the table's own first, what guards the table last.
+
+Of `hoodie.properties` only what Hudi keeps there itself is taken. Whoever writes to a table also writes that file, and
+a write client would obey any key in it: `hoodie.base.path` moved all that it did to another table (run), others name a
+server that is asked for listings, or classes to be loaded.
+
+Pure: settings in, settings out. Keys are spelled as the bundle's Hudi (1.2) spells them: it also knows the names they
+had before, but where both are set the newer one holds, so nobody overrides ours by an older name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakewarden.executors.programs.hudi.client.metadata_writes import STREAMING
+from lakewarden.planners.formats.hudi.options.locks import OURS_ALONE, lock_keys, wait_keys
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
+
+_ONE_SERVICE_AND_NOTHING_ELSE = {
+    "hoodie.compact.inline": "false",
+    "hoodie.compact.schedule.inline": "false",
+    "hoodie.log.compaction.inline": "false",
+    "hoodie.clustering.inline": "false",
+    "hoodie.clustering.schedule.inline": "false",
+    "hoodie.clustering.async.enabled": "false",
+    "hoodie.clean.automatic": "false",
+    "hoodie.clean.async.enabled": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.archive.async": "false",
+    "hoodie.partition.ttl.inline": "false",
+    "hoodie.table.services.enabled": "true",
+    "hoodie.table.service.manager.enabled": "false",  # with it on, compact() refuses to run
+    "hoodie.write.commit.callback.on": "false",
+    "hoodie.metrics.on": "false",
+}
+
+_LEAVES_THE_TABLE_AS_IT_IS = {
+    "hoodie.write.auto.upgrade": "false",
+    "hoodie.metadata.auto.delete.partitions": "false",  # else 1.2 drops every index that our client has not on
+}
+
+_LIGHT = {
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.write.markers.type": "DIRECT",  # the other type needs the timeline server
+}
+
+# Else our client rolls back what live writers have in flight in the metadata table, and they fail (`metadata_writes`).
+_SPARES_METADATA_OF_OTHERS = {
+    STREAMING: "true",
+}
+
+# Multi-writer mode even where nobody else writes: only in it does an executor of an instant keep a heartbeat,
+# and only by the heartbeat does Hudi 1.2 keep a second executor from rolling back the first one's files.
+_BESIDE_OTHERS = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+}
+
+_OF_THE_TABLE = frozenset(
+    {
+        "hoodie.compaction.payload.class",
+        "hoodie.compaction.record.merger.strategy",
+        "hoodie.database.name",
+        "hoodie.datasource.write.drop.partition.columns",
+        "hoodie.datasource.write.hive_style_partitioning",
+        "hoodie.datasource.write.partitionpath.urlencode",
+        "hoodie.partition.metafile.use.base.format",
+        "hoodie.payload.delete.field",
+        "hoodie.payload.delete.marker",
+        "hoodie.populate.meta.fields",
+        "hoodie.record.merge.mode",
+        "hoodie.record.merge.strategy.id",
+        "hoodie.table.base.file.format",
+        "hoodie.table.cdc.enabled",
+        "hoodie.table.cdc.supplemental.logging.mode",
+        "hoodie.table.create.schema",
+        "hoodie.table.format",
+        "hoodie.table.initial.version",
+        "hoodie.table.keygenerator.class",
+        "hoodie.table.keygenerator.type",
+        "hoodie.table.legacy.payload.class",
+        "hoodie.table.log.file.format",
+        "hoodie.table.metadata.partitions",
+        "hoodie.table.metadata.partitions.inflight",
+        "hoodie.table.multiple.base.file.formats.enable",
+        "hoodie.table.name",
+        "hoodie.table.ordering.fields",
+        "hoodie.table.partial.update.mode",
+        "hoodie.table.partition.fields",
+        "hoodie.table.precombine.field",
+        "hoodie.table.recordkey.fields",
+        "hoodie.table.ro.file.format",
+        "hoodie.table.rt.file.format",
+        "hoodie.table.secondary.indexes.metadata",
+        "hoodie.table.timeline.timezone",
+        "hoodie.table.type",
+        "hoodie.table.version",
+        "hoodie.timeline.layout.version",
+    }
+)
+"""What `HoodieTableConfig` of the bundle (1.2) declares, but paths."""
+
+_OF_THE_TABLE_BELOW = (
+    "hoodie.record.merge.property.",
+    "hoodie.keygen.timebased.",
+    "hoodie.streamer.keygen.timebased.",
+    "hoodie.deltastreamer.keygen.timebased.",
+)
+
+
+def of_the_table(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return what of `hoodie.properties` says how the table is laid out, and nothing of what a client does."""
+    return {
+        key: value for key, value in properties.items() if key in _OF_THE_TABLE or key.startswith(_OF_THE_TABLE_BELOW)
+    }
+
+
+def client_settings(
+    properties: Mapping[str, str],
+    *,
+    options: HudiTableOptions,
+    service: Mapping[str, str],
+    indexes: Mapping[str, str],
+) -> dict[str, str]:
+    """Return the settings of a client for one service of the table whose `hoodie.properties` are given, with the
+    switches of its `indexes`.
+    """
+    lock = options.lock or OURS_ALONE
+    return {
+        **options.conf,
+        **of_the_table(properties),
+        **_ONE_SERVICE_AND_NOTHING_ELSE,
+        **_LEAVES_THE_TABLE_AS_IT_IS,
+        **_LIGHT,
+        **_SPARES_METADATA_OF_OTHERS,
+        **_BESIDE_OTHERS,
+        **lock_keys(lock),
+        **wait_keys(lock),
+        **indexes,
+        "hoodie.write.table.version": properties["hoodie.table.version"],
+        **_keys(properties),
+        **service,
+    }
+
+
+def _keys(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the table's record key under the name that writers have for it: a bucket index asks for that one. A table
+    that keeps no keys beside its rows (`hoodie.populate.meta.fields=false`) has them made from the rows, for which the
+    key generator asks for the partition's fields, too (run, 0.15 and 1.0 tables).
+    """
+    found = {"hoodie.datasource.write.recordkey.field": properties.get("hoodie.table.recordkey.fields")}
+    if properties.get("hoodie.populate.meta.fields") == "false":
+        found["hoodie.datasource.write.partitionpath.field"] = properties.get("hoodie.table.partition.fields")
+    return {key: fields for key, fields in found.items() if fields}

@@ -1,0 +1,202 @@
+"""A table that is opened for one run: Hudi's client to act on it, and our own reader to see what is there."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, Step
+from lakewarden.executors.faultpoints import FAULTS, Point
+from lakewarden.executors.programs.hudi.client.errors import LockHeldError, on_the_way_out, translated
+from lakewarden.executors.programs.hudi.client.look import Looks
+from lakewarden.executors.programs.hudi.client.write_client import HudiClient
+from lakewarden.planners.formats.hudi.deletion.folders import named_folders, stray_folder
+from lakewarden.planners.formats.hudi.deletion.foreign import foreign_plan_for
+from lakewarden.planners.formats.hudi.indexes.indexes import held_back, indexing_under_way, read_indexes, switches
+from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.metadata.times import shown_twice_until
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
+from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import Storage
+
+_UNTIL_A_GAP = timedelta(seconds=10)
+_BEGUN_UNDER_THE_LOCK = 9
+"""From this table version on all writers make their first file under the table's lock (read: 1.1.1 and 1.2.0). A writer
+of 1.0.2 makes its instant's time under it, and the file a moment later."""
+_UNTIL_A_FIRST_FILE = timedelta(milliseconds=300)
+_READS_NO_MORE_AFTER = timedelta(minutes=10)
+"""A write that shows no heartbeat, and may be dead, is not waited for once it is as old as this."""
+
+
+def may_read(write: Instant, now: datetime) -> bool:
+    """Whether a write in flight may still read the plans that it has found on the timeline."""
+    if write.guarded_until is None:
+        return now - write.requested_at < _READS_NO_MORE_AFTER
+    return write.may_be_alive(now)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenTable:
+    """What every program works with."""
+
+    client: HudiClient
+    assignment: Assignment
+    options: HudiTableOptions
+    storage: Storage
+    clock: Clock
+    looks: Looks = field(default_factory=Looks)
+
+    def view(self, *, commits: bool = False) -> TableView:
+        """Return the table as it is now, with `commits` also what each of them wrote. Raises TemporaryError if it
+        cannot be read whole.
+        """
+        return self.looks.look(self.assignment, self.options, self.storage, now=self.clock.now(), commits=commits)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the table's lock, in which no writer begins, none checks its commit, and none completes one.
+
+        Whoever looks within it sees every write that has begun. To be held briefly: writers wait for it. Raises
+        LockHeldError where it is not to be had.
+        """
+        with translated(Step.COMMIT), self.client.alone():
+            if self.client.table_version < _BEGUN_UNDER_THE_LOCK:
+                time.sleep(_UNTIL_A_FIRST_FILE.total_seconds())
+            yield
+
+    def reach(self, point: Point) -> None:
+        """Pass a fault point."""
+        FAULTS.reach(point, run=self.assignment.run, service=self.assignment.service)
+
+    def refuse_foreign_plans(self) -> None:
+        """Raise PermanentError where Hudi, asked for this run's service, may also execute a pending plan that names
+        what is not the table's. To be called right before anything is executed, or rolled back; it changes nothing.
+        """
+        location, storage = self.assignment.location, self.storage
+        properties = read_table_properties(location, storage)
+        found = stray_folder(location, properties, named=named_folders(location, storage)) or foreign_plan_for(
+            self.assignment.service, location, storage, known=self.looks.seen
+        )
+        if found is not None:
+            raise PermanentError(f"{found}: nothing is executed")
+
+    def before_a_commit(self) -> None:
+        """Refuse foreign plans, and let Hudi keep up the table's indexes as they are now: a writer may have made some
+        since the table was opened. Raises TemporaryError as well where they cannot be kept up.
+        """
+        self.refuse_foreign_plans()
+        self.keep_up_indexes()
+
+    def keep_up_indexes(self) -> None:
+        """Let Hudi keep up the table's indexes as they are now. Raises TemporaryError where they cannot be kept up."""
+        self.client.keep_up(_index_switches(self.assignment, self.options, self.storage))
+
+    def stand_still_while_times_repeat(self) -> None:
+        """Raise YieldError where an instant that were stamped now would bear a time that the wall clock shows twice.
+
+        To be called before a plan is made, and before what took long is committed. A JVM that stamps in the first of
+        the two hours holds the table's lock, again and again, for all of the second (`shown_twice_until`).
+        """
+        now, zone = self.clock.now(), self.client.zone
+        until = shown_twice_until(now, zone)
+        if until is not None:
+            shown = f"{until.astimezone(zone):%H:%M} of {zone}"
+            raise YieldError(
+                f"clocks are put back, and show times twice until {shown}: Hudi orders everything by them",
+                delay=until - now,
+            )
+
+    def roll_back(self, write: str) -> bool:
+        """Undo a write that is still pending, and forget its heartbeat. False, and nothing done, where it is not.
+
+        What undoing it means Hudi plans from what the write has left, its markers among it. So the plan is judged like
+        any other before it is carried out. Raises as `refuse_foreign_plans` does.
+        """
+        if not self.client.plan_rollback(write):
+            return False
+        self.refuse_foreign_plans()
+        return self.client.finish_rollback(write)
+
+    def withdraw(self, plan: str, *, by: Callable[[str], bool] | None = None) -> bool:
+        """Remove a plan of ours between two writes, `by` what is called with it under the table's lock. False, and the
+        plan is left, where there is no such moment soon; by default also where it was begun.
+
+        A writer reads the plans that it found on the timeline only when its tasks run, and fails if one of them is gone
+        by then (docs/hudi.md).
+        """
+        deadline = self.clock.monotonic() + _UNTIL_A_GAP.total_seconds()
+        while True:
+            late = self.clock.monotonic() >= deadline
+            if not self.somebody_reads_plans():
+                with self.client.locked():  # no write begins while it is held
+                    if not self.somebody_reads_plans():
+                        return (by or self.client.remove_plan)(plan)
+            if late:
+                return False
+            time.sleep(0.05)
+
+    def somebody_reads_plans(self) -> bool:
+        """Whether a write in flight may still read the plans that it has found on the timeline."""
+        try:
+            view = self.view()
+        except TemporaryError:  # a file is being written
+            return True
+        return any(may_read(write, view.observed_at) for write in view.writers.in_flight)
+
+    def files_if_asked(self, files_to_delete: int | None) -> int | None:
+        """Return how many data files the table has, if the run was asked to count them; at least so many that the
+        deletion is within its share. So a small deletion from a large table costs no long count.
+        """
+        share = self.assignment.largest_share
+        if share is None:
+            return None
+        with translated(Step.PLAN):
+            return self.client.count_data_files(beyond=(files_to_delete or 0) * 100 / share if share else math.inf)
+
+
+@contextlib.contextmanager
+def open_table(
+    session: Any, assignment: Assignment, storage: Storage, *, service: Mapping[str, str], clock: Clock
+) -> Iterator[OpenTable]:
+    """Open the table of a run with the service's own `hoodie.*` settings, and close it whatever happens.
+
+    A lock that its holder does not release is named: Hudi's own message says only that there is one.
+    """
+    options = HudiTableOptions.model_validate(dict(assignment.table_options))
+    indexes = _index_switches(assignment, options, storage)
+    with translated(Step.PLAN):
+        client = HudiClient(session, assignment.location, options, service, indexes=indexes)
+    try:
+        table = OpenTable(client=client, assignment=assignment, options=options, storage=storage, clock=clock)
+        table.stand_still_while_times_repeat()
+        yield table
+    except LockHeldError as error:
+        lock = "the table's own lock file" if options.lock is None else str(options.lock)
+        raise TemporaryError(f"{error} ({lock})", delay=error.delay) from error
+    finally:
+        with on_the_way_out("let go"):
+            client.close()
+
+
+def _index_switches(assignment: Assignment, options: HudiTableOptions, storage: Storage) -> Mapping[str, str]:
+    """Return the switches of the table's indexes as it has them now. Raises TemporaryError where no commit of ours
+    would leave them as they should be: the next look at the table says so, too.
+    """
+    properties = read_table_properties(assignment.location, storage)
+    indexes = read_indexes(assignment.location, properties, storage)
+    wrong = held_back(indexes, properties, conf=options.conf)
+    if wrong is not None and wrong.concerns(assignment.service):
+        raise TemporaryError(f"{wrong.reason}: {wrong.remedy}")
+    beside = assignment.service in (Service.INDEXING, Service.METADATA_VALIDATION)
+    instant = None if beside else indexing_under_way(properties, storage)
+    if instant is not None:
+        raise TemporaryError(f"an index is being built (indexing {instant}): nothing is committed beside it")
+    return switches(indexes)

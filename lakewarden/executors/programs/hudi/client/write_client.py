@@ -1,0 +1,592 @@
+"""Hudi's Spark write client, built by py4j so that it can do a table service and nothing else to a table.
+
+No catalog entry and no SQL extension is needed: the table's own `hoodie.properties` say what it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from lakewarden.executors.programs.hudi.client import config
+from lakewarden.executors.programs.hudi.client.metadata_writes import left_for_the_commit, settings_of_a_commit
+from lakewarden.planners.formats.hudi.metadata.plans import EMPTIED_KEY, DataFile
+from lakewarden.planners.formats.hudi.metadata.savepoints import MARK
+from lakewarden.planners.formats.hudi.metadata.table_properties import HOME
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
+from lakewarden.planners.model.errors import PermanentError
+
+_NO_META_FIELDS = False
+_LOCK_IS_HELD = False  # the parameter asks whether to take it
+_WITHOUT_LOCKING = True
+_AND_LEAVE_ITS_PLAN = False
+_OF_ALL = False
+_OF_WRITES = True  # the rollbacks of compactions and clusterings left out
+_NO_RESTORE = False
+_ANEW = True  # whatever was there
+_PARTITIONS_AT_ONCE = 200
+_CLUSTERING_IS_AN_ACTION = 8  # of its own, from this table version on
+_STRATEGIES = "org.apache.hudi.table.action.compact.strategy"
+_LOCK_PROVIDER = "hoodie.write.lock.provider"
+_CONFLICTS = "hoodie.write.lock.conflict.resolution.strategy"
+_SIMPLE = "org.apache.hudi.client.transaction.SimpleConcurrentFileWritesConflictResolutionStrategy"
+_NO_LOCK = "org.apache.hudi.client.transaction.lock.NoopLockProvider"
+
+
+class HudiClient:
+    """One `SparkRDDWriteClient` for one run. Not for several threads; to be closed."""
+
+    def __init__(
+        self,
+        session: Any,
+        location: str,
+        options: HudiTableOptions,
+        service: Mapping[str, str],
+        *,
+        indexes: Mapping[str, str],
+    ) -> None:
+        """Open the table at `location`; `service` are the service's own `hoodie.*` options, `indexes` the switches of
+        those that it has. Raises Py4JJavaError.
+        """
+        self._jvm = session._jvm  # noqa: SLF001 - pyspark's own door to py4j
+        self.location = location
+        self._spark = session.sparkContext
+        context = self._spark._jsc  # noqa: SLF001
+        hudi = self._jvm.org.apache.hudi
+        storage = hudi.hadoop.fs.HadoopFSUtils.getStorageConf(context.hadoopConfiguration())
+        self._meta = (
+            hudi.common.table.HoodieTableMetaClient.builder()
+            .setConf(storage)
+            .setBasePath(location)
+            .setLoadActiveTimelineOnLoad(True)
+            .build()
+        )
+        properties = {str(key): str(value) for key, value in dict(self._meta.getTableConfig().getProps()).items()}
+        self.table_version = int(properties["hoodie.table.version"])
+        settings = config.client_settings(properties, options=options, service=service, indexes=indexes)
+        write_config = (
+            hudi.config.HoodieWriteConfig.newBuilder()
+            .withProps(self._java_map(settings))
+            .withPath(location)
+            .withSchema(self._schema())
+            .forTable(self._meta.getTableConfig().getTableName())
+            .build()
+        )
+        if str(write_config.getBasePath()) != location:
+            raise PermanentError(
+                f"Hudi would work on {write_config.getBasePath()} instead of {location}: it is not let"
+            )
+        self.java = hudi.client.SparkRDDWriteClient(hudi.client.common.HoodieSparkEngineContext(context), write_config)
+
+    @property
+    def hudi(self) -> Any:
+        """Return Hudi's Java packages."""
+        return self._jvm.org.apache.hudi
+
+    @property
+    def base(self) -> str:
+        """Return the table's path as Hudi spells it in what it lists."""
+        return str(self._meta.getBasePath().toString())
+
+    @property
+    def storage(self) -> Any:
+        """Return Hudi's own access to where the table lies (`HoodieStorage`)."""
+        return self._meta.getStorage()
+
+    def path(self, path: str) -> Any:
+        """Return a path as Hudi has them (`StoragePath`)."""
+        return self.hudi.storage.StoragePath(path)
+
+    @property
+    def zone(self) -> tzinfo:
+        """Return the zone in which Hudi stamps instants here: the JVM's."""
+        return ZoneInfo(str(self._jvm.java.util.TimeZone.getDefault().getID()))
+
+    def schedule(self, kind: str, *, extra_metadata: Mapping[str, str]) -> str | None:
+        """Put a plan of the `TableServiceType` `kind` on the timeline; None where Hudi finds nothing to plan."""
+        option = self._jvm.org.apache.hudi.common.util.Option
+        service = getattr(self._jvm.org.apache.hudi.common.model.TableServiceType, kind)
+        instant = self.java.scheduleTableService(option.of(self._java_map(extra_metadata)), service)
+        return str(instant.get()) if instant.isPresent() else None
+
+    def keep_up(self, indexes: Mapping[str, str]) -> None:
+        """Keep up the table's indexes by these switches from here on, whatever they were before. Hudi asks them anew
+        for each commit: some of its configuration of writes, others of a part of it that is a copy.
+        """
+        settings = self.java.getConfig()
+        for part in (settings, settings.getMetadataConfig()):
+            for key, value in indexes.items():
+                part.setValue(key, value)
+
+    def drop_indexes(self, names: Iterable[str]) -> None:
+        """Take indexes out of the metadata table, by their partitions in it. Takes the table's lock."""
+        self.java.dropIndex(self.java_list(names))
+
+    def leave_failed_writes_alone(self) -> None:
+        """Let a clean undo no write (`HoodieFailedWritesCleaningPolicy` NEVER)."""
+        key = self._jvm.org.apache.hudi.config.HoodieCleanConfig.FAILED_WRITES_CLEANER_POLICY
+        self.java.getConfig().setValue(key, "NEVER")
+
+    def retain_commits(self, commits: int) -> None:
+        """Let the next clean that is planned leave what the newest so many commits show, and let it be planned also
+        where nothing was committed since the last one.
+        """
+        settings = self.java.getConfig()
+        settings.setValue("hoodie.clean.policy", "KEEP_LATEST_COMMITS")
+        settings.setValue("hoodie.clean.commits.retained", str(commits))
+        settings.setValue("hoodie.clean.trigger.max.commits", "0")
+
+    def none(self) -> Any:
+        """Return Hudi's empty Option."""
+        return self._jvm.org.apache.hudi.common.util.Option.empty()
+
+    def keep(self, statuses: Any) -> None:
+        """Keep an RDD's partitions, so that forcing it now and committing it later compute it once."""
+        statuses.persist(self._jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK_SER())
+
+    def withdraw(self, instant: str) -> bool:
+        """Remove the plan of `instant` under the table's lock. False, and nothing done, where it is not there any
+        more or somebody has begun to execute it.
+        """
+        with self.locked():
+            return self.remove_plan(instant)
+
+    def remove_plan(self, instant: str) -> bool:
+        """Do what `withdraw` does. To be called under the lock."""
+        timeline = self._meta.reloadActiveTimeline()
+        plan = next((one for one in _pending(timeline, instant) if one.isRequested()), None)
+        if plan is not None:
+            timeline.deletePending(plan)
+        return plan is not None
+
+    def spare_folders(self, clean: str) -> bool:
+        """Take the folders out of the plan of a pending clean, and note there how many of them it empties. To be called
+        under the lock. False where nothing is left of the plan: then it is removed.
+
+        One that has been begun is only requested again before its plan is touched, so that a kill in between leaves
+        the old plan, or none, and never a clean in flight whose plan nobody can read.
+        """
+        timeline = self._meta.reloadActiveTimeline()
+        requested = self._meta.getInstantGenerator().getCleanRequestedInstant(clean)
+        plan = timeline.readCleanerPlan(requested)
+        folders = plan.getPartitionsToBeDeleted()
+        if folders is None or folders.isEmpty():
+            return True
+        for one in _pending(timeline, clean):
+            if not one.isRequested():
+                timeline.deletePending(one)
+        timeline.deletePending(requested)
+        named = plan.getFilePathsToBeDeletedPerPartition()
+        if named.isEmpty() and plan.getEarliestInstantToRetain() is None:
+            return False  # Hudi cannot complete a clean that neither deletes a file nor says what it retained
+        emptied = sum(bool(named.containsKey(folder)) for folder in _each(folders.iterator()))
+        plan.setPartitionsToBeDeleted(self.java_list([]))
+        plan.setExtraMetadata(self._java_map({**dict(plan.getExtraMetadata() or {}), EMPTIED_KEY: str(emptied)}))
+        timeline.saveToCleanRequested(requested, self._jvm.org.apache.hudi.common.util.Option.of(plan))
+        return True
+
+    def newest_of(self, files: Iterable[DataFile]) -> frozenset[DataFile]:
+        """Return those of the files that a reader of the table as it is now would read."""
+        view, join = self.table().getSliceView(), self._jvm.org.apache.hudi.common.util.StringUtils.join
+        doomed: dict[str, set[str]] = {}
+        for file in files:
+            doomed.setdefault(file.partition, set()).add(file.name)
+        found = set()
+        for partition, names in doomed.items():
+            for one in _each(view.getLatestFileSlices(partition).iterator()):
+                read = str(join(one.getAllFileNames(), "\n")).split("\n")  # one call, whatever the slice holds
+                found |= {DataFile(partition, name) for name in names.intersection(read)}
+        return frozenset(found)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the table's lock. Hudi's own calls that take it must not be made within."""
+        transactions = self.java.getTransactionManager()
+        transactions.beginStateChange(self.none(), self.none())
+        try:
+            yield
+        finally:
+            transactions.endStateChange(self.none())
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the table's lock over several of Hudi's own calls, each of which takes it otherwise for itself.
+
+        The lock is not re-entrant. A second `TransactionManager` takes it, and the client, which makes its provider
+        anew for each of its transactions, is given one that excludes nobody meanwhile (bytecode of 1.2.0, and run).
+        So no writer begins, and none checks its commit, between these calls (docs/hudi.md).
+        """
+        settings = self.java.getConfig()
+        provider = str(settings.getString(_LOCK_PROVIDER))
+        lock = self._jvm.org.apache.hudi.client.transaction.TransactionManager(settings, self._meta.getStorage())
+        lock.beginStateChange(self.none(), self.none())
+        try:
+            settings.setValue(_LOCK_PROVIDER, _NO_LOCK)
+            yield
+        finally:
+            settings.setValue(_LOCK_PROVIDER, provider)
+            lock.endStateChange(self.none())
+            lock.close()
+
+    def savepoint(self, commit: str, *, user: str, comment: str) -> None:
+        """Save what a completed commit shows. To be called under the lock, which Hudi takes only to stamp it: its clock
+        is given one that excludes nobody. Raises Py4JJavaError where the commit has a savepoint.
+        """
+        self._mark(commit)
+        clock = self.java.getConfig().getTimeGeneratorConfig()
+        provider = clock.getString(_LOCK_PROVIDER)
+        clock.setValue(_LOCK_PROVIDER, _NO_LOCK)
+        try:
+            self.table().savepoint(self.java.getEngineContext(), commit, user, comment)
+        finally:
+            clock.setValue(_LOCK_PROVIDER, provider)
+        self._unmark()
+
+    def remove_savepoint(self, commit: str) -> None:
+        """Remove a completed savepoint. To be called under the lock."""
+        self._mark(commit)
+        self.java.deleteSavepoint(commit)
+        self._unmark()
+
+    def undo_savepoint(self, commit: str) -> None:
+        """Take back what a dead run of ours has left of a savepoint that it was making or removing: one that is
+        complete stays. To be called under the lock.
+        """
+        timeline = self._meta.reloadActiveTimeline()
+        for one in _pending(timeline, commit):
+            if str(one.getAction()) == "savepoint":
+                timeline.deletePending(one)
+        self._unmark()
+
+    def note(self, mark: str, text: str) -> None:
+        """Write a file of ours beside the table, below HOME, in the place of what was there."""
+        written = self._meta.getStorage().create(self._marked(mark), _ANEW)
+        written.write(bytearray(text.encode()))
+        written.close()
+
+    def _mark(self, commit: str) -> None:
+        self.note(MARK, commit)
+
+    def _unmark(self) -> None:
+        self._meta.getStorage().deleteFile(self._marked(MARK))
+
+    def _marked(self, mark: str) -> Any:
+        return self.hudi.storage.StoragePath(self._meta.getBasePath(), f"{HOME}/{mark}")
+
+    def archive(self, *, keep: int) -> int:
+        """Archive until `keep` commits are left, and return how many instants went. To be called under the lock."""
+        settings = self.java.getConfig()
+        settings.setValue("hoodie.keep.min.commits", str(keep))
+        settings.setValue("hoodie.keep.max.commits", str(keep))  # so that it archives even a single one
+        table = self.table()
+        layout = table.getMetaClient().getTimelineLayoutVersion()
+        archivers = self._jvm.org.apache.hudi.client.timeline.TimelineArchivers
+        archiver = archivers.getInstance(layout, settings, table)
+        # The archiver has read it; its writer insists on more.
+        settings.setValue("hoodie.keep.max.commits", str(keep + 1))
+        return int(archiver.archiveIfRequired(self.java.getEngineContext(), _LOCK_IS_HELD))
+
+    def choose_partitions(self, partitions: Sequence[str]) -> None:
+        """Let a clustering be planned in these partitions and no others. A table without partitions (`""`) cannot be
+        named: there Hudi is kept from leaving it out because nothing has changed in it.
+        """
+        settings = self.java.getConfig()
+        settings.setValue("hoodie.table.services.incremental.enabled", "false")
+        settings.setValue("hoodie.clustering.plan.strategy.partition.selected", ",".join(partitions))
+
+    def compact_around(self, partitions: Collection[str]) -> None:
+        """Let a compaction be planned in all partitions but these. It looks through all of them, not only through those
+        that were written to since the last one: that would forget what was left out then.
+        """
+        settings = self.java.getConfig()
+        settings.setValue("hoodie.table.services.incremental.enabled", "false")
+        left_out = "|".join(rf"\Q{path}\E" for path in sorted(partitions))
+        if left_out:
+            strategies = (f"{_STRATEGIES}.{name}" for name in ("PartitionRegexBased", "LogFileSizeBased"))
+            settings.setValue("hoodie.compaction.partition.path.regex", rf"^(?!(?:{left_out})\z)")
+            settings.setValue(
+                "hoodie.compaction.strategy", ",".join(f"{name}CompactionStrategy" for name in strategies)
+            )
+
+    def clustering_plan(self, instant: str) -> Any:
+        """Return the plan of a pending clustering, as Hudi's `HoodieClusteringPlan`; None where it is none, or gone."""
+        utils = self.hudi.common.util.ClusteringUtils
+        for one in _pending(self._meta.reloadActiveTimeline(), instant):
+            found = utils.getClusteringPlan(self._meta, one)
+            if found.isPresent():
+                return found.get().getRight()
+        return None
+
+    def lose_to_writes_alone(self) -> None:
+        """Let a clustering lose to no clustering, its own above all. Below table version 8 it is in flight as a
+        `replacecommit`, and Hudi's preference for writers would take it for a write (docs/hudi.md). It then also
+        loses to any write that is only requested and whose writer is alive. From version 8 on nothing is set.
+        """
+        if self.table_version < _CLUSTERING_IS_AN_ACTION:
+            key = "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution"
+            self.java.getConfig().setValue(key, "true")
+
+    def write(self, call: str, instant: str, *arguments: Any) -> Any:
+        """Let Hudi prepare what the pending rewrite of `instant` writes, by one of `compact`, `logCompact` and
+        `cluster`, and return what it is to be committed with. To be forced by the caller. What an earlier attempt has
+        written is undone before.
+        """
+        self._undo_attempt(instant)
+        with left_for_the_commit(self.java.getConfig()):
+            return getattr(self.java, call)(instant, *arguments)
+
+    def complete(self, call: str, instant: str, written: Any) -> None:
+        """Commit what `write` has returned, by `commitCompaction` or `commitLogCompaction`."""
+        table = self._jvm.org.apache.hudi.common.util.Option.of(self._committing())
+        with left_for_the_commit(self.java.getConfig()):
+            getattr(self.java, call)(instant, written, table)
+
+    def complete_clustering(self, instant: str, written: Any) -> None:
+        """Commit what a `cluster` has written. Hudi has no public call for it: this is what its own joined call goes on
+        with (`BaseHoodieTableServiceClient.commitClustering`, 1.2.0).
+        """
+        with left_for_the_commit(self.java.getConfig()):
+            self._call("commitClustering", written, self._committing(), instant)
+
+    def lone_files(self, partitions: Sequence[str]) -> Mapping[str, str]:
+        """Return those of the partitions that are one base file and nothing else, each with the instant it is of."""
+        view = self.table().getSliceView()
+        found = {}
+        for partition in partitions:
+            slices = list(_each(view.getLatestFileSlices(partition).iterator()))
+            if len(slices) == 1 and slices[0].getBaseFile().isPresent() and not slices[0].hasLogFiles():
+                found[partition] = str(slices[0].getBaseInstantTime())
+        return found
+
+    def undo_rewrite(self, instant: str) -> None:
+        """Roll back what was written for a rewrite, if it was begun, and leave its plan, requested again. Nothing is
+        done to one that is completed, or gone. To be called under the lock.
+        """
+        self._bear_no_runs_name()
+        begun = self._begun(instant)
+        if begun is not None:
+            self._request_again(begun)
+
+    def complete_without_files(self, instant: str, *, extra_metadata: Mapping[str, str]) -> None:
+        """Complete the plan of a clustering or a log compaction that was not begun, as if it had had nothing to do.
+        Nothing is done to one that is completed, or gone. To be called within `alone`.
+        """
+        timeline = self._meta.reloadActiveTimeline()
+        plan = next((one for one in _pending(timeline, instant) if one.isRequested()), None)
+        if plan is None:
+            return
+        kinds, none = self.hudi.common.model, self.java_list([])
+        of_logs = str(plan.getAction()) == "logcompaction"
+        if of_logs:
+            timeline.transitionLogCompactionRequestedToInflight(plan)
+        else:
+            begin = self.hudi.common.util.ClusteringUtils.transitionClusteringOrReplaceRequestedToInflight
+            begin(plan, self.none(), timeline)
+        metadata = kinds.HoodieCommitMetadata() if of_logs else kinds.HoodieReplaceCommitMetadata()
+        metadata.setOperationType(kinds.WriteOperationType.LOG_COMPACT if of_logs else kinds.WriteOperationType.CLUSTER)
+        for key, value in {**extra_metadata, "schema": self._schema()}.items():
+            metadata.addMetadata(key, value)
+        self.java.getConfig().setValue(_CONFLICTS, _SIMPLE)  # it changes nothing, and so has nobody to yield to
+        self._call("setPendingInflightAndRequestedInstants", self._jvm.java.util.HashSet())
+        with left_for_the_commit(self.java.getConfig()):
+            if of_logs:
+                self._call("completeLogCompaction", metadata, self._committing(), instant, none)
+            else:
+                self._call("completeClustering", metadata, none, self._committing(), instant, none)
+
+    def undo_attempt(self, instant: str) -> None:
+        """Roll back what was written for a rewrite that was begun, and let it be requested again: its plan is left."""
+        self._bear_no_runs_name()
+        self._undo_attempt(instant)
+
+    def _undo_attempt(self, instant: str) -> None:
+        """Undo what was written for a rewrite that was begun before, and let it be requested again.
+
+        Hudi would do so by itself, in the call that executes it. It is left alone where another executor's heartbeat
+        guards it: that call then refuses. Nobody begins one while the lock is held.
+        """
+        with self.locked():
+            begun = self._begun(instant)
+            heartbeats = self.java.getTableServiceClient().getHeartbeatClient()
+            if begun is not None and heartbeats.isHeartbeatExpired(instant):
+                self._request_again(begun)
+
+    def _begun(self, instant: str) -> Any:
+        """Return an instant as the timeline shows it in flight; None where it does not."""
+        return next((one for one in _pending(self._meta.reloadActiveTimeline(), instant) if one.isInflight()), None)
+
+    def _request_again(self, begun: Any) -> None:
+        """Roll back a service's instant in flight, by the plan to do so that is there, or a new one. Its own plan is
+        left, requested again. To be called under the lock.
+        """
+        table, context = self.table(), self.java.getEngineContext()
+        instant = str(begun.requestedTime())
+        planned = self.java.getTableServiceClient().getPendingRollbackInfo(self._meta, instant, _OF_ALL)
+        if planned.isPresent():
+            rollback = planned.get().getRollbackInstant().requestedTime()
+        else:
+            rollback = self.java.createNewInstantTime(_LOCK_IS_HELD)
+            by_markers = self.java.getConfig().shouldRollbackUsingMarkers()
+            table.scheduleRollback(context, rollback, begun, _NO_RESTORE, by_markers, _NO_RESTORE)
+        table.rollback(context, rollback, begun, _AND_LEAVE_ITS_PLAN, _WITHOUT_LOCKING)
+        self._meta.reloadActiveTimeline().revertInstantFromInflightToRequested(begun)
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        """Call a method of Hudi's `BaseHoodieTableServiceClient` that is not public."""
+        service = self.java.getTableServiceClient()
+        methods = service.getClass().getSuperclass().getDeclaredMethods()
+        [method] = [method for method in methods if method.getName() == name]
+        method.setAccessible(True)
+        given = self._spark._gateway.new_array(self._jvm.java.lang.Object, len(arguments))  # noqa: SLF001
+        for place, argument in enumerate(arguments):
+            given[place] = argument
+        method.invoke(service, given)
+
+    def _committing(self) -> Any:
+        """Return Hudi's own view of the table, to complete a rewrite with."""
+        settings = settings_of_a_commit(self.hudi, self.java.getConfig())
+        return self.hudi.table.HoodieSparkTable.create(settings, self.java.getEngineContext())
+
+    def plan_rollback(self, write: str) -> bool:
+        """Plan to undo a write, unless somebody has; False where it is not pending.
+
+        That it is pending is asked under the lock: Hudi would as well undo a commit that was completed a moment ago.
+        A writer that comes back to life fails to commit from then on.
+        """
+        with self.locked():
+            target = next(_pending(self._meta.reloadActiveTimeline().getCommitsTimeline(), write), None)
+            if target is None:
+                return False
+            service = self.java.getTableServiceClient()
+            if service.getPendingRollbackInfo(self._meta, write, _OF_WRITES).isEmpty():
+                table, context = self.table(), self.java.getEngineContext()
+                instant = self.java.createNewInstantTime(_LOCK_IS_HELD)
+                by_markers = self.java.getConfig().shouldRollbackUsingMarkers()
+                table.scheduleRollback(context, instant, target, _NO_RESTORE, by_markers, _NO_RESTORE)
+            return True
+
+    def finish_rollback(self, write: str) -> bool:
+        """Carry out the rollback of `write` that is on the timeline. False where somebody else is at it."""
+        undone = bool(self.java.rollback(write))
+        if undone:
+            self.remove_heartbeat(write)
+        return undone
+
+    def remove_heartbeat(self, instant: str) -> None:
+        """Remove the heartbeat file, if there is one, of an instant on which nobody works any more."""
+        heartbeats = self._jvm.org.apache.hudi.client.heartbeat.HeartbeatUtils
+        heartbeats.deleteHeartbeatFile(self._meta.getStorage(), self.location, instant)
+
+    def delete_partitions(self, partitions: Sequence[str], instant: str, *, extra_metadata: Mapping[str, str]) -> None:
+        """Commit, as the `replacecommit` that was begun at `instant`, that these partitions hold nothing any more.
+        Their files stay until a clean.
+        """
+        result = self.java.deletePartitions(self.java_list(partitions), instant)
+        extra = self._jvm.org.apache.hudi.common.util.Option.of(self._java_map(extra_metadata))
+        replaced = result.getPartitionToReplaceFileIds()
+        self.java.commit(instant, result.getWriteStatuses(), extra, "replacecommit", replaced)
+
+    def shows_files_of(self, partitions: Sequence[str]) -> list[str]:
+        """Return those of the partitions of which the table shows any file: the others were deleted before, and wait
+        for a clean.
+        """
+        view = self.table().getSliceView()
+        return [one for one in partitions if view.getLatestFileSlices(one).findAny().isPresent()]
+
+    def partitions(self) -> list[str]:
+        """Return the paths of all partitions below the table, `""` alone for a table without."""
+        with self._listing() as listing:
+            return [str(path) for path in listing.getAllPartitionPaths()]
+
+    def count_data_files(self, *, beyond: float) -> int:
+        """Return how many base and log files the table has, as its metadata table knows them; without one, they are
+        listed. It stops counting when they are more than `beyond`.
+        """
+        counted = 0
+        with self._listing() as listing:
+            base = self.base
+            folders = [f"{base}/{path}" if path else base for path in listing.getAllPartitionPaths()]
+            for start in range(0, len(folders), _PARTITIONS_AT_ONCE):
+                some = self.java_list(folders[start : start + _PARTITIONS_AT_ONCE])
+                files = listing.getAllFilesInPartitions(some)  # wants whole paths, where the other gives relative ones
+                counted += sum(int(found.size()) for found in files.values())
+                if counted > beyond:
+                    break
+        return counted
+
+    def forget_metadata_table(self) -> None:
+        """Take the metadata table, with all its indexes, out of the table's properties. To be called under the lock."""
+        meta = self.table().getMetaClient()
+        meta.getTableConfig().clearMetadataPartitions(meta)
+
+    def make_metadata_table(self) -> None:
+        """Make the metadata table, with the indexes that `keep_up` was told last. To be called within `alone`."""
+        made = self.table().getIndexingMetadataWriter("")
+        if made.isPresent():
+            made.get().close()
+
+    def stop_heartbeat(self, instant: str) -> None:
+        """Stop the heartbeat of an instant that stays pending, so that its next executor need not wait for it."""
+        self.java.getTableServiceClient().getHeartbeatClient().stop(instant)
+
+    def close(self) -> None:
+        """Stop everything the client started."""
+        self.java.close()
+
+    @contextlib.contextmanager
+    def _listing(self) -> Iterator[Any]:
+        """Open Hudi's own listing of the table's files (`HoodieTableMetadata`)."""
+        settings = self.java.getConfig().getMetadataConfig()
+        made = self._meta.getTableFormat().getMetadataFactory()
+        listing = made.create(self.java.getEngineContext(), self._meta.getStorage(), settings, self.location)
+        try:
+            yield listing
+        finally:
+            listing.close()
+
+    def _bear_no_runs_name(self) -> None:
+        """Let the Spark jobs from here on not be cancelled with the run: they are its way back."""
+        self._spark.setLocalProperty("spark.jobGroup.id", None)
+
+    def table(self) -> Any:
+        """Return Hudi's own view of the table, as it is now."""
+        spark_table = self._jvm.org.apache.hudi.table.HoodieSparkTable
+        return spark_table.create(self.java.getConfig(), self.java.getEngineContext())
+
+    def columns(self) -> frozenset[str]:
+        """Return the names of the table's columns."""
+        return frozenset(str(field["name"]) for field in json.loads(self._schema())["fields"])
+
+    def _schema(self) -> str:
+        """Return the table's schema as Avro JSON, by the name that Hudi 1.2 has for it."""
+        resolver = self._jvm.org.apache.hudi.common.table.TableSchemaResolver(self._meta)
+        return str(resolver.getTableSchema(_NO_META_FIELDS).toString())
+
+    def java_list(self, entries: Iterable[Any]) -> Any:
+        """Return a `java.util.List`."""
+        java_list = self._jvm.java.util.ArrayList()
+        for entry in entries:
+            java_list.add(entry)
+        return java_list
+
+    def _java_map(self, entries: Mapping[str, str]) -> Any:
+        java_map = self._jvm.java.util.HashMap()
+        for key, value in entries.items():
+            java_map.put(key, value)
+        return java_map
+
+
+def _pending(timeline: Any, time: str) -> Iterator[Any]:
+    """Yield the instants of one requested time that a timeline of Hudi's shows as pending."""
+    found = timeline.filterInflightsAndRequested().getInstants()
+    return (one for one in _each(found.iterator()) if str(one.requestedTime()) == time)
+
+
+def _each(iterator: Any) -> Iterator[Any]:
+    """Yield what a Java iterator gives."""
+    while iterator.hasNext():
+        yield iterator.next()

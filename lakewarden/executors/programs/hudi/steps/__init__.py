@@ -1,0 +1,1 @@
+"""What the services of Hudi have in common in their steps."""

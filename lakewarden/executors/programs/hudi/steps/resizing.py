@@ -1,0 +1,122 @@
+"""Resizing: the clustering of a table whose writers hash consistently. Large buckets are split, small ones merged.
+
+Which file group holds a key changes with it, and writers learn that from the metadata below `.hoodie/.bucket_index`,
+which the commit of the clustering makes valid. Until then they write to the old file groups and, by the update strategy
+that `writer-options` print, to the new ones as well: there into log files that bear the clustering's own instant, and
+so are seen when that is completed (docs/hudi.md). A plan that was written past like this has to be completed: once it
+is gone from the timeline, an archive beyond its instant would make those log files part of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+
+from lakewarden.executors.programs.hudi.client.look import clustered_files
+from lakewarden.executors.programs.hudi.client.opened import OpenTable
+from lakewarden.planners.formats.hudi.metadata.commits import Written, written
+from lakewarden.planners.formats.hudi.metadata.names import Action, InstantFile, file_name
+from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, UnreadableError, read_pieces
+from lakewarden.planners.formats.hudi.metadata.plans import DataFile
+from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions
+from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, Buckets
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
+from lakewarden.planners.model.instant import Deed, Instant, Service
+from lakewarden.planners.model.view import TableView
+
+_WHO_LOSES = "hoodie.write.lock.conflict.resolution.strategy"
+_CLUSTERING = "org.apache.hudi.client.clustering"
+
+
+def resizing(buckets: Buckets, options: ClusteringOptions, service: Mapping[str, str]) -> dict[str, str]:
+    """Return what such a clustering sets, made of what every one sets; just that where buckets cannot be resized.
+
+    A bucket is split where it is larger than twice `target_file_max_bytes`, and merged below a fifth of it, by Hudi's
+    `hoodie.bucket.index.split.threshold` and `.merge.threshold`. It loses to no write: what was written meanwhile is
+    in the new buckets, too, which `refuse_what_would_lose_rows` sees to.
+    """
+    if buckets.engine is not BucketIndex.CONSISTENT_HASHING:
+        return dict(service)
+    hashed = {"hoodie.bucket.index.hash.field": ",".join(buckets.hash_fields)} if buckets.hash_fields else {}
+    return {
+        **{key: value for key, value in service.items() if key != _WHO_LOSES},
+        "hoodie.index.type": "BUCKET",
+        "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
+        "hoodie.bucket.index.num.buckets": str(buckets.min_buckets),
+        "hoodie.bucket.index.min.num.buckets": str(buckets.min_buckets),
+        "hoodie.bucket.index.max.num.buckets": str(buckets.max_buckets),
+        "hoodie.parquet.max.file.size": str(options.target_file_max_bytes),
+        "hoodie.clustering.plan.strategy.class": (
+            f"{_CLUSTERING}.plan.strategy.SparkConsistentBucketClusteringPlanStrategy"
+        ),
+        "hoodie.clustering.execution.strategy.class": (
+            f"{_CLUSTERING}.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
+        ),
+        "hoodie.clustering.updates.strategy": (
+            f"{_CLUSTERING}.update.strategy.SparkConsistentBucketDuplicateUpdateStrategy"
+        ),
+        **hashed,
+    }
+
+
+def refuse_what_would_lose_rows(table: OpenTable, plan: Instant, planned: Set[str], view: TableView) -> None:
+    """Raise YieldError where a write that failed has left something in a planned partition: what it has in the new
+    buckets would be seen with the plan. Raises PermanentError where a completed write went to the old ones alone. To be
+    called under the lock, in a moment without a write in flight that may be alive.
+    """
+    for write in view.writers.in_flight:
+        if not planned.isdisjoint(view.writers.touching.get(write.time, ())):
+            raise YieldError(f"write {write.time} has to be rolled back before plan {plan.time} is completed")
+    alone = written_past(table, plan, view)[1]
+    if alone:
+        raise PermanentError(
+            f"write {alone[0]} went to a bucket that plan {plan.time} resizes, and not to the new ones as well: its "
+            "rows would be lost. Give all writers what `lakewarden writer-options` prints"
+        )
+
+
+def take_back(table: OpenTable, plan: str) -> None:
+    """Undo what was written for a plan, and remove it in a moment without a write in flight, if no write went past it
+    to the new buckets. Else it stays, for the next run: writers do not fail by it.
+    """
+    table.client.undo_attempt(plan)
+
+    def untouched(instant: str) -> bool:
+        view = table.view()
+        pending = [one for one in view.timeline.pending(Service.CLUSTERING) if one.time == instant]
+        gone = not pending or any(written_past(table, pending[0], view)[0])
+        return not gone and table.client.remove_plan(instant)
+
+    table.withdraw(plan, by=untouched)
+
+
+def written_past(table: OpenTable, plan: Instant, view: TableView) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the writes completed since a plan that went to one of its buckets: first those that went to the new ones
+    as well, then those that did not, whose rows the clustering would lose. Raises TemporaryError if one is unreadable.
+    """
+    planned = {_group(file) for file in clustered_files(table.assignment, plan, table.storage)}
+    met = [(time, wrote) for time, wrote in _since(table, plan, view) if _met(wrote, planned)]
+    both = tuple(time for time, wrote in met if plan.time in wrote.logs.slices)
+    return both, tuple(time for time, _ in met if time not in both)
+
+
+def _met(wrote: Written, groups: Set[int]) -> bool:
+    return not groups.isdisjoint(wrote.bases.groups) or not groups.isdisjoint(wrote.logs.groups)
+
+
+def _group(file: DataFile) -> int:
+    """Return a data file's group as a commit's are kept (`commits.Files`)."""
+    return hash((file.partition, file.name.removeprefix(".").partition("_")[0]))
+
+
+def _since(table: OpenTable, plan: Instant, view: TableView) -> Iterator[tuple[str, Written]]:
+    folder = read_table_properties(table.assignment.location, table.storage).timeline_folder
+    for one in view.timeline.instants:
+        if one.stands_for is Deed.WRITE and not one.pending and one.time > plan.time:
+            done = InstantFile(
+                time=one.time, action=Action(one.action), state=one.state, completed_time=one.completed_time
+            )
+            try:
+                yield one.time, written.of(read_pieces(table.storage, f"{folder}/{file_name(done)}"))
+            except (FileNotFoundError, UnreadableError, *MALFORMED) as error:
+                raise TemporaryError(f"{file_name(done)} cannot be read: {error}") from error

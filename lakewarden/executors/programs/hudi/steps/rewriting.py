@@ -1,0 +1,101 @@
+"""What compaction and log compaction share: Hudi schedules, executes and commits them in three calls of one kind."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from lakewarden.executors.contract import Plan, Step
+from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
+from lakewarden.executors.programs.hudi.client.look import pending_plan, plan_of
+from lakewarden.executors.programs.hudi.client.opened import OpenTable
+from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY
+from lakewarden.planners.model.instant import Instant, Service
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calls:
+    """The names of the three calls: the `TableServiceType`, and two methods of `SparkRDDWriteClient`."""
+
+    service: Service
+    schedule: str
+    execute: str
+    commit: str
+
+
+class RewriteSteps(ABC):
+    """The three steps: plan, write the new files without committing them, commit them."""
+
+    def __init__(self, table: OpenTable, calls: Calls) -> None:
+        self._table = table
+        self._calls = calls
+        self._written: Any = None
+        self._statuses: Any = None
+        self._file_groups = 0
+
+    def plan(self) -> Plan | None:
+        """Schedule a rewrite, or take up the pending one that was assigned."""
+        instant = self._table.assignment.instant or self._schedule()
+        return None if instant is None else plan_of(self._pending(instant))
+
+    def execute(self, plan: Plan) -> None:
+        """Write the new files without committing them.
+
+        From Hudi 1.1 on the call only prepares an RDD: counting it is what writes the files, and keeping it is what
+        makes the commit not write them again. The heartbeat of a predecessor that is proved dead would bar the instant
+        for minutes, and guards nobody: it is removed first.
+        """
+        self._table.before_a_commit()
+        with translated(Step.EXECUTE):
+            if self._table.assignment.predecessor_dead:
+                self._table.client.remove_heartbeat(plan.on_timeline)
+            self._written = self._table.client.write(self._calls.execute, plan.on_timeline)
+            self._statuses = self._written.getWriteStatuses()
+            self._table.client.keep(self._statuses)
+            self._file_groups = int(self._statuses.count())
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Complete the instant."""
+        client = self._table.client
+        self._table.stand_still_while_times_repeat()
+        self._table.before_a_commit()
+        with translated(Step.COMMIT):
+            client.complete(self._calls.commit, plan.on_timeline, self._written)
+        return {"file_groups": self._file_groups}
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Step back: do with the plan, and with our claim on it, what hinders nobody."""
+
+    def release(self) -> None:
+        """Free what the run holds in the JVM."""
+        if self._statuses is not None:
+            with on_the_way_out("free what was written"):
+                self._statuses.unpersist()
+
+    def _schedule(self) -> str | None:
+        with translated(Step.PLAN):
+            signature = {RUN_KEY: self._table.assignment.run}
+            return self._table.client.schedule(self._calls.schedule, extra_metadata=signature)
+
+    def _pending(self, instant: str) -> Instant:
+        """Return the plan as the timeline shows it. Raises TemporaryError if it is not pending there."""
+        return pending_plan(self._table.view(), self._calls.service, instant)
+
+
+_Steps = TypeVar("_Steps", bound=RewriteSteps)
+
+
+@contextlib.contextmanager
+def undertaken(steps: _Steps) -> Iterator[_Steps]:
+    """Let the steps be taken; step back where that fails, and free what they hold in any case."""
+    try:
+        yield steps
+    except Exception:
+        steps.abort()
+        raise
+    finally:
+        steps.release()

@@ -1,0 +1,58 @@
+"""Joining files without decoding them (`layout: none`): Hudi's stream copy, and when it would be wrong.
+
+The copy itself looks at nothing (docs/hudi.md): bloom filters of several kinds make it fail, and an index of keys is
+not told where the keys have gone, so that the next upsert of each fails. So each plan that copies is held against
+Hudi's own check of the files' footers, and against the table's indexes, before anything is written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakewarden.executors.programs.hudi.client.write_client import HudiClient
+
+_PLAN = "hoodie.clustering.plan.strategy.class"
+_EXECUTION = "hoodie.clustering.execution.strategy.class"
+_CLUSTERING = "org.apache.hudi.client.clustering"
+_COPIES = f"{_CLUSTERING}.run.strategy.SparkStreamCopyClusteringExecutionStrategy"
+_COPYING = (_COPIES, f"{_CLUSTERING}.run.strategy.SparkBinaryCopyClusteringExecutionStrategy")
+_OF_FILES = frozenset({"files", "column_stats", "partition_stats"})
+"""Partitions of a metadata table that say nothing of keys."""
+
+
+def copy_files(client: HudiClient) -> None:
+    """Let the clusterings that are planned from here on join files of one schema as they are."""
+    client.java.getConfig().setValue(_PLAN, f"{_CLUSTERING}.plan.strategy.SparkStreamCopyClusteringPlanStrategy")
+    client.java.getConfig().setValue(_EXECUTION, _COPIES)
+
+
+def decode_files(client: HudiClient) -> None:
+    """Let the clusterings that are planned from here on read and write the rows."""
+    client.java.getConfig().setValue(_PLAN, f"{_CLUSTERING}.plan.strategy.SparkSizeBasedClusteringPlanStrategy")
+    client.java.getConfig().setValue(_EXECUTION, f"{_CLUSTERING}.run.strategy.SparkSortAndSizeExecutionStrategy")
+
+
+def why_not_copied(client: HudiClient, instant: str, *, footers: bool = True) -> str | None:
+    """Return why a pending clustering must not be carried out as it was planned; None where it may, or copies nothing.
+
+    The table's indexes are asked, and unless told otherwise the files' footers. Raises Py4JJavaError.
+    """
+    plan = client.clustering_plan(instant)
+    if plan is None or str(plan.getStrategy().getStrategyClassName()) not in _COPYING:
+        return None
+    table = client.table()
+    beyond = {str(name) for name in table.getMetaClient().getTableConfig().getMetadataPartitions()} - _OF_FILES
+    if beyond:
+        return f"plan {instant} copies files, and the table has the index {min(beyond)}, which would not be told"
+    if footers and not _fit(client, table, plan):
+        return f"plan {instant} copies files whose bloom filters or schemas do not fit together"
+    return None
+
+
+def _fit(client: HudiClient, table: Any, plan: Any) -> bool:
+    hudi = client.hudi
+    info = hudi.common.model.ClusteringGroupInfo
+    groups = client.java_list(info.create(group) for group in plan.getInputGroups())
+    strategy = hudi.client.clustering.run.strategy.SparkBinaryCopyClusteringExecutionStrategy
+    checking = strategy(table, client.java.getEngineContext(), client.java.getConfig())
+    return bool(checking.supportBinaryStreamCopy(groups, plan.getStrategy().getStrategyParams()))

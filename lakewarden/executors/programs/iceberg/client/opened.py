@@ -1,0 +1,150 @@
+"""A table that is opened for one run: Iceberg's own object to act on it, and our own reader to see what is there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from lakewarden.executors.contract import Assignment, Step
+from lakewarden.executors.programs.iceberg.client.errors import translated
+from lakewarden.executors.programs.iceberg.client.open_catalogs import CATALOGS, CatalogSettings, LentCatalog, opened
+from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
+from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
+from lakewarden.planners.formats.iceberg.metadata.files import read_table
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.errors import LakewardenError, YieldError
+from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.locations import named_in_catalog
+
+_CATALOG: TypeAdapter[Catalog] = TypeAdapter(Catalog)
+_CATALOG_KEY = "spark.sql.catalog."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenTable:
+    """What every program works with. `spark` is the run's own session, `java` an `org.apache.iceberg.Table`."""
+
+    spark: Any
+    java: Any
+    assignment: Assignment
+    options: IcebergTableOptions
+    storage: Storage
+    clock: Clock
+
+    @property
+    def jvm(self) -> Any:
+        """Return py4j's view of the JVM."""
+        return self.spark.sparkContext._jvm  # noqa: SLF001 - pyspark's own door to py4j
+
+    @property
+    def actions(self) -> Any:
+        """Return Iceberg's own actions, in the run's session (`org.apache.iceberg.spark.actions.SparkActions`)."""
+        session = self.spark._jsparkSession  # noqa: SLF001 - pyspark's own door to py4j
+        return self.jvm.org.apache.iceberg.spark.actions.SparkActions.get(session)
+
+    def refreshed(self) -> str:
+        """Ask the catalog for the table as it is now, and return its metadata file; `java` is at that version."""
+        with translated(Step.PLAN):
+            self.java.refresh()
+            return str(self.java.operations().current().metadataFileLocation())
+
+    def metadata(self) -> TableMetadata:
+        """Return the table as it is now: the catalog is asked, and our own reader reads what it names.
+
+        `java` is at the same version. Raises TemporaryError or PermanentError; nothing is changed by it.
+        """
+        return read_table(self.refreshed(), self.storage)
+
+    def java_map(self, entries: dict[str, str]) -> Any:
+        """Return a `java.util.Map` of texts."""
+        made = self.jvm.java.util.HashMap()
+        for key, value in entries.items():
+            made.put(key, value)
+        return made
+
+
+@contextlib.contextmanager
+def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock: Clock) -> Iterator[OpenTable]:
+    """Open the table of a run, whose catalog is lent to it until the run ends.
+
+    Raises PermanentError where the catalog has no such table or one of its secrets is missing.
+    """
+    options = IcebergTableOptions.model_validate(dict(assignment.table_options))
+    with contextlib.ExitStack() as until_its_end:
+        if assignment.catalog is not None:
+            java = until_its_end.enter_context(_from_catalog(session, assignment))
+        else:
+            with translated(Step.PLAN):
+                java = _by_path(session, assignment)
+        yield OpenTable(spark=session, java=java, assignment=assignment, options=options, storage=storage, clock=clock)
+
+
+@contextlib.contextmanager
+def _from_catalog(session: Any, assignment: Assignment) -> Iterator[Any]:
+    """Lend `catalog://<name>/<namespace>.<table>`. The catalog is opened anew for the next run where this one may have
+    failed by it.
+    """
+    broken = False
+    lent, java = _loaded(session, assignment)
+    try:
+        yield java
+    except LakewardenError as error:
+        broken = not isinstance(error, YieldError)
+        raise
+    finally:
+        CATALOGS.give_back(lent, broken=broken)
+
+
+def _loaded(session: Any, assignment: Assignment) -> tuple[LentCatalog, Any]:
+    """Load the table. A catalog that has loaded tables, and cannot load this one, is opened anew before it is believed:
+    its connections may have been closed from the other side.
+    """
+    settings = _settings(session, assignment)
+    _, identifier = named_in_catalog(assignment.location)
+    lent = CATALOGS.take(settings, lambda: opened(session, settings))
+    if lent.proved:
+        try:
+            return lent, _load(session, lent, identifier)
+        except LakewardenError:
+            CATALOGS.give_back(lent, broken=True)
+            lent = CATALOGS.take(settings, lambda: opened(session, settings))
+    try:
+        java = _load(session, lent, identifier)
+    except BaseException:
+        CATALOGS.give_back(lent, broken=True)
+        raise
+    lent.proved = True
+    return lent, java
+
+
+def _load(session: Any, lent: LentCatalog, identifier: str) -> Any:
+    named = session.sparkContext._jvm.org.apache.iceberg.catalog.TableIdentifier  # noqa: SLF001 - pyspark's door to py4j
+    with translated(Step.PLAN):
+        return lent.java.loadTable(named.parse(identifier))
+
+
+def _settings(session: Any, assignment: Assignment) -> CatalogSettings:
+    """Return what the table's catalog is opened with. A database's catalog may have another name in Spark: its rows are
+    keyed by it. What the profile says of a catalog of that name counts where its settings here say nothing.
+
+    Raises PermanentError where a secret is missing.
+    """
+    configured, _ = named_in_catalog(assignment.location)
+    conf = spark_conf(configured, _CATALOG.validate_python(dict(assignment.catalog or {})))
+    (name,) = {key.removeprefix(_CATALOG_KEY).split(".")[0] for key in conf}
+    start = f"{_CATALOG_KEY}{name}."
+    given = {**dict(session.sparkContext.getConf().getAll()), **conf}
+    properties = {key.removeprefix(start): value for key, value in given.items() if key.startswith(start)}
+    return CatalogSettings(configured=configured, name=name, properties=properties)
+
+
+def _by_path(session: Any, assignment: Assignment) -> Any:
+    configuration = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - pyspark's own door to py4j
+    hadoop_tables = session.sparkContext._jvm.org.apache.iceberg.hadoop.HadoopTables  # noqa: SLF001
+    return hadoop_tables(configuration).load(assignment.location)

@@ -1,0 +1,86 @@
+"""Iceberg's own rewriters, one for each way to write a file group anew.
+
+Its actions plan, write and commit in one call. The parts that they are made of are not public, so the constructors are
+reached by reflection: the bundle's version is pinned (`executors/worker/lines.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from lakewarden.executors.programs.iceberg.client.opened import OpenTable
+from lakewarden.planners.formats.iceberg.options.service_options import ClusteringOptions
+from lakewarden.planners.formats.iceberg.options.sort_order import SortedBy, parse_sort_order
+from lakewarden.planners.model.errors import PermanentError
+
+_PACKAGE = "org.apache.iceberg.spark.actions"
+
+MakeRunner = Callable[[OpenTable, Any], Any]
+"""Makes the rewriter of a run, whose jobs run in the given `org.apache.spark.sql.SparkSession`."""
+
+
+def bin_packing(table: OpenTable, java_session: Any) -> Any:
+    """Return the rewriter that joins files and leaves their rows in the order in which it finds them."""
+    return _constructed(table, "SparkBinPackFileRewriteRunner", java_session, table.java)
+
+
+def joining_deletes(table: OpenTable, java_session: Any) -> Any:
+    """Return the rewriter of position deletes, which leaves out those of files that are gone."""
+    return _constructed(table, "SparkRewritePositionDeleteRunner", java_session, table.java)
+
+
+def ordering(options: ClusteringOptions) -> MakeRunner:
+    """Return what makes the rewriter that `options` ask for."""
+
+    def make(table: OpenTable, java_session: Any) -> Any:
+        if options.zorder:
+            columns = table.jvm.java.util.ArrayList(list(options.zorder))
+            return _constructed(table, "SparkZOrderFileRewriteRunner", java_session, table.java, columns)
+        if options.sort_order is None:
+            return _constructed(table, "SparkSortFileRewriteRunner", java_session, table.java)
+        order = _java_order(table, parse_sort_order(options.sort_order))
+        return _constructed(table, "SparkSortFileRewriteRunner", java_session, table.java, order)
+
+    return make
+
+
+def _java_order(table: OpenTable, columns: Sequence[SortedBy]) -> Any:
+    """Return an `org.apache.iceberg.SortOrder`."""
+    nulls = table.jvm.org.apache.iceberg.NullOrder
+    builder = table.jvm.org.apache.iceberg.SortOrder.builderFor(table.java.schema())
+    for column, descending, nulls_last in columns:
+        add = builder.desc if descending else builder.asc
+        add(column, nulls.NULLS_LAST if nulls_last else nulls.NULLS_FIRST)
+    return builder.build()
+
+
+def _constructed(table: OpenTable, name: str, *arguments: Any) -> Any:
+    """Return a new object of a class that is not public. Raises PermanentError where the bundle has no such class."""
+    java = table.jvm.java.lang
+    try:
+        found = java.Thread.currentThread().getContextClassLoader().loadClass(f"{_PACKAGE}.{name}")
+    except Py4JJavaError as error:
+        raise _another_bundle(name) from error
+    for constructor in found.getDeclaredConstructors():
+        if constructor.getParameterCount() == len(arguments):
+            constructor.setAccessible(True)
+            return constructor.newInstance(_array(table, arguments))
+    raise _another_bundle(name)
+
+
+def _another_bundle(name: str) -> PermanentError:
+    return PermanentError(
+        f"the Iceberg bundle on the class path has no {name} as 1.11 has it: let the profile use Lakewarden's own "
+        "bundle (remove others from `spark.driver.extraClassPath`)"
+    )
+
+
+def _array(table: OpenTable, arguments: Sequence[Any]) -> Any:
+    gateway = table.spark.sparkContext._gateway  # noqa: SLF001 - pyspark's own door to py4j
+    array = gateway.new_array(table.jvm.java.lang.Object, len(arguments))
+    for at, argument in enumerate(arguments):
+        array[at] = argument
+    return array

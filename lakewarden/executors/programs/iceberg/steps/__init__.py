@@ -1,0 +1,1 @@
+"""What the services of Iceberg have in common in their steps."""

@@ -1,0 +1,151 @@
+"""Which commits may leave the active timeline, and what holds the others there.
+
+Hudi's own archiver (`TimelineArchiverV1`, `TimelineArchiverV2`) keeps what lies behind a pending instant, a savepoint,
+the last compaction of the metadata table and files that were replaced and not yet cleaned. It does not keep what
+writers remember: Structured Streaming's last batch and Hudi Streamer's checkpoint are looked for in active commits
+only, so a query whose last commit is archived writes its last batch twice (docs/hudi.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.json_text import from_json
+from lakewarden.planners.formats.hudi.metadata.names import InstantFiles
+from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED
+from lakewarden.planners.formats.hudi.options.service_options import CleanPolicy
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table
+
+BATCH = 1000
+"""So many commits are archived at a time: the table's lock is held meanwhile."""
+
+_RETAINED_BY_HUDI = 10
+"""`hoodie.clean.commits.retained` as Hudi sets it."""
+
+_STREAMING = "_hudi_streaming_sink_checkpoint"
+"""`HoodieStreamingSink.SINK_CHECKPOINT_KEY`: a JSON object of batch numbers by the writer's identifier."""
+
+_STREAMER = ("deltastreamer.checkpoint.key", "streamer.checkpoint.key.v2")
+"""`StreamerCheckpointV1.STREAMER_CHECKPOINT_KEY_V1` and that of V2: the checkpoint itself."""
+
+
+class FileGroup(NamedTuple):
+    """A file group, by its partition (`""` where the table has none) and its id."""
+
+    partition: str
+    id: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Commit:
+    """A completed commit, whose progress it holds, the file groups that it took out of the table, and the instants that
+    its log files bear in their names.
+    """
+
+    time: str
+    checkpoints: frozenset[str] = frozenset()
+    replaced: tuple[FileGroup, ...] = ()
+    logged: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pin:
+    """From the instant `at` on everything stays, because of `reason`."""
+
+    at: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Archiving:
+    """How many of the oldest `commits` may go, how many instants that is with the cleans and rollbacks between them,
+    and why it is not more.
+    """
+
+    commits: int
+    going: int
+    instants: int
+    reason: str
+
+
+def archived_too_early(table: Table) -> str | None:
+    """Return why the table's archive would take commits that its clean counts; None if it would not. Hudi's clean
+    counts active commits only: with fewer than it retains, it never finds anything to delete.
+    """
+    archive, clean = (table.policies.get(service) for service in (Service.ARCHIVE, Service.CLEAN))
+    if archive is None or clean is None or clean.options.policy is not CleanPolicy.KEEP_LATEST_COMMITS:
+        return None
+    retained = clean.options.commits_retained or _RETAINED_BY_HUDI
+    if archive.options.keep_min_commits > retained:
+        return None
+    return f"{archive.options.keep_min_commits} must be above the {retained} commits that the clean retains"
+
+
+def checkpoints(extra_metadata: Mapping[str, str]) -> frozenset[str]:
+    """Return the identifiers of the writers whose progress a commit's `extraMetadata` holds."""
+    found = {key for key in _STREAMER if extra_metadata.get(key)}
+    streaming = extra_metadata.get(_STREAMING)
+    if streaming:
+        try:
+            found |= {f"query {identifier}" for identifier in from_json(streaming.encode())}
+        except (DamagedError, *MALFORMED):
+            found.add(_STREAMING)  # not what Hudi writes: kept as it is
+    return frozenset(found)
+
+
+def checkpoint_pins(commits: Iterable[Commit]) -> Iterator[Pin]:
+    """Yield what the newest commit of each identifier holds. Pure."""
+    newest = {identifier: commit.time for commit in commits for identifier in commit.checkpoints}
+    for identifier, time in newest.items():
+        yield Pin(at=time, reason=f"commit {time} holds the last checkpoint of {identifier}")
+
+
+def overtaken_pins(
+    writes: Iterable[InstantFiles], compactions: Sequence[str], *, retained: str | None
+) -> Iterator[Pin]:
+    """Yield the oldest write that was in flight when a compaction was planned and whose log files are still read. Pure.
+
+    They lie in the file slices that begin with that compaction, which only the write's completion time tells. Hudi's
+    own readers look for it among archived instants, too; hudi-rs does not, and then misses the rows (docs/hudi.md).
+    When a later compaction has merged them, and no older slice is `retained` any more, the write may go. Instants of
+    layout 1 have no completion time, and its slices need none.
+    """
+    for write in writes:
+        overtaken_by = [time for time in compactions if write.time < time < write.ended]
+        merged = any(write.ended < time and (retained is None or time <= retained) for time in compactions)
+        if overtaken_by and not merged:
+            yield Pin(at=write.time, reason=f"compaction {overtaken_by[0]} overtook write {write.time}")
+            return
+
+
+def taken_back_pins(commits: Sequence[Commit], completed: Collection[str]) -> Iterator[Pin]:
+    """Yield what keeps log files out of the table that bear the instant of a plan which was taken back, or waits. Pure.
+
+    Writers make them while buckets are being resized. Hudi takes an instant for completed that is older than the first
+    commit of the active timeline: then every such row would be there twice (docs/hudi.md). Of layout 2 alone: in
+    layout 1 log files bear the instant of their base file.
+    """
+    strays = {time for one in commits for time in one.logged if time != one.time and time not in completed}
+    before = [(one.time, stray) for stray in sorted(strays) for one in commits if one.time < stray]
+    if before:
+        stray = before[0][1]
+        at = max(time for time, of in before if of == stray)
+        yield Pin(at=at, reason=f"log files of plan {stray}, which was not completed, would be part of the table")
+
+
+def archivable(
+    commits: Sequence[Commit], pins: Iterable[Pin], *, keep_min: int, keep_max: int
+) -> tuple[Sequence[Commit], str]:
+    """Return the commits that may go, the oldest first, and why it is not more. Pure."""
+    if len(commits) <= keep_max:
+        return (), f"the timeline has {len(commits)} commits, and archiving begins above {keep_max}"
+    first = min((*checkpoint_pins(commits), *pins), key=lambda pin: pin.at, default=None)
+    going = commits[: len(commits) - keep_min]
+    left = [commit for commit in going if first is None or commit.time < first.at]
+    if first is None or len(left) == len(going):
+        return going, f"the newest {keep_min} commits stay"
+    return left, f"{len(going) - len(left)} of {len(going)} commits that could go are held: {first.reason}"

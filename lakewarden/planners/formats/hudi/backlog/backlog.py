@@ -1,0 +1,205 @@
+"""What has piled up for each service, counted as Hudi's own schedulers count (docs/hudi.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from lakewarden.planners.formats.hudi.backlog.neglected import Uncleaned
+from lakewarden.planners.formats.hudi.indexes.file_groups import FileGroups
+from lakewarden.planners.formats.hudi.indexes.indexes import to_build, to_drop
+from lakewarden.planners.formats.hudi.metadata.heartbeats import dead_since
+from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, Layout
+from lakewarden.planners.formats.hudi.metadata.savepoints import in_flight as savepoints_in_flight
+from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
+from lakewarden.planners.formats.hudi.metadata.timeline import LastClean
+from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions, IndexingOptions, RollbackOptions
+from lakewarden.planners.model.instant import Deed, Instant, Service
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.view import Backlog
+
+_REWRITES = (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING)
+_SMALL_FILE = 100 * 2**20
+"""`hoodie.parquet.small.file.limit` as Hudi sets it; a writer's own setting is not written anywhere."""
+
+
+def backlogs(
+    table: Table,
+    timeline: Timeline,
+    properties: TableProperties,
+    *,
+    cleaned: LastClean | None,
+    uncleaned: Uncleaned | None,
+    groups: FileGroups | None,
+    untold: Collection[str],
+    now: datetime,
+) -> Mapping[Service, Backlog]:
+    """Return the backlog of every service that has a meaning for the table.
+
+    `cleaned` is what the last completed clean says of itself, and `uncleaned` what it left to be cleaned. `groups` are
+    the table's file groups as its active timeline tells them, None where nobody asked for them, and `untold` the
+    deletions of partitions that its catalog was not told of.
+    """
+    done = [i for i in timeline.instants if not i.pending]
+    shown = [i for i in done if Action(i.action).completed_as in COMMITS]
+    commits = [i for i in shown if i.stands_for is not Deed.OTHER]  # a plan that was given up has changed nothing
+    found = {
+        Service.CLUSTERING: replace(
+            _since(timeline, (Service.CLUSTERING,), commits, _requested),
+            small_files=None if groups is None else groups.smaller_than(_small_file(table)),
+        ),
+        Service.CLEAN: _clean(timeline, commits, cleaned, uncleaned),
+        Service.ARCHIVE: Backlog(
+            commits=len(shown),
+            commits_since_request=len(shown),
+            since=_ended(shown[0]) if shown else None,
+        ),
+        Service.ROLLBACK: _dead_writes(table, timeline, now),
+        Service.INDEXING: _indexing(table, properties),
+        Service.SAVEPOINT: _savepoints(timeline, commits),
+        Service.CATALOG_SYNC: _untold([i for i in done if i.time in untold]),
+        Service.METADATA_VALIDATION: Backlog(),
+        Service.METADATA_REBUILD: Backlog(),
+    }
+    if properties.partitioned:
+        found[Service.TTL] = _since(timeline, (Service.TTL,), commits, _requested)
+    if properties.merge_on_read:
+        found |= _of_logs(timeline, commits, properties.layout, groups)
+    return found
+
+
+def _clean(
+    timeline: Timeline, commits: Sequence[Instant], cleaned: LastClean | None, uncleaned: Uncleaned | None
+) -> Backlog:
+    """Count the commits since the last clean. Where that was a slice of a neglected table's, what it left counts."""
+    found = _since(timeline, (Service.CLEAN,), commits, _requested, up_to=None if cleaned is None else cleaned.seen)
+    if uncleaned is None or not uncleaned.neglected or found.commits >= uncleaned.excess:
+        return found
+    oldest = _ended(uncleaned.commits[0])
+    pending = bool(timeline.pending(Service.CLEAN))
+    return replace(
+        found,
+        commits=uncleaned.excess,
+        commits_since_request=found.commits_since_request if pending else uncleaned.excess,
+        since=oldest,
+        since_request=found.since_request if pending else oldest,
+    )
+
+
+def _of_logs(
+    timeline: Timeline, commits: Sequence[Instant], layout: Layout, groups: FileGroups | None
+) -> Mapping[Service, Backlog]:
+    """Return what has piled up in log files. A compaction leaves nothing to log-compact, and a log compaction is a
+    delta commit for compaction alone.
+    """
+    deltas = [i for i in commits if Action(i.action).completed_as is Action.DELTACOMMIT]
+    ended = _completed if layout is Layout.V2 else _requested
+    compaction = _since(timeline, (Service.COMPACTION,), deltas, ended)
+    writes = [i for i in deltas if i.stands_for is not Service.LOG_COMPACTION]
+    log_compaction = _since(timeline, (Service.COMPACTION, Service.LOG_COMPACTION), writes, ended)
+    if groups is not None:
+        full, unmerged = groups.fullest, groups.fullest_unmerged
+        compaction = replace(compaction, log_files=full.log_files, log_bytes=full.log_bytes)
+        log_compaction = replace(log_compaction, log_files=unmerged.log_files, log_bytes=unmerged.log_bytes)
+    return {Service.COMPACTION: compaction, Service.LOG_COMPACTION: log_compaction}
+
+
+def _small_file(table: Table) -> int:
+    policy = table.policies.get(Service.CLUSTERING)
+    options = None if policy is None else policy.options
+    return options.small_file_limit if isinstance(options, ClusteringOptions) else _SMALL_FILE
+
+
+def _dead_writes(table: Table, timeline: Timeline, now: datetime) -> Backlog:
+    """Count the writes that are dead by the policy of rollback (by its defaults, where there is none), since the first
+    of them was last known to be alive.
+    """
+    policy = table.policies.get(Service.ROLLBACK)
+    options = (
+        policy.options if policy is not None and isinstance(policy.options, RollbackOptions) else RollbackOptions()
+    )
+    found = [
+        dead_since(
+            write,
+            now=now,
+            dead_after=options.dead_after,
+            without_heartbeat_after=options.without_heartbeat_after,
+        )
+        for write in timeline.writes_in_flight()
+    ]
+    dead = [since for since in found if since is not None]
+    return Backlog(commits=len(dead), commits_since_request=len(dead), since=min(dead, default=None))
+
+
+def _indexing(table: Table, properties: TableProperties) -> Backlog:
+    """Count the indexes that are to be built or dropped. A table without metadata table has none."""
+    policy = table.policies.get(Service.INDEXING)
+    options = None if policy is None else policy.options
+    if not isinstance(options, IndexingOptions) or not properties.has_metadata_table:
+        return Backlog()
+    wanted = to_build(options, properties) + to_drop(options, properties.metadata_partitions)
+    return Backlog(commits=len(wanted), commits_since_request=len(wanted))
+
+
+def _savepoints(timeline: Timeline, commits: Sequence[Instant]) -> Backlog:
+    """Count the commits since the one that we saved last, whatever others have saved."""
+    ours = [i for i in timeline.instants if i.stands_for is Deed.SAVEPOINT and i.author is not None]
+    new = [i for i in commits if not ours or i.time > ours[-1].time]
+    half = savepoints_in_flight(timeline)
+    return Backlog(
+        commits=len(new),
+        commits_since_request=len(new),
+        since=_ended(ours[-1]) if ours else _ended(commits[0]) if commits else None,
+        unfinished=f"savepoint {half[0].time} was left half-way" if half else None,
+    )
+
+
+def _untold(deletions: Sequence[Instant]) -> Backlog:
+    """Count the deletions of partitions that the table's catalog was not told of."""
+    since = min(map(_ended, deletions), default=None)
+    return Backlog(commits=len(deletions), commits_since_request=len(deletions), since=since, exact=True)
+
+
+def _requested(instant: Instant) -> str:
+    return instant.time
+
+
+def _completed(instant: Instant) -> str:
+    return instant.completed_time or instant.time
+
+
+def _since(
+    timeline: Timeline,
+    services: Sequence[Service],
+    commits: Sequence[Instant],
+    order: Callable[[Instant], str],
+    *,
+    up_to: str | None = None,
+) -> Backlog:
+    """Count the commits that `order` puts after the services were last completed, and after they were last asked
+    for, and the rewrites that ended after the last completed one was requested. `up_to` is what that one has seen,
+    where it says so.
+    """
+    plans = [i for i in timeline.instants if i.stands_for in services]
+    done = [i for i in plans if not i.pending]
+    serviced = (up_to or done[-1].time) if done else ""
+    asked = max(serviced, plans[-1].time) if plans and plans[-1].pending else serviced
+    first = _ended(commits[0]) if commits else None
+    return Backlog(
+        commits=sum(order(i) > serviced for i in commits),
+        commits_since_request=sum(order(i) > asked for i in commits),
+        since=_ended(done[-1]) if done else first,
+        since_request=plans[-1].requested_at if plans else first,
+        rewrites=sum(_completed(i) > done[-1].time if done else True for i in _rewrites(timeline)),
+    )
+
+
+def _rewrites(timeline: Timeline) -> Sequence[Instant]:
+    return [i for i in timeline.instants if not i.pending and i.stands_for in _REWRITES]
+
+
+def _ended(instant: Instant) -> datetime:
+    """Return when an instant was completed; layout 1 does not say, so there it is when it was requested."""
+    return instant.completed_at or instant.requested_at

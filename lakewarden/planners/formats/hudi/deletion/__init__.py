@@ -1,0 +1,1 @@
+"""What of a Hudi table may be deleted, and what everything else still needs."""

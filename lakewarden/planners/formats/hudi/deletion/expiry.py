@@ -1,0 +1,155 @@
+"""Which partitions are so old that they may be deleted.
+
+Hudi's own strategies are not asked (docs/hudi.md). `KeepByTimeStrategy` looks at base files alone, so that a partition
+whose rows are only updated, in log files, counts as untouched; and from 25 days on its milliseconds overflow.
+`KeepByCreationTimeStrategy` reads a commit's time from `.hoodie_partition_metadata`, which stays as it was where a
+partition is dropped and filled again: what came in since would be gone with the next run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import assert_never
+
+from lakewarden.planners.formats.hudi.options.service_options import TtlOptions, TtlStrategy
+from lakewarden.planners.formats.hudi.writers.non_blocking import bears_shared_name
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.ports import MOST_FILES, FileEntry, Storage
+
+_NO_DATA = re.compile(r"\.hoodie_partition_metadata.*|.*\.crc")
+"""What lies in a partition besides data. Whatever else does makes it younger: a format of files that is not known here
+must never make rows look older than they are.
+"""
+
+_NEVER = datetime(2000, 1, 1, tzinfo=UTC)  # before it there was no Hudi: the store does not know
+_AT_ONCE = 32
+"""Listings under way at a time: a hundred thousand on S3 take minutes, and one after the other an hour."""
+
+_UNITS = {"%H": timedelta(hours=1), "%d": timedelta(days=1), "%j": timedelta(days=1), "%m": timedelta(days=31)}
+_A_YEAR = timedelta(days=366)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Partition:
+    """A partition's path, how many data files lie in it, and when the oldest and the newest of them were written (None:
+    not known).
+
+    They are the times of the files, not of commits: they also tell of writes in flight, of log files and of copies.
+    `shares_names`: writers without blocking would give a file group in it the same name again.
+    """
+
+    path: str
+    files: int
+    written_at: datetime | None
+    created_at: datetime | None
+    shares_names: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Term:
+    """When partitions expire: `days` after what the strategy counts from. The partitions' own values are times in
+    `zone`.
+    """
+
+    strategy: TtlStrategy
+    days: int
+    value: str | None = None
+    zone: tzinfo = UTC
+
+    @classmethod
+    def of(cls, options: TtlOptions, *, zone: tzinfo) -> Term:
+        """Return the term that a policy's options ask for."""
+        return cls(strategy=options.strategy, days=options.days_retain, value=options.partition_value, zone=zone)
+
+    def may_have_expired(self, path: str, *, now: datetime) -> bool:
+        """Whether a partition may have expired, by its path alone: only such a one need be listed."""
+        return self.value is None or self._is_over(value_ends_at(path, self.value, self.zone), now)
+
+    def has_expired(self, partition: Partition, *, now: datetime, deleted_before: bool = False) -> bool:
+        """Whether a partition has expired. Nobody knows of one without files or times.
+
+        In one that was `deleted_before`, and may have been filled again, the files of then lie until a clean: they say
+        nothing of its creation, so its newest file has to be old as well.
+        """
+        refilled = deleted_before and self.strategy is TtlStrategy.KEEP_BY_CREATION_TIME
+        counts_from = partition.written_at if refilled else self._counts_from(partition)
+        return partition.files > 0 and self._is_over(counts_from, now)
+
+    def _counts_from(self, partition: Partition) -> datetime | None:
+        """Return the moment from which a partition's days count; None where it is not known."""
+        match self.strategy:
+            case TtlStrategy.KEEP_BY_TIME:
+                return partition.written_at
+            case TtlStrategy.KEEP_BY_CREATION_TIME:
+                return partition.created_at
+            case TtlStrategy.KEEP_BY_VALUE:
+                return None if self.value is None else value_ends_at(partition.path, self.value, self.zone)
+            case _:
+                assert_never(self.strategy)
+
+    def _is_over(self, since: datetime | None, now: datetime) -> bool:
+        return since is not None and now - since > timedelta(days=self.days)
+
+
+def value_ends_at(path: str, pattern: str, zone: tzinfo) -> datetime | None:
+    """Return when the time that a partition's path names is over, as the day of `dt=2026-01-01`; None if it names none.
+
+    `pattern` is of `strptime`, for the path from its beginning; levels below those of the pattern do not matter.
+    `strptime` reads more than is written: letters of either case, digits of any script, days without a zero before
+    them. So the path has to be what the pattern writes for the time that was read.
+    """
+    levels = pattern.count("/") + 1
+    try:
+        named = "/".join(path.split("/")[:levels])
+        begins = datetime.strptime(named, pattern).replace(tzinfo=zone)
+        if begins.strftime(pattern) != named:
+            return None
+        return (begins + next((unit for sign, unit in _UNITS.items() if sign in pattern), _A_YEAR)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def read_partitions(location: str, paths: Iterable[str], storage: Storage) -> Mapping[str, Partition]:
+    """List partitions, many at a time. Raises TemporaryError if one cannot be listed whole."""
+    wanted = list(paths)
+    if not wanted:
+        return {}
+    with ThreadPoolExecutor(min(_AT_ONCE, len(wanted)), thread_name_prefix="ttl") as threads:
+        listings = threads.map(lambda path: read_partition(location, path, storage), wanted)
+        return dict(zip(wanted, listings, strict=True))
+
+
+def read_partition(location: str, path: str, storage: Storage) -> Partition:
+    """List one partition. Raises TemporaryError if it cannot be listed whole."""
+    try:
+        entries = storage.listing(f"{location}/{path}", most=MOST_FILES)
+    except FileNotFoundError:
+        entries = ()
+    return partition_of(path, entries)
+
+
+def confirm_expired(once: Partition, again: Partition) -> None:
+    """Raise TemporaryError unless two listings of an expired partition agree: one that leaves out the newest files
+    makes any partition look old.
+    """
+    if once != again:
+        raise TemporaryError(
+            f"two listings of partition {once.path} do not agree: {once.files} data files, then {again.files}"
+        )
+
+
+def partition_of(path: str, entries: Sequence[FileEntry]) -> Partition:
+    """Return what a listing of a partition's folder tells of it."""
+    times = [entry.modified for entry in entries if not entry.is_folder and _NO_DATA.fullmatch(entry.name) is None]
+    known = bool(times) and min(times) > _NEVER
+    return Partition(
+        path=path,
+        files=len(times),
+        written_at=max(times) if known else None,
+        created_at=min(times) if known else None,
+        shares_names=any(bears_shared_name(entry.name) for entry in entries),
+    )

@@ -1,0 +1,1 @@
+"""The metadata table of a Hudi table, its indexes, buckets and file groups."""

@@ -1,0 +1,214 @@
+"""Which indexes a table's metadata table has, how they are laid out, and what a client of ours must be told of them.
+
+Indexes are the table's. A commit that does not keep one up hides rows from whoever reads by it; one that is kept up in
+another layout, or over other columns, is wrong. `hoodie.properties` names the partitions of the metadata table, and
+`.hoodie/.index_defs/index.json` says how Hudi's clients from 1.0 on have laid them out (`HoodieIndexMetadata`). Both
+change under us, so they are read at the moment of each step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakewarden.planners.formats.hudi.metadata.names import Action, Layout, collapse
+from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, UnreadableError, decode
+from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
+from lakewarden.planners.formats.hudi.options.service_options import IndexingOptions
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import Service, State
+from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.view import Hindrance
+from lakewarden.planners.ports import Storage
+
+COLUMNS = "hoodie.metadata.index.column.stats.column.list"
+"""The columns of column stats, where the table does not say them: before table version 8."""
+
+_FILES = "files"
+_COLUMN_STATS = "column_stats"
+_PARTITION_STATS = "partition_stats"
+_RECORD_INDEX = "record_index"
+_EXPRESSION = "expr_index_"
+# Secondary indexes are not: a compaction of ours beside one that Hudi 1.0.2 had made failed at its commit, and left the
+# metadata table unreadable for others (run).
+_KNOWN = frozenset({_FILES, _COLUMN_STATS, _PARTITION_STATS, "bloom_filters", _RECORD_INDEX})
+_ALWAYS_INDEXED = frozenset({"_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_record_key"})
+"""Hudi adds them to whatever columns are asked for (run)."""
+
+_LARGEST = 2**20
+_PLAIN = re.compile(r"(?!.*(?:^|/)\.\.?(?:/|$))[A-Za-z0-9._=+@~/-]{1,255}")
+_COMMITTING = frozenset(Service) - {Service.METADATA_VALIDATION}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Definition:
+    """One index of `index.json`: the columns it is over, and whether each partition has a record index of its own."""
+
+    columns: tuple[str, ...] = ()
+    partitioned: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Indexes:
+    """The partitions of the metadata table that are complete, those that are being built, and how they are laid out.
+
+    `damage` says why the definitions cannot be read, where some are needed.
+    """
+
+    complete: frozenset[str] = frozenset()
+    building: frozenset[str] = frozenset()
+    definitions: Mapping[str, Definition] = field(default_factory=dict)
+    damage: str | None = None
+
+
+def read_indexes(location: str, properties: TableProperties, storage: Storage) -> Indexes:
+    """Return the indexes of the table at `location`, whose properties were read a moment ago."""
+    complete, building = properties.metadata_partitions, properties.metadata_building
+    definitions: Mapping[str, Definition] = {}
+    damage = None
+    if not complete | building <= {_FILES, "bloom_filters"}:
+        try:
+            definitions = _definitions(location, properties.index_definitions, storage)
+        except (UnreadableError, PermanentError, *MALFORMED) as error:
+            damage = f"{properties.index_definitions[:100]} cannot be read: {error}"
+    return Indexes(complete=complete, building=building, definitions=definitions, damage=damage)
+
+
+def hindrances(
+    indexes: Indexes, properties: TableProperties, timeline: Timeline, *, conf: Mapping[str, str]
+) -> Iterator[Hindrance]:
+    """Yield what keeps every service from a commit that would leave the table's indexes wrong."""
+    wrong = held_back(indexes, properties, conf=conf)
+    if wrong is not None:
+        yield wrong
+    for instant in timeline.instants:
+        if instant.pending and instant.action == Action.INDEXING:
+            yield Hindrance(
+                reason=f"an index is being built (indexing {instant.time}): a commit beside it may be missing from it",
+                remedy="let the indexer end; a policy of indexing finishes what nobody has begun, and one that has "
+                "died is undone by HoodieIndexer",
+                services=_COMMITTING - {Service.INDEXING},
+            )
+
+
+def held_back(indexes: Indexes, properties: TableProperties, *, conf: Mapping[str, str]) -> Hindrance | None:
+    """Return why the table's indexes let no commit of ours pass, if they do not; `conf` is what its owner has set."""
+    unknown = sorted((indexes.complete | indexes.building) - _KNOWN)
+    if unknown:
+        return Hindrance(
+            reason=f"the table has an index that Lakewarden does not know how to keep up, {unknown[0][:100]!r}",
+            remedy="drop the index, or remove the table's policies",
+            services=_COMMITTING,
+        )
+    if _FILES in indexes.building:
+        return Hindrance(
+            reason="the table's metadata table is being made",
+            remedy="wait for the writer that makes it; if that has died, the next commit of a writer makes it anew",
+            services=_COMMITTING,
+        )
+    if indexes.damage is not None:
+        return Hindrance(
+            reason=f"how the table's indexes are laid out is not known: {indexes.damage}",
+            remedy="mend the file, or drop the indexes",
+            services=_COMMITTING,
+        )
+    return _stats_held_back(indexes, properties, conf)
+
+
+def switches(indexes: Indexes) -> Mapping[str, str]:
+    """Return the settings with which Hudi's client keeps up exactly these indexes, and makes no other.
+
+    Partition stats have no switch of their own: Hudi 1.2 asks that of column stats (`isPartitionStatsIndexEnabled`).
+    `hoodie.metadata.index.async` leaves indexes that are missing, or being built, to whoever builds them
+    (`HoodieBackedTableMetadataWriter.initializeIfNeeded`).
+    """
+    complete = indexes.complete
+    by_partition = indexes.definitions.get(_RECORD_INDEX, Definition()).partitioned
+    found = {
+        "hoodie.metadata.enable": bool(complete),
+        "hoodie.metadata.index.async": True,
+        "hoodie.metadata.index.column.stats.enable": _COLUMN_STATS in complete,
+        "hoodie.metadata.index.partition.stats.enable": _PARTITION_STATS in complete,
+        "hoodie.metadata.index.bloom.filter.enable": "bloom_filters" in complete,
+        "hoodie.metadata.global.record.level.index.enable": _RECORD_INDEX in complete and not by_partition,
+        "hoodie.metadata.record.level.index.enable": _RECORD_INDEX in complete and by_partition,
+        "hoodie.metadata.index.expression.enable": any(name.startswith(_EXPRESSION) for name in complete),
+    }
+    columns = indexes.definitions.get(_COLUMN_STATS, Definition()).columns
+    named = {COLUMNS: ",".join(columns)} if _COLUMN_STATS in complete and columns else {}
+    return {key: str(on).lower() for key, on in found.items()} | named
+
+
+def to_build(options: IndexingOptions, properties: TableProperties) -> tuple[str, ...]:
+    """Return the indexes that are wanted and missing, partition stats right after column stats: Hudi 1.2 keeps up
+    neither alone on a partitioned table.
+    """
+    wanted = [str(name) for name in options.build]
+    if _COLUMN_STATS in wanted and properties.partitioned and properties.layout is Layout.V2:
+        wanted.insert(wanted.index(_COLUMN_STATS) + 1, _PARTITION_STATS)
+    return tuple(name for name in wanted if name not in properties.metadata_partitions)
+
+
+def at_once(wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return those of the wanted indexes that are built together: the first, and partition stats with column stats."""
+    together = 2 if tuple(wanted[:2]) == (_COLUMN_STATS, _PARTITION_STATS) else 1
+    return tuple(wanted[:together])
+
+
+def to_drop(options: IndexingOptions, complete: frozenset[str]) -> tuple[str, ...]:
+    """Return the indexes that are not wanted and there."""
+    return tuple(name for name in options.drop if name in complete)
+
+
+def indexing_under_way(properties: TableProperties, storage: Storage) -> str | None:
+    """Return the instant at which an index is being built, or is to be; None if none is. Raises OSError."""
+    instants = collapse(storage.listing(properties.timeline_folder), properties.layout)
+    pending = (i for i in instants if i.action is Action.INDEXING and i.state is not State.COMPLETED)
+    return next((instant.time for instant in pending), None)
+
+
+def _stats_held_back(indexes: Indexes, properties: TableProperties, conf: Mapping[str, str]) -> Hindrance | None:
+    """Return what holds back a table whose column stats, or partition stats, our client could not keep as they are."""
+    if _COLUMN_STATS not in indexes.complete:
+        if _PARTITION_STATS not in indexes.complete:
+            return None
+        return Hindrance(
+            reason="the table has partition stats without column stats, which Hudi 1.2 does not keep up",
+            remedy="drop the index partition_stats, or build column_stats",
+            services=_COMMITTING,
+        )
+    if not indexes.definitions.get(_COLUMN_STATS, Definition()).columns and not conf.get(COLUMNS):
+        return Hindrance(
+            reason="the table has column stats, and does not say of which columns",
+            remedy=f"name the writers' columns under options.conf: {COLUMNS}",
+            services=_COMMITTING,
+        )
+    alone = properties.partitioned and _PARTITION_STATS not in indexes.complete
+    if alone and properties.layout is Layout.V2:  # before table version 8 Hudi has no partition stats
+        return Hindrance(
+            reason="the table has column stats without partition stats, and Hudi 1.2 cannot keep up the one without "
+            "building the other",
+            remedy="drop column_stats, or let a policy of indexing, or a writer of Hudi 1.1 or newer, build both",
+            services=_COMMITTING - {Service.INDEXING},
+        )
+    return None
+
+
+def _definitions(location: str, path: str, storage: Storage) -> Mapping[str, Definition]:
+    """Return what the file says; nothing where there is none, as before Hudi 1.0."""
+    if _PLAIN.fullmatch(path) is None or path.startswith("/"):
+        raise UnreadableError("it does not lie inside the table")
+    try:
+        record = decode(storage.read(f"{location}/{path}", limit=_LARGEST)) or {}
+    except FileNotFoundError:
+        return {}
+    found = record.get("indexDefinitions") or {}
+    return {str(name): _definition(one) for name, one in found.items()}
+
+
+def _definition(one: Mapping[str, Any]) -> Definition:
+    columns = tuple(str(column) for column in one.get("sourceFields") or () if column not in _ALWAYS_INDEXED)
+    options = one.get("indexOptions") or {}
+    return Definition(columns=columns, partitioned=str(options.get("isPartitioned", "")).lower() == "true")

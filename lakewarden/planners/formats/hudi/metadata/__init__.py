@@ -1,0 +1,1 @@
+"""What lies below `.hoodie`: properties, the timeline and what its files say."""

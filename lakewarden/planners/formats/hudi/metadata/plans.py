@@ -1,0 +1,256 @@
+"""Pending plans, decoded: how much work they ask for, who made them, and which files they read or delete.
+
+Field names are those of Hudi's Avro records `HoodieCompactionPlan`, `HoodieRequestedReplaceMetadata`,
+`HoodieCleanerPlan`, `HoodieRollbackPlan` and `HoodieSavepointMetadata` (hudi-common/src/main/avro).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from lakewarden.planners.decoding.numbers import count, counted
+from lakewarden.planners.decoding.pieces import Part
+from lakewarden.planners.formats.hudi.metadata.payloads import Pieces, UnreadableError
+from lakewarden.planners.model.instant import PlanSize, RunId
+
+RUN_KEY = "lakewarden.run"
+"""The key of a plan's `extraMetadata` under which our runs sign. Clean plans cannot carry it: Hudi drops it."""
+
+GIVEN_UP_KEY = "lakewarden.given_up"
+"""The key of a completed instant's `extraMetadata` that says that its plan was given up: it has changed nothing."""
+
+EMPTIED_KEY = "lakewarden.emptied"
+"""The key of a clean plan's `extraMetadata` under which stands how many partitions it would have deleted whole before
+we made it name their files alone."""
+
+_LOG_BYTES = "TOTAL_LOG_FILES_SIZE"
+_READ_MIB = "TOTAL_IO_READ_MB"
+_FILE_ID = re.compile(r"\.?(.+?)_[^_]+(?:_.*|\.log\..*)")
+
+
+class DataFile(NamedTuple):
+    """A data file, named by its partition (`""` where the table has none) and its name."""
+
+    partition: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """A plan: the files it reads (of a clean: deletes), the partitions it deletes whole, how many it empties file by
+    file, its size and author.
+    """
+
+    files: frozenset[DataFile]
+    size: PlanSize
+    partitions: frozenset[str] = frozenset()
+    emptied: int = 0
+    author: RunId | None = None
+
+
+def compaction_plan(record: Mapping[str, Any]) -> Plan:
+    """Decode a plan of compaction or log compaction."""
+    operations = _list(record, "operations")
+    return Plan(
+        files=frozenset(file for operation in operations for file in _slice_files(operation)),
+        size=PlanSize(file_groups=len(operations), bytes=_total(operations, _LOG_BYTES)),
+        author=author_of(record),
+    )
+
+
+def clustering_plan(record: Mapping[str, Any]) -> Plan | None:
+    """Decode a plan of clustering; None if the replacecommit is a write (insert_overwrite, delete_partition).
+
+    Its metrics count log files in bytes, and base files only in whole MiB.
+    """
+    plan = record.get("clusteringPlan")
+    if plan is None:
+        return None
+    groups = _list(plan, "inputGroups")
+    slices = [one for group in groups for one in _list(group, "slices")]
+    log_bytes, read_mib = _total(groups, _LOG_BYTES), _total(groups, _READ_MIB)
+    return Plan(
+        files=frozenset(file for one in slices for file in _slice_files(one)),
+        size=PlanSize(
+            file_groups=len(slices),
+            bytes=None if log_bytes is None or read_mib is None else max(log_bytes, count(read_mib * 2**20, _READ_MIB)),
+        ),
+        author=author_of(record),
+    )
+
+
+class Cleaned(NamedTuple):
+    """How many files and file groups a plan of clean names, how many partitions it empties, and how many of these it
+    deletes as whole folders.
+    """
+
+    files: int
+    partitions: int
+    file_groups: int
+    folders: int
+
+
+def clean_plan(record: Mapping[str, Any]) -> Plan:
+    """Decode a plan of clean. It knows no sizes; the oldest plan version names files without their paths."""
+    deleted = {
+        DataFile(partition, _base_name(one["filePath"]))
+        for partition, files in (record.get("filePathsToBeDeletedPerPartition") or {}).items()
+        for one in files
+    }
+    deleted |= {
+        DataFile(partition, _base_name(name))
+        for partition, names in (record.get("filesToBeDeletedPerPartition") or {}).items()
+        for name in names
+    }
+    groups = _groups(deleted)
+    return Plan(
+        files=frozenset(deleted),
+        partitions=frozenset(record.get("partitionsToBeDeleted") or ()),
+        emptied=_emptied(record),
+        size=PlanSize(file_groups=len(groups), bytes=None),
+        author=author_of(record),
+    )
+
+
+def retained(record: Mapping[str, Any]) -> str | None:
+    """Return the oldest commit whose files a plan of clean leaves; None where it does not say."""
+    earliest = record.get("earliestInstantToRetain")
+    return (str(earliest.get("timestamp") or "") or None) if isinstance(earliest, Mapping) else None
+
+
+def clean_size(pieces: Pieces) -> Cleaned:
+    """Return how much a plan of clean deletes. Hudi names the files of a file group one after another, so a group is
+    looked for in two pieces that follow one another.
+    """
+    files = partitions = groups = folders = 0
+    before: set[tuple[str, str]] = set()
+    for piece in pieces:
+        plan = clean_plan(piece)
+        here = _groups(plan.files)
+        files, partitions, groups = (
+            files + len(plan.files),
+            partitions + len(plan.partitions) + plan.emptied,
+            groups + len(here - before),
+        )
+        folders += len(plan.partitions)
+        before = here
+    return Cleaned(files=files, partitions=partitions, file_groups=groups, folders=folders)
+
+
+def _groups(files: Iterable[DataFile]) -> set[tuple[str, str]]:
+    return {(file.partition, _file_id(file.name)) for file in files}
+
+
+def merged(pieces: Pieces, decode: Callable[[Mapping[str, Any]], Plan | None]) -> Plan | None:
+    """Return a plan that comes in pieces, with all of its files."""
+    files: set[DataFile] = set()
+    partitions: set[str] = set()
+    emptied = 0
+    found: Plan | None = None
+    for piece in pieces:
+        plan, author = decode(piece), author_of(piece)
+        if plan is not None:
+            files |= plan.files
+            partitions |= plan.partitions
+            emptied += plan.emptied
+            found = plan if found is None else replace(found, size=added(found.size, plan.size))
+        if found is not None and author is not None:
+            found = replace(found, author=author)
+    if found is None:
+        return None
+    return replace(found, files=frozenset(files), partitions=frozenset(partitions), emptied=emptied)
+
+
+def added(one: PlanSize, other: PlanSize) -> PlanSize:
+    """Return the size of two parts of a plan. A file group that is in both counts twice."""
+    return PlanSize(
+        file_groups=_sum(one.file_groups, other.file_groups),
+        bytes=_sum(one.bytes, other.bytes),
+    )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+class RollbackTarget(NamedTuple):
+    """What a rollback undoes: the instant's requested time, and Hudi's word for its action."""
+
+    time: str
+    action: str
+
+
+def planned_indexes(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the partitions of the metadata table that an indexing builds (`HoodieIndexPlan`)."""
+    return tuple(str(one["metadataPartitionPath"]) for one in _list(record, "indexPartitionInfos"))
+
+
+def rollback_target(record: Mapping[str, Any]) -> RollbackTarget:
+    """Return what a plan of rollback (`HoodieRollbackPlan`) undoes."""
+    return instant_info(record["instantToRollback"])
+
+
+def instant_info(record: Mapping[str, Any]) -> RollbackTarget:
+    """Decode a `HoodieInstantInfo`, in which a rollback names what it undoes."""
+    return RollbackTarget(time=str(record["commitTime"]), action=str(record["action"]))
+
+
+def savepointed_files(record: Mapping[str, Any]) -> frozenset[DataFile]:
+    """Return the files that a savepoint's metadata holds fast."""
+    return frozenset(
+        DataFile(partition, _base_name(name))
+        for partition, held in (record.get("partitionMetadata") or {}).items()
+        for name in _list(held, "savepointDataFile")
+    )
+
+
+def _slice_files(one: Mapping[str, Any]) -> Iterable[DataFile]:
+    paths = [one.get("dataFilePath"), *(one.get("deltaFilePaths") or ())]
+    if isinstance(one, Part) and "partitionPath" not in one:
+        if any(paths):
+            raise UnreadableError("a file slice of it has more files than are read of one")
+        return ()
+    return (DataFile(one["partitionPath"] or "", _base_name(path)) for path in paths if path)
+
+
+def _total(parts: Iterable[Mapping[str, Any]], metric: str) -> int | None:
+    """Return the sum of one metric over all parts; None where a part has no metrics."""
+    metrics = [part.get("metrics") for part in parts if "metrics" in part or not isinstance(part, Part)]
+    if not all(metrics):
+        return None
+    return count(sum(count(one.get(metric, 0), metric) for one in metrics if one), metric)
+
+
+def given_up(record: Mapping[str, Any] | None) -> bool:
+    """Whether a completed instant is a plan of ours that was not carried out."""
+    return GIVEN_UP_KEY in ((record or {}).get("extraMetadata") or {})
+
+
+def author_of(record: Mapping[str, Any]) -> RunId | None:
+    """Return the run of ours that signed a plan."""
+    run = (record.get("extraMetadata") or {}).get(RUN_KEY)
+    return None if run is None else RunId(run)
+
+
+def _emptied(record: Mapping[str, Any]) -> int:
+    return counted((record.get("extraMetadata") or {}).get(EMPTIED_KEY, "0")) or 0
+
+
+def _list(record: Mapping[str, Any], key: str) -> list[Any]:
+    value = record.get(key, [] if isinstance(record, Part) else None)
+    if not isinstance(value, list):
+        raise UnreadableError(f"it has no {key}")
+    return value
+
+
+def _base_name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _file_id(name: str) -> str:
+    """Return the file group's id of `<fileId>_<token>_<T>.parquet` or `.<fileId>_<T>.log.<n>_<token>`."""
+    found = _FILE_ID.fullmatch(name)
+    return name if found is None else found[1]

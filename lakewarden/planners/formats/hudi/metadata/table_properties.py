@@ -1,0 +1,144 @@
+"""What `hoodie.properties` says of a table, as far as observing needs it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lakewarden.planners.decoding.numbers import counted
+from lakewarden.planners.formats.hudi.metadata.names import Layout
+from lakewarden.planners.formats.hudi.metadata.properties import parse_properties
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.locations import canonical_location
+
+HOME = ".hoodie"
+FILE = "hoodie.properties"
+TIMELINE = "timeline"
+METADATA = "metadata"
+CLAIM = ".lakewarden/claim.json"
+"""The claim of the table, below HOME: a folder of its own, so that renewing it changes the stamp of no other."""
+
+INDEX_DEFINITIONS = ".hoodie/.index_defs/index.json"
+
+_BACKUP = "hoodie.properties.backup"
+_LARGEST = 2**20
+"""The largest thing in it is the table's schema: some sixty bytes for each column."""
+
+_FIRST_VERSION_OF_LAYOUT_2 = 8
+_PATH = "hoodie.timeline.path"
+_LONGEST_VERSION = 20
+_SEGMENT = re.compile(r"[A-Za-z0-9._=+@~-]{1,255}")
+_MOST_SEGMENTS = 8
+MERGE_ON_READ = "MERGE_ON_READ"
+_KINDS = frozenset({MERGE_ON_READ, "COPY_ON_WRITE"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableProperties:
+    """A table's name, type (`MERGE_ON_READ`), version, and how and where it keeps its timeline.
+
+    `zone` is `hoodie.table.timeline.timezone`: UTC or LOCAL, and not what every client obeys. `has_metadata_table`:
+    Hudi keeps a metadata table for it (`hoodie.table.metadata.partitions`), of which these partitions are complete and
+    those are being built. `index_definitions` is where its indexes are defined, below the table.
+    `base_file_format` is PARQUET, ORC, HFILE or LANCE.
+    """
+
+    name: str
+    kind: str
+    version: str
+    layout: Layout
+    timeline_folder: str
+    zone: str | None
+    partitioned: bool
+    metadata_partitions: frozenset[str] = frozenset()
+    metadata_building: frozenset[str] = frozenset()
+    index_definitions: str = INDEX_DEFINITIONS
+    base_file_format: str = "PARQUET"
+
+    @property
+    def has_metadata_table(self) -> bool:
+        """Whether Hudi keeps a metadata table for it."""
+        return bool(self.metadata_partitions)
+
+    @property
+    def merge_on_read(self) -> bool:
+        """Whether the table has log files."""
+        return self.kind == MERGE_ON_READ
+
+
+def read_table_properties(location: str, storage: Storage) -> TableProperties:
+    """Return the properties of the table at `location`.
+
+    Hudi replaces the file by way of a backup, which for a moment is the only whole copy. Raises PermanentError if
+    there is neither, if it is too large, or if its timeline is not a folder inside the table, TemporaryError if there
+    is no whole one.
+    """
+    home = f"{location}/{HOME}"
+    found = False
+    for name in (FILE, _BACKUP):
+        content = _content(f"{home}/{name}", storage)
+        values = parse_properties(content or b"")
+        if "hoodie.table.name" in values and values.get("hoodie.table.type") in _KINDS:
+            return _table_properties(values, location)
+        found = found or content is not None
+    if not found:
+        raise PermanentError(f"{location} holds no Hudi table: {HOME} has no {FILE}")
+    raise TemporaryError(f"{FILE} of {location} is half-written or damaged: it names no table and its type")
+
+
+def _content(path: str, storage: Storage) -> bytes | None:
+    try:
+        return storage.read(path, limit=_LARGEST)
+    except FileNotFoundError:
+        return None
+
+
+def _table_properties(values: dict[str, str], location: str) -> TableProperties:
+    version = values.get("hoodie.table.version", "0")[:_LONGEST_VERSION]
+    by_version = Layout.V2 if (counted(version) or 0) >= _FIRST_VERSION_OF_LAYOUT_2 else Layout.V1
+    layout = {"1": Layout.V1, "2": Layout.V2}.get(values.get("hoodie.timeline.layout.version", ""), by_version)
+    return TableProperties(
+        name=values["hoodie.table.name"],
+        kind=values["hoodie.table.type"],
+        version=version,
+        layout=layout,
+        timeline_folder=_timeline_folder(location, None if layout is Layout.V1 else values.get(_PATH) or TIMELINE),
+        zone=values.get("hoodie.table.timeline.timezone"),
+        partitioned=bool(values.get("hoodie.table.partition.fields")),
+        metadata_partitions=_names(values, "hoodie.table.metadata.partitions"),
+        metadata_building=_names(values, "hoodie.table.metadata.partitions.inflight"),
+        index_definitions=values.get("hoodie.table.index.defs.path") or INDEX_DEFINITIONS,
+        base_file_format=(values.get("hoodie.table.base.file.format") or "PARQUET").upper()[:20],
+    )
+
+
+def _names(values: dict[str, str], key: str) -> frozenset[str]:
+    return frozenset(filter(None, (name.strip() for name in values.get(key, "").split(","))))
+
+
+def _timeline_folder(location: str, path: str | None) -> str:
+    """Return where the timeline lies: in `.hoodie` itself, or at a `path` below.
+
+    Raises PermanentError where that, or the metadata table's folder, leads out of the table, by what it says or by a
+    link: what lies there is another's.
+    """
+    home = f"{location}/{HOME}"
+    if path is not None:
+        segments = path.split("/")
+        if len(segments) > _MOST_SEGMENTS or not all(map(_is_plain, segments)):
+            raise PermanentError(
+                f"{_PATH} of {location} is {path[:80]!r}, which names no folder inside {HOME}: set it to the one that "
+                f"holds the table's instants, as in {_PATH}={TIMELINE}"
+            )
+        home = f"{home}/{path}"
+    for folder in (home, f"{location}/{HOME}/{METADATA}"):
+        led_to = canonical_location(folder)
+        # The location may be spelled as Hadoop does: a worker's are, s3a:// for s3://.
+        if led_to != folder and not led_to.startswith(f"{canonical_location(location)}/"):
+            raise PermanentError(f"{folder} is a link to {led_to}, which lies outside the table: let it be a folder")
+    return home
+
+
+def _is_plain(segment: str) -> bool:
+    return _SEGMENT.fullmatch(segment) is not None and segment not in {".", ".."}

@@ -1,0 +1,257 @@
+"""A listing of the timeline's folder becomes a Timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
+from typing import Any, NamedTuple
+
+from lakewarden.planners.formats.hudi.metadata import plans
+from lakewarden.planners.formats.hudi.metadata.commits import Written, written
+from lakewarden.planners.formats.hudi.metadata.heartbeats import guarded_until
+from lakewarden.planners.formats.hudi.metadata.memo import Reading
+from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, InstantFiles, Layout
+from lakewarden.planners.formats.hudi.metadata.payloads import InPieces, Pieces, UnreadableError, first, present
+from lakewarden.planners.formats.hudi.metadata.savepoints import signature
+from lakewarden.planners.formats.hudi.metadata.times import to_utc
+from lakewarden.planners.model.instant import Deed, Instant, PlanSize, RunId, Service, State
+from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.ports import FileEntry
+
+
+class Fact(NamedTuple):
+    """What was read of a plan: its size and its author."""
+
+    plan: PlanSize | None = None
+    author: RunId | None = None
+
+
+class LastClean(NamedTuple):
+    """What the last completed clean says of itself (`HoodieCleanMetadata`): the newest commit that it has seen, and the
+    oldest one whose files it left.
+    """
+
+    seen: str | None = None
+    retained: str | None = None
+
+
+_LARGEST_GIVEN_UP = 2**16
+"""A completed instant without files has its schema in it, and little else. Larger ones have changed something."""
+
+_NOTHING = Fact()
+_UNKNOWN_SIZE = PlanSize(file_groups=None, bytes=None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """An instant's files with what is known of its purpose, and what it wrote: of completed commits, where that was
+    asked for and could be read.
+    """
+
+    files: InstantFiles
+    stands_for: Service | Deed
+    fact: Fact = _NOTHING
+    written: Written | None = None
+
+    @property
+    def is_commit(self) -> bool:
+        """Whether it is, or will be, a commit of a write or a rewrite."""
+        return self.files.action.completed_as in COMMITS
+
+
+_MAY_BE_GIVEN_UP = frozenset({Service.CLUSTERING, Service.LOG_COMPACTION})
+
+_STANDS_FOR: Mapping[Action, Service | Deed] = {
+    Action.COMMIT: Deed.WRITE,
+    Action.DELTACOMMIT: Deed.WRITE,
+    Action.REPLACECOMMIT: Deed.WRITE,
+    Action.COMPACTION: Service.COMPACTION,
+    Action.LOGCOMPACTION: Service.LOG_COMPACTION,
+    Action.CLUSTERING: Service.CLUSTERING,
+    Action.CLEAN: Service.CLEAN,
+    Action.ROLLBACK: Service.ROLLBACK,
+    Action.SAVEPOINT: Deed.SAVEPOINT,
+    Action.RESTORE: Deed.RESTORE,
+    Action.INDEXING: Service.INDEXING,
+    Action.SCHEMACOMMIT: Deed.OTHER,
+}
+
+
+def know(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_read: bool, commits: bool) -> Known:
+    """Say what an instant stands for, reading its plan where it is pending or its name is ambiguous; with `commits`
+    also what it wrote, if it is a completed one.
+    """
+    known = _purpose(files, reading, layout=layout, merge_on_read=merge_on_read)
+    if _is_given_up(known, reading):
+        known = replace(known, stands_for=Deed.OTHER)
+    if not commits or files.completed is None or not known.is_commit:
+        return known
+    wrote = reading.fact(files.completed, written)
+    expired = known.stands_for is Deed.WRITE and wrote is not None and _expires_partitions(wrote)
+    return replace(known, stands_for=Service.TTL if expired else known.stands_for, written=wrote)
+
+
+def _is_given_up(known: Known, reading: Reading) -> bool:
+    """Whether it is a plan of ours that was completed without a file, because writes may have found it on the timeline.
+    To all that look at the timeline it is as if it had been removed.
+    """
+    completed = known.files.completed
+    if completed is None or known.stands_for not in _MAY_BE_GIVEN_UP or completed.size > _LARGEST_GIVEN_UP:
+        return False
+    return bool(reading.fact_if_whole(completed, plans.given_up))
+
+
+def _expires_partitions(wrote: Written) -> bool:
+    """Whether a replacecommit is a ttl of ours: to the timeline it is a deletion of partitions, as a writer's is."""
+    return wrote.operation == "DELETE_PARTITION" and wrote.author is not None
+
+
+def _purpose(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_read: bool) -> Known:
+    """Say what an instant stands for.
+
+    On a merge-on-read table every completed `commit` is a compaction, even if the file of its request is gone.
+    Archiving deletes requests first: for a moment, or where it was killed, a log compaction is known by its metadata.
+    """
+    if files.action is Action.REPLACECOMMIT:
+        return _replacecommit(files, reading, layout)
+    completed = files.state is State.COMPLETED
+    if files.action is Action.DELTACOMMIT and files.completed is not None and files.requested is None:
+        compacts_logs = reading.fact(files.completed, _merges_log_files)
+        return Known(files=files, stands_for=Service.LOG_COMPACTION if compacts_logs else Deed.WRITE)
+    if files.action is Action.COMMIT and completed and merge_on_read:
+        return Known(files=files, stands_for=Service.COMPACTION)
+    stands_for = _STANDS_FOR[files.action]
+    if stands_for is Deed.SAVEPOINT and files.completed is not None:
+        author = reading.fact_if_whole(files.completed, signature)
+        return Known(files=files, stands_for=stands_for, fact=Fact(author=author))
+    if completed or stands_for not in _PLANS:
+        return Known(files=files, stands_for=stands_for)
+    return Known(files=files, stands_for=stands_for, fact=_plan_fact(files, reading, _PLANS[stands_for]) or _NOTHING)
+
+
+def _replacecommit(files: InstantFiles, reading: Reading, layout: Layout) -> Known:
+    """In layout 1 a clustering is a replacecommit whose request holds a clustering plan; in layout 2 it is one
+    whose request is gone and whose metadata says so.
+    """
+    fact = None
+    if files.requested is not None and layout is Layout.V1:
+        fact = reading.fact(files.requested, _maybe_clustering)
+    elif files.requested is None and files.completed is not None:
+        fact = reading.fact(files.completed, _completed_replacecommit)
+    clustering = fact is not None and fact.plan is not None
+    known = fact if clustering and files.state is not State.COMPLETED else None
+    return Known(files=files, stands_for=Service.CLUSTERING if clustering else Deed.WRITE, fact=known or _NOTHING)
+
+
+def _plan_fact(
+    files: InstantFiles, reading: Reading, decode: Callable[[Mapping[str, Any] | None], Fact]
+) -> Fact | None:
+    if files.requested is None:
+        reading.faults.append(f"{files.action} {files.time} is in flight, but the file of its plan is gone")
+        return None
+    return reading.fact(files.requested, decode)
+
+
+@InPieces
+def _compaction(pieces: Pieces) -> Fact:
+    return _sized(present(pieces), plans.compaction_plan)
+
+
+@InPieces
+def _clustering(pieces: Pieces) -> Fact:
+    fact = _sized(present(pieces), plans.clustering_plan)
+    if fact.plan is None:
+        raise UnreadableError("it has no clusteringPlan")
+    return fact
+
+
+@InPieces
+def _maybe_clustering(pieces: Pieces) -> Fact:
+    """Decode a replacecommit's request. Some operations leave it empty: they are writes."""
+    return _sized(pieces, plans.clustering_plan)
+
+
+@InPieces
+def _completed_replacecommit(pieces: Pieces) -> Fact:
+    clustered = first(present(pieces), "operationType").get("operationType") == "CLUSTER"
+    return Fact(plan=_UNKNOWN_SIZE) if clustered else _NOTHING
+
+
+@InPieces
+def _merges_log_files(pieces: Pieces) -> bool:
+    return first(present(pieces), "operationType").get("operationType") == "LOG_COMPACT"
+
+
+@InPieces
+def _clean(pieces: Pieces) -> Fact:
+    size = PlanSize(file_groups=plans.clean_size(present(pieces)).file_groups, bytes=None)
+    return Fact(plan=size)  # Hudi drops what would sign it
+
+
+@InPieces
+def _completed_clean(pieces: Pieces) -> LastClean:
+    seen, retained = "lastCompletedCommitTimestamp", "earliestCommitToRetain"
+    found = first(present(pieces), seen, retained)
+    return LastClean(seen=str(found.get(seen) or "") or None, retained=str(found.get(retained) or "") or None)
+
+
+def _sized(pieces: Pieces, decode: Callable[[Mapping[str, Any]], plans.Plan | None]) -> Fact:
+    """Return the size of a plan, and its author: what files it names is not kept."""
+    size, author = None, None
+    for piece in pieces:
+        plan = decode(piece)
+        if plan is not None:
+            size = plan.size if size is None else plans.added(size, plan.size)
+        author = author or plans.author_of(piece)
+    return _NOTHING if size is None else Fact(plan=size, author=author)
+
+
+_PLANS: Mapping[Service | Deed, Callable[[Mapping[str, Any] | None], Fact]] = {
+    Service.COMPACTION: _compaction,
+    Service.LOG_COMPACTION: _compaction,
+    Service.CLUSTERING: _clustering,
+    Service.CLEAN: _clean,
+}
+
+
+def last_clean(known: Sequence[Known], reading: Reading) -> LastClean | None:
+    """Return what the last completed clean says of itself; None if there was none."""
+    for one in reversed(known):
+        if one.stands_for is Service.CLEAN and one.files.completed is not None:
+            return reading.fact(one.files.completed, _completed_clean) or LastClean()
+    return None
+
+
+def timeline_of(known: Sequence[Known], *, zone: tzinfo, beats: Mapping[str, datetime]) -> Timeline:
+    """Return the timeline, its times read in `zone`, with the heartbeats that guard what is pending."""
+    return Timeline(instants=tuple(_instant(one, zone, beats) for one in known))
+
+
+def _instant(known: Known, zone: tzinfo, beats: Mapping[str, datetime]) -> Instant:
+    files = known.files
+    last_beat = None if files.state is State.COMPLETED else beats.get(files.time)
+    return Instant(
+        time=files.time,
+        action=files.action.value,
+        stands_for=known.stands_for,
+        state=files.state,
+        requested_at=to_utc(files.time, zone, near=_first_written(files.requested, files.inflight, files.completed)),
+        completed_time=files.completed_time,
+        completed_at=_completed_at(files, zone),
+        author=known.fact.author,
+        guarded_until=guarded_until(last_beat),
+        last_beat=last_beat,
+        plan=known.fact.plan,
+    )
+
+
+def _completed_at(files: InstantFiles, zone: tzinfo) -> datetime | None:
+    if files.completed_time is None:
+        return None
+    return to_utc(files.completed_time, zone, near=_first_written(files.completed))
+
+
+def _first_written(*entries: FileEntry | None) -> datetime | None:
+    """Return when the first of these files that is there was written."""
+    return next((entry.modified for entry in entries if entry is not None), None)

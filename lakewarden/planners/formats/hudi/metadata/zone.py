@@ -1,0 +1,126 @@
+"""The zone of a timeline: proved from the files, never taken on trust.
+
+Instants are wall-clock times without their zone, and Hudi orders everything by them. A service that stamps in
+another zone than the writers makes rows vanish without an error (docs/hudi.md), and the table's own
+`hoodie.table.timeline.timezone` is not what every client obeys. But a file is written when its instant says, so
+the two clocks side by side tell the zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from lakewarden.planners.formats.hudi.metadata.names import InstantFiles, Layout
+from lakewarden.planners.formats.hudi.metadata.times import to_utc, wall_time
+from lakewarden.planners.model.view import Hindrance
+
+_NEAR = timedelta(minutes=5)
+_ON_THE_DOT = timedelta(minutes=1)
+_QUARTER = timedelta(minutes=15)
+_WIDEST = timedelta(hours=14)
+_WITNESSES = 3
+
+_DECLARE = "set options.timeline_timezone of the table to the zone in which its writers stamp instants"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Witness:
+    """An instant's wall-clock time, and when the file that bears it was written."""
+
+    time: str
+    written: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ZoneFinding:
+    """In which zone the timeline is to be read, and what holds services back if it is not the workers'."""
+
+    zone: tzinfo
+    hindrance: Hindrance | None = None
+
+
+def witnesses(completed: Iterable[InstantFiles], layout: Layout) -> tuple[Witness, ...]:
+    """Return the newest completed instants that can tell the zone, newest first.
+
+    Layout 2 writes the completion time into the name of the completed file; layout 1 has only the requested time,
+    and a `.requested` file that is made right then.
+    """
+    found = [seen for one in completed if (seen := _witness(one, layout)) is not None]
+    return tuple(sorted(found, key=lambda w: w.time, reverse=True)[:_WITNESSES])
+
+
+def _witness(one: InstantFiles, layout: Layout) -> Witness | None:
+    if layout is Layout.V2:
+        if one.completed is None or one.completed_time is None:
+            return None
+        return Witness(time=one.completed_time, written=one.completed.modified)
+    return None if one.requested is None else Witness(time=one.time, written=one.requested.modified)
+
+
+def find_zone(seen: Sequence[Witness], *, declared: str | None, stated: str | None, workers: ZoneInfo) -> ZoneFinding:
+    """Return the timeline's zone, with a hindrance unless it is proved or declared to be that of the workers.
+
+    `stated` is the table's `hoodie.table.timeline.timezone` (UTC or LOCAL): it serves to read an unproved timeline.
+    """
+    if declared is not None:
+        return _as_declared(declared, workers)
+    offset = next((found for one in seen if (found := _offset(one, workers)) is not None), None)
+    if offset is not None:
+        return ZoneFinding(
+            zone=timezone(offset),
+            hindrance=Hindrance(
+                reason=f"its instants are stamped in {_offset_name(offset)}, its session workers run in {workers.key}",
+                remedy="serve the table with a spark profile whose timezone is that of its writers; if the table was "
+                f"copied and the times of its files mean nothing, {_DECLARE}",
+            ),
+        )
+    if any(_agrees(one, workers) for one in seen):
+        return ZoneFinding(zone=workers)
+    why = "the times of its files do not fit its instants" if seen else "none of its instants can tell"
+    return ZoneFinding(
+        zone=UTC if stated == "UTC" else workers,
+        hindrance=Hindrance(reason=f"the zone of its timeline is not proved: {why}", remedy=_DECLARE),
+    )
+
+
+def _as_declared(declared: str, workers: ZoneInfo) -> ZoneFinding:
+    try:
+        zone = ZoneInfo(declared)
+    except (ZoneInfoNotFoundError, ValueError):
+        reason = f"options.timeline_timezone is {declared!r}, which is no zone of the IANA database"
+        return ZoneFinding(zone=workers, hindrance=Hindrance(reason=reason, remedy="name one, as in 'Europe/Paris'"))
+    if _same(zone, workers):
+        return ZoneFinding(zone=zone)
+    return ZoneFinding(
+        zone=zone,
+        hindrance=Hindrance(
+            reason=f"its timeline is in {declared}, but its session workers run in {workers.key}",
+            remedy=f"serve the table with a spark profile whose timezone is {declared}",
+        ),
+    )
+
+
+def _same(one: ZoneInfo, other: ZoneInfo) -> bool:
+    """Whether two zones show the same time all the year round (`UTC` and `Etc/UTC` do)."""
+    months = [datetime(2026, month, 1, tzinfo=UTC) for month in range(1, 13)]
+    return all(month.astimezone(one).utcoffset() == month.astimezone(other).utcoffset() for month in months)
+
+
+def _agrees(one: Witness, zone: tzinfo) -> bool:
+    return abs(to_utc(one.time, zone, near=one.written) - one.written) <= _NEAR
+
+
+def _offset(one: Witness, workers: ZoneInfo) -> timedelta | None:
+    """Return the offset that a witness gives away if it is another than the workers': to the quarter hour."""
+    if _agrees(one, workers):
+        return None
+    ahead = wall_time(one.time).replace(tzinfo=UTC) - one.written
+    offset = round(ahead / _QUARTER) * _QUARTER
+    return offset if abs(offset) <= _WIDEST and abs(ahead - offset) <= _ON_THE_DOT else None
+
+
+def _offset_name(offset: timedelta) -> str:
+    return timezone(offset).tzname(None) or "UTC"

@@ -1,0 +1,150 @@
+"""Hudi's lock providers as `hoodie.*` keys: the same for our write client and for the table's writers.
+
+Read in Hudi's `HoodieLockConfig`, `LockManager` and the providers of 1.2.0. `InProcessLockProvider` is never used: it
+excludes nobody outside its own JVM.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import assert_never
+
+from lakewarden.planners.formats.hudi.options.table_options import (
+    DynamoDbLock,
+    FilesystemLock,
+    HiveLock,
+    Lock,
+    StorageLock,
+    ZookeeperLock,
+)
+
+LEAST_PATIENCE = timedelta(minutes=10)
+"""How long a lock is tried for at least: metadata-table work is done under it, and may take minutes."""
+
+LEAST_FILESYSTEM_PATIENCE = timedelta(minutes=30)
+"""A client of the filesystem lock that times out deletes its holder's lock, so it must not."""
+
+OURS_ALONE = FilesystemLock(provider="filesystem")
+"""The lock of a table that is declared free of writers: it still has us. Our own runs, perhaps in two workers, exclude
+each other by a file beside the table (an in-process lock is void between workers)."""
+
+_PACKAGE = "org.apache.hudi.client.transaction.lock"
+_BETWEEN_TRIES = timedelta(milliseconds=500)  # Hudi's own default of five seconds is the wait that is felt
+_TRY = timedelta(seconds=60)  # hoodie.write.lock.wait_time_ms; for DynamoDB it is the length of a lease, too
+_CONDITIONAL_WRITES = ("s3", "s3a", "gs", "abfs", "abfss")
+_ATOMIC_CREATION = ("file", "hdfs", "viewfs", "dfs", "hopsfs")
+
+
+def lock_keys(lock: Lock) -> dict[str, str]:
+    """Return the provider and what tells its lock: both sides of a table must set exactly these."""
+    match lock:
+        case ZookeeperLock():
+            return {
+                "hoodie.write.lock.provider": f"{_PACKAGE}.ZookeeperBasedLockProvider",
+                "hoodie.write.lock.zookeeper.url": lock.url,
+                "hoodie.write.lock.zookeeper.base_path": lock.base_path,
+                "hoodie.write.lock.zookeeper.lock_key": lock.lock_key,
+            }
+        case StorageLock():
+            return {"hoodie.write.lock.provider": f"{_PACKAGE}.StorageBasedLockProvider"}
+        case DynamoDbLock():
+            return {
+                "hoodie.write.lock.provider": "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider",
+                "hoodie.write.lock.dynamodb.table": lock.table,
+                "hoodie.write.lock.dynamodb.partition_key": lock.partition_key,
+                "hoodie.write.lock.dynamodb.region": lock.region,
+                "hoodie.write.lock.dynamodb.billing_mode": lock.billing_mode,
+                **({"hoodie.write.lock.dynamodb.endpoint_url": lock.endpoint_url} if lock.endpoint_url else {}),
+            }
+        case HiveLock():
+            return {
+                "hoodie.write.lock.provider": "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider",
+                "hoodie.write.lock.hivemetastore.database": lock.database,
+                "hoodie.write.lock.hivemetastore.table": lock.table,
+                "hoodie.write.lock.hivemetastore.uris": lock.uris,
+            }
+        case FilesystemLock():
+            return {
+                "hoodie.write.lock.provider": f"{_PACKAGE}.FileSystemBasedLockProvider",
+                "hoodie.write.lock.filesystem.expire": "10",  # minutes after which a dead holder's lock is taken
+                **({"hoodie.write.lock.filesystem.path": lock.path} if lock.path else {}),
+            }
+        case _:
+            assert_never(lock)
+
+
+def patience(lock: Lock, *, worst_hold: timedelta | None = None) -> timedelta:
+    """Return how long a client tries for the lock: at least five times the longest it was seen to be held."""
+    least = LEAST_FILESYSTEM_PATIENCE if isinstance(lock, FilesystemLock) else LEAST_PATIENCE
+    return max(least, 5 * (worst_hold or timedelta(0)))
+
+
+def wait_keys(lock: Lock, *, worst_hold: timedelta | None = None) -> dict[str, str]:
+    """Return the keys that make a client try for as long as `patience` says.
+
+    `LockManager` tries `client.num_retries` times more, half a second apart. A try of ZooKeeper, storage or DynamoDB
+    waits for `wait_time_ms` itself; one of Hive or of the filesystem lock answers at once.
+    """
+    match lock:
+        case ZookeeperLock() | StorageLock() | DynamoDbLock():
+            a_try = _TRY
+        case HiveLock() | FilesystemLock():
+            a_try = _BETWEEN_TRIES
+        case _:
+            assert_never(lock)
+    return {
+        "hoodie.write.lock.wait_time_ms": _milliseconds(_TRY),
+        "hoodie.write.lock.wait_time_ms_between_retry": _milliseconds(_BETWEEN_TRIES),
+        "hoodie.write.lock.client.wait_time_ms_between_retry": _milliseconds(_BETWEEN_TRIES),
+        "hoodie.write.lock.client.num_retries": str(math.ceil(patience(lock, worst_hold=worst_hold) / a_try)),
+    }
+
+
+def misplaced(lock: Lock, location: str) -> str | None:
+    """Return why the provider cannot lock the table at a canonical `location`; None if it can."""
+    scheme, separator, _ = location.partition("://")
+    scheme = scheme if separator else "file"
+    match lock:
+        case StorageLock() if scheme not in _CONDITIONAL_WRITES:
+            return (
+                f"storage needs conditional writes, which {scheme}: locations do not have: "
+                f"it is for {', '.join(_CONDITIONAL_WRITES)}"
+            )
+        case FilesystemLock() if lock.path is None and scheme not in _ATOMIC_CREATION:
+            return (
+                f"filesystem needs a file system that creates files atomically, which {scheme}: is not: "
+                "name another provider, as storage"
+            )
+        case ZookeeperLock() | StorageLock() | DynamoDbLock() | HiveLock() | FilesystemLock():
+            return None
+        case _:
+            assert_never(lock)
+
+
+def lockless(location: str) -> str | None:
+    """Return why a table at a canonical `location` cannot do without a named lock even where nobody writes to it."""
+    if misplaced(OURS_ALONE, location) is None:
+        return None
+    return "none leaves our own runs, which need a lock too, and no file beside this table can be one: name a lock"
+
+
+def jar_beside_the_bundle(lock: Lock, location: str) -> str | None:
+    """Return what a client needs on its class path beside Hudi's bundle for its engine; None if nothing."""
+    match lock:
+        case DynamoDbLock():
+            return "hudi-aws-bundle"
+        case StorageLock() if location.startswith("gs:"):
+            return "hudi-gcp-bundle"
+        case StorageLock() if location.startswith("abfs"):
+            return "hudi-azure-bundle"
+        case StorageLock():
+            return "hudi-aws-bundle"
+        case ZookeeperLock() | HiveLock() | FilesystemLock():
+            return None
+        case _:
+            assert_never(lock)
+
+
+def _milliseconds(duration: timedelta) -> str:
+    return str(round(duration.total_seconds() * 1000))

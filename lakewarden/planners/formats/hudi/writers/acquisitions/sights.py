@@ -1,0 +1,137 @@
+"""What each of Hudi's lock providers leaves to be seen of its lock (read in the providers of 1.2.0; run where
+docs/hudi.md says so).
+
+| provider | what is seen |
+|---|---|
+| ZooKeeper | the lock's node stays; each try for the lock is a child that comes and goes, and the node counts them |
+| storage | the lock file stays, and is written anew each time it is taken, kept or let go |
+| filesystem | the lock file is gone when the lock is free; its folder's time tells when it came and went |
+| DynamoDB | nothing: the item is deleted when the lock is let go of (read) |
+| Hive | nothing: the metastore forgets a lock that is let go of, and numbers those of all tables together (not tried) |
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import assert_never
+
+from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.json_text import from_json
+from lakewarden.planners.formats.hudi.metadata.table_properties import HOME
+from lakewarden.planners.formats.hudi.options.table_options import (
+    DynamoDbLock,
+    FilesystemLock,
+    HiveLock,
+    Lock,
+    StorageLock,
+    ZookeeperLock,
+)
+from lakewarden.planners.formats.hudi.writers.acquisitions.zookeeper import Ensemble
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.lock import LockSight
+from lakewarden.planners.ports import FileEntry, Storage
+
+_STORAGE_FOLDER, _STORAGE_FILE = f"{HOME}/.locks", "table_lock.json"
+_FILESYSTEM_FILE = "lock"
+_LARGEST = 64 * 1024
+_ENSEMBLES = 64
+"""So many ZooKeepers are asked by one process without connecting anew."""
+
+
+def leaves_traces(lock: Lock) -> bool:
+    """Return whether it can be seen that the lock was taken, once it is free again."""
+    match lock:
+        case ZookeeperLock() | StorageLock() | FilesystemLock():
+            return True
+        case DynamoDbLock() | HiveLock():
+            return False
+        case _:
+            assert_never(lock)
+
+
+def called(lock: Lock, location: str) -> str:
+    """Return the lock of a table at a canonical `location` as people read it: another lock is called otherwise."""
+    match lock:
+        case ZookeeperLock():
+            return f"{lock.base_path}/{lock.lock_key} of ZooKeeper {lock.url}"
+        case StorageLock():
+            return f"{location}/{_STORAGE_FOLDER}/{_STORAGE_FILE}"
+        case FilesystemLock():
+            return f"{_folder(lock, location)}/{_FILESYSTEM_FILE}"
+        case DynamoDbLock():
+            return f"{lock.partition_key} of DynamoDB table {lock.table}"
+        case HiveLock():
+            return f"{lock.database}.{lock.table} of {lock.uris}"
+        case _:
+            assert_never(lock)
+
+
+def sight(lock: Lock, location: str, storage: Storage) -> LockSight:
+    """Return a lock as it is now. Raises TemporaryError where that cannot be told."""
+    match lock:
+        case ZookeeperLock():
+            return _in_zookeeper(lock)
+        case StorageLock():
+            return _in_storage(f"{location}/{_STORAGE_FOLDER}", storage)
+        case FilesystemLock():
+            return _in_a_folder(_folder(lock, location), storage)
+        case DynamoDbLock() | HiveLock():
+            raise TemporaryError(f"a {lock.provider} lock leaves no trace of having been taken")
+        case _:
+            assert_never(lock)
+
+
+def _in_zookeeper(lock: ZookeeperLock) -> LockSight:
+    node = _ensemble(lock.url).node(f"{lock.base_path}/{lock.lock_key}")
+    if node is None:
+        return LockSight()
+    let_go = node.made - node.children
+    return LockSight(
+        number=str(node.number),
+        since=node.created,
+        mark=f"{node.made}-{node.children}",
+        taken=let_go,
+        held=node.children > 0,
+    )
+
+
+def _in_storage(folder: str, storage: Storage) -> LockSight:
+    """Return the lock file's state (`StorageLockFile`): when it was last written, and whether that let it go."""
+    entry = next((one for one in _entries(folder, storage) if one.name == _STORAGE_FILE), None)
+    if entry is None:
+        return LockSight()
+    try:
+        content = storage.read(f"{folder}/{_STORAGE_FILE}", limit=_LARGEST)
+        held = not from_json(content)["expired"]
+    except FileNotFoundError:
+        return LockSight()
+    except (DamagedError, LookupError, TypeError) as error:
+        raise TemporaryError(f"the lock file {folder}/{_STORAGE_FILE} cannot be read: {error}") from error
+    return LockSight(number=_STORAGE_FILE, mark=content.decode(errors="replace"), held=held, used_at=entry.modified)
+
+
+def _in_a_folder(folder: str, storage: Storage) -> LockSight:
+    try:
+        changed = storage.changed_at(folder)
+    except FileNotFoundError:
+        return LockSight()
+    if changed is None:
+        raise TemporaryError(f"the folder {folder} does not tell when the lock in it came and went")
+    held = any(one.name == _FILESYSTEM_FILE for one in _entries(folder, storage))
+    return LockSight(number=folder, mark=f"{changed.isoformat()}-{held}", held=held, used_at=changed)
+
+
+def _entries(folder: str, storage: Storage) -> tuple[FileEntry, ...]:
+    try:
+        return tuple(storage.listing(folder))
+    except FileNotFoundError:
+        return ()
+
+
+def _folder(lock: FilesystemLock, location: str) -> str:
+    return f"{location}/{HOME}" if lock.path is None else lock.path.removeprefix("file://").rstrip("/")
+
+
+@lru_cache(maxsize=_ENSEMBLES)
+def _ensemble(url: str) -> Ensemble:
+    return Ensemble(url)

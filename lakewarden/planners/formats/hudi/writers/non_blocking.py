@@ -1,0 +1,156 @@
+"""Writers without blocking (`NON_BLOCKING_CONCURRENCY_CONTROL`, Hudi 1.0 and later): declared, and held against the
+names of the file groups that they write to.
+
+Such writers append to the log files of the same file groups at once, and check no conflict before they commit; only a
+bulk insert does (`HoodieWriteConfig.needResolveWriteConflict`, bytecode of 1.2.0). Completion times say to which slice
+a log file belongs. So none of them can lose to a compaction, and it waits for none. They need a simple bucket index
+on a merge-on-read table of version 8 or later (`HoodieWriteConfig.Builder.validate`, `CommonClientUtils`). A file group
+that one of them makes has the same name for everybody, `<bucket>-0000-0000-0000-000000000000-0`
+(`BucketIdentifier.newBucketFileIdForNBCC`), and keeps it whoever writes to it; buckets that are there keep theirs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from lakewarden.planners.decoding.numbers import counted
+from lakewarden.planners.formats.hudi.metadata.memo import Reading
+from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
+from lakewarden.planners.formats.hudi.metadata.timeline import Known
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
+from lakewarden.planners.model.instant import Deed, Service, State
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.view import Hindrance
+
+_SHARED = re.compile(r"\d{8}-0000-0000-0000-000000000000(-\d+)?", re.ASCII)
+_SHARED_FILE = re.compile(rf"\.?{_SHARED.pattern}_.*", re.ASCII | re.DOTALL)
+_BUCKET = re.compile(r"\d{8}-.*", re.ASCII | re.DOTALL)
+_BY_COMPLETION_TIMES = 8
+_LARGEST = 2**20
+"""A commit that is larger is not read for its names."""
+_COMMITS = 5
+"""So many of the newest commits are looked at: one may have written to buckets that were there before."""
+
+
+class Names(StrEnum):
+    """What the names of file groups tell of those who made them."""
+
+    SHARED = "shared"
+    """Some are those that every writer without blocking gives, and all are of buckets."""
+    OF_BUCKETS = "of buckets"
+    """All are of buckets, and made by writers that block, or by older ones."""
+    OTHERS = "others"
+    """Some are not of buckets: no writer without blocking writes to such a file group."""
+
+
+def bears_shared_name(file: str) -> bool:
+    """Whether a base or log file is of a file group whose name writers without blocking give again where it is gone.
+
+    Hudi takes a file group of a deleted partition for replaced by its name alone: it hides what is written to one of
+    that name afterwards, and the next clean deletes it (docs/hudi.md).
+    """
+    return _SHARED_FILE.fullmatch(file) is not None
+
+
+def names_told(record: Mapping[str, Any] | None) -> Names | None:
+    """Return what the file groups tell that a commit wrote to; None where it wrote to none."""
+    stats = ((record or {}).get("partitionToWriteStats") or {}).values()
+    return told_by({str(one.get("fileId")) for written in stats for one in written})
+
+
+def told_by(names: Collection[str]) -> Names | None:
+    """Return what these file groups tell by their names; None where there are none."""
+    if not names:
+        return None
+    if not all(_BUCKET.fullmatch(name) for name in names):
+        return Names.OTHERS
+    return Names.SHARED if any(_SHARED.fullmatch(name) for name in names) else Names.OF_BUCKETS
+
+
+def found_in(
+    table: Table, options: HudiTableOptions, known: Sequence[Known], properties: TableProperties, reading: Reading
+) -> Names | None:
+    """Return what the newest writes tell; None where they tell nothing, or nobody needs to know: where nothing is
+    declared, and no policy asks for a service to which it matters.
+    """
+    if not _is_possible(properties):
+        return None
+    if options.concurrency != "non_blocking" and _MATTERS_TO.isdisjoint(table.policies):
+        return None
+    writes = (one.files for one in reversed(known) if one.stands_for is Deed.WRITE)
+    completed = [one.completed for one in writes if one.state is State.COMPLETED and one.completed is not None]
+    found = [
+        told
+        for entry in completed[:_COMMITS]
+        if entry.size <= _LARGEST and (told := reading.fact_if_whole(entry, names_told)) is not None
+    ]
+    if found and found[0] is Names.OTHERS:
+        return Names.OTHERS
+    return Names.SHARED if Names.SHARED in found else (found[0] if found else None)
+
+
+_MATTERS_TO = frozenset({Service.COMPACTION, Service.CLUSTERING, Service.TTL})
+
+
+def believed(options: HudiTableOptions, properties: TableProperties, found: Names | None) -> bool:
+    """Whether the table's writers do not block: its owner says so, and what they write does not tell against it. Where
+    nothing was written yet, or lately, there is nobody to wait for either.
+    """
+    return options.concurrency == "non_blocking" and found in (None, Names.SHARED) and _is_possible(properties)
+
+
+def warning(options: HudiTableOptions, properties: TableProperties, found: Names | None) -> str | None:
+    """Return what a person should know of what is declared and what is found."""
+    declared = options.concurrency == "non_blocking"
+    if declared and not _is_possible(properties):
+        return (
+            "concurrency: non_blocking is not believed, and compaction waits for writes: Hudi has it on merge-on-read "
+            "tables of version 8 or later alone. Remove it from the table's options"
+        )
+    if declared and found is Names.OTHERS:
+        return (
+            "concurrency: non_blocking is not believed, and compaction waits for writes: the newest commit wrote to "
+            "file groups that are no buckets, as no such writer does. Give all writers what `lakewarden "
+            "writer-options` prints, with hoodie.index.type=BUCKET, or remove it from the table's options"
+        )
+    if declared and found is Names.OF_BUCKETS:
+        return (
+            "concurrency: non_blocking is declared, and nothing shows it, so compaction waits for writes: the newest "
+            "commits wrote to buckets that other writers have made. If all writers have "
+            "hoodie.write.concurrency.mode=NON_BLOCKING_CONCURRENCY_CONTROL, leave it: it is believed when one of "
+            "them has made a bucket. Else remove it from the table's options"
+        )
+    if not declared and found is Names.SHARED:
+        return (
+            "the newest commits wrote to buckets that writers without blocking have made: if all writers have "
+            "hoodie.write.concurrency.mode=NON_BLOCKING_CONCURRENCY_CONTROL, say options: {concurrency: "
+            "non_blocking}, and compaction waits for none of them"
+        )
+    return None
+
+
+def not_deleted(table: Table, options: HudiTableOptions, found: Names | None) -> Hindrance | None:
+    """Return what keeps partitions from being deleted; None where nothing does, or nobody asks for it."""
+    if Service.TTL not in table.policies:
+        return None
+    if options.concurrency != "non_blocking" and found is not Names.SHARED:
+        return None
+    return Hindrance(
+        services=frozenset({Service.TTL}),
+        reason=f"the table's writers do not block: {GIVEN_AGAIN}",
+        remedy="remove its ttl policy, and delete old rows by their keys",
+    )
+
+
+GIVEN_AGAIN = (
+    "they give the buckets of a deleted partition the same names again, and Hudi would hide and delete what they write "
+    "to it afterwards"
+)
+
+
+def _is_possible(properties: TableProperties) -> bool:
+    version = counted(properties.version)
+    return properties.merge_on_read and version is not None and version >= _BY_COMPLETION_TIMES

@@ -1,0 +1,97 @@
+"""What an Iceberg table needs of each service, and what keeps them from it: everything that deciding asks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lakewarden.planners.formats.iceberg.backlog.backlog import Need, Sight, needs
+from lakewarden.planners.formats.iceberg.backlog.hindrances import hindrances, warnings
+from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
+from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.timeline import writes_of
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.rewriting.deletes import kept_specs
+from lakewarden.planners.formats.iceberg.writers.branches import kept_off_for_branches
+from lakewarden.planners.formats.iceberg.writers.cold import next_turn
+from lakewarden.planners.formats.iceberg.writers.distance import kept_off, next_silence
+from lakewarden.planners.model.decision import NotDue
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.view import Backlog, Hindrance, WriterActivity
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Needs:
+    """What a view says of the services (`TableView` explains the fields). `changes_at` is the earliest moment at which
+    time alone changes any of it; None where only a commit can.
+    """
+
+    backlogs: Mapping[Service, Backlog] = field(default_factory=dict)
+    at_rest: Mapping[Service, NotDue] = field(default_factory=dict)
+    waits: Mapping[Service, NotDue] = field(default_factory=dict)
+    notes: Mapping[Service, tuple[str, ...]] = field(default_factory=dict)
+    hindrances: tuple[Hindrance, ...] = ()
+    warnings: tuple[str, ...] = ()
+    changes_at: datetime | None = None
+
+
+def needs_of(
+    table: Table,
+    metadata: TableMetadata,
+    holdings: Holdings,
+    manifests: Sequence[Manifest],
+    activity: WriterActivity,
+    *,
+    timeline: Timeline,
+    now: datetime,
+    orphans_wait_until: datetime | None = None,
+) -> Needs:
+    """Return what the table needs, from what its current snapshot holds, and from its `manifests`.
+
+    A service that is kept off for the sake of a writer or a branch has no backlog: it is at rest, and its commit waits.
+    """
+    options = table.options if isinstance(table.options, IcebergTableOptions) else IcebergTableOptions()
+    kept = {**kept_off(timeline, activity, options, now), **kept_off_for_branches(metadata, options, now)}
+    sight = Sight(
+        table=table,
+        options=options,
+        metadata=metadata,
+        holdings=holdings,
+        manifests=manifests,
+        activity=activity,
+        timeline=timeline,
+        writes=[one.at for one in writes_of(metadata)],
+        now=now,
+        keeps=kept_specs(holdings.files, metadata, options, now),
+        orphans_wait_until=orphans_wait_until,
+    )
+    found = {service: _kept_off(need, kept.get(service)) for service, need in needs(sight).items()}
+    return Needs(
+        backlogs={service: need.backlog for service, need in found.items() if need.backlog is not None},
+        at_rest={service: need.rest for service, need in found.items() if need.rest is not None},
+        waits=kept,
+        notes={service: need.notes for service, need in found.items() if need.notes},
+        hindrances=(
+            *hindrances(metadata, options),
+            *(need.hindrance for need in found.values() if need.hindrance is not None),
+        ),
+        warnings=warnings(metadata),
+        changes_at=_first(
+            [need.changes_at for need in found.values()]
+            + [wait.again_at for wait in kept.values()]
+            + [next_turn(activity, options, now), next_silence(timeline, activity, now)],
+            now,
+        ),
+    )
+
+
+def _kept_off(need: Need, kept: NotDue | None) -> Need:
+    return need if kept is None or need.backlog is None else need.resting(kept)
+
+
+def _first(moments: Iterable[datetime | None], now: datetime) -> datetime | None:
+    return min((moment for moment in moments if moment is not None and moment > now), default=None)

@@ -1,0 +1,1 @@
+"""Which snapshots and files of an Iceberg table may go, and what the others need."""

@@ -1,0 +1,202 @@
+"""The plan of a deletion, beside the table's metadata: what is going to be deleted, and what was.
+
+`metadata/lakewarden-<service>.json` below the table's folder, written by the worker through the table's own FileIO,
+which on disks replaces no file at one blow. So each version is written twice, first beside: where the file itself is
+cut off, the one beside it is whole, and means the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.json_text import from_json
+from lakewarden.planners.decoding.numbers import count, long, moment
+from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError
+from lakewarden.planners.formats.iceberg.metadata.timeline import time_of
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import Instant, RunId, Service, State
+from lakewarden.planners.ports import Storage
+
+DELETING = (Service.CLEAN, Service.ORPHANS)
+"""The services that have such a plan."""
+
+REMEMBERED = 20
+"""So many completed plans are kept for the timeline."""
+
+_ACTIONS: Mapping[Service, str] = {Service.CLEAN: "expire_snapshots", Service.ORPHANS: "remove_orphan_files"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeletionPlan:
+    """One plan. It is INFLIGHT from before the first thing that it changes.
+
+    `snapshots` are going to be expired; `files` are in its list, `data_files` of them hold rows or deletes. Files that
+    it left out wait, the first of them until `waits_until`; None where there are none.
+    """
+
+    instant: str
+    run: RunId
+    requested_at: datetime
+    state: State
+    snapshots: tuple[int, ...]
+    files: int
+    data_files: int
+    completed_at: datetime | None = None
+    waits_until: datetime | None = None
+
+    def done(self, at: datetime) -> DeletionPlan:
+        """Return the plan as it is remembered once it is carried out."""
+        return replace(self, state=State.COMPLETED, completed_at=at, snapshots=())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlanBeside:
+    """What lies beside a table about one service: the pending plan, and the completed ones, the newest first.
+
+    `table` is the table's uuid: a plan for a table that was dropped and made again at the same place is none.
+    """
+
+    service: Service
+    table: str
+    pending: DeletionPlan | None = None
+    completed: tuple[DeletionPlan, ...] = ()
+
+    def with_completed(self, at: datetime) -> PlanBeside:
+        """Return it with the pending plan among the completed ones."""
+        if self.pending is None:
+            return self
+        return replace(self, pending=None, completed=(self.pending.done(at), *self.completed)[:REMEMBERED])
+
+
+def plan_beside(service: Service, location: str, storage: Storage, *, uuid: str) -> PlanBeside | None:
+    """Return what lies beside the table with this `uuid` whose folder is `location` (canonical); None if nothing.
+
+    One request where there is nothing, or all is well. Raises CorruptMetadataError where it can be read in neither of
+    its two places, and TemporaryError.
+    """
+    try:
+        found = _parsed(storage.read(file_of(service, location)), service)
+    except FileNotFoundError:
+        return None
+    except CorruptMetadataError:
+        try:
+            found = _parsed(storage.read(file_of(service, location, beside=True)), service)
+        except FileNotFoundError as missing:
+            raise CorruptMetadataError(
+                f"{file_of(service, location)} is no whole plan of a deletion: delete it, and run orphans"
+            ) from missing
+    return found if found.table == uuid else None
+
+
+def waits_until(plans: Iterable[PlanBeside | None], service: Service) -> datetime | None:
+    """Return when the first of the files may go that the last completed plan of a service has left waiting."""
+    last = (one.completed[0] for one in plans if one is not None and one.service is service and one.completed)
+    return next((plan.waits_until for plan in last), None)
+
+
+def file_of(service: Service, location: str, *, beside: bool = False) -> str:
+    """Return where the plan lies, or the version `beside` it that is written first."""
+    return f"{location}/metadata/lakewarden-{service}{'.next' if beside else ''}.json"
+
+
+def list_of(service: Service, location: str, run: RunId) -> str:
+    """Return where the list of the files lies that a run planned to delete."""
+    return f"{location}/metadata/lakewarden-{service}-{run}.files"
+
+
+def instant_of(service: Service, run: RunId, at: datetime) -> str:
+    """Return the name of the plan that a run makes at this time."""
+    return time_of(at, f"{service}-{run}")
+
+
+def instants(plans: Iterable[PlanBeside | None]) -> tuple[Instant, ...]:
+    """Return the plans as the timeline shows them, the oldest first."""
+    shown = [
+        Instant(
+            time=plan.instant,
+            action=_ACTIONS[beside.service],
+            stands_for=beside.service,
+            state=plan.state,
+            requested_at=plan.requested_at,
+            completed_time=None if plan.completed_at is None else plan.instant,
+            completed_at=plan.completed_at,
+            author=plan.run,
+        )
+        for beside in plans
+        if beside is not None
+        for plan in (*beside.completed, *([] if beside.pending is None else [beside.pending]))
+    ]
+    return tuple(sorted(shown, key=lambda instant: instant.time))
+
+
+def content_of(beside: PlanBeside) -> bytes:
+    """Return what is written for it."""
+    pending = None if beside.pending is None else _raw(beside.pending)
+    return json.dumps(
+        {
+            "version": _VERSION,
+            "service": beside.service.value,
+            "table-uuid": beside.table,
+            "pending": pending,
+            "completed": [_raw(plan) for plan in beside.completed],
+        },
+        indent=1,
+    ).encode()
+
+
+_VERSION = 1
+
+
+def _raw(plan: DeletionPlan) -> Mapping[str, Any]:
+    return {
+        "instant": plan.instant,
+        "run": plan.run,
+        "requested-ms": _milliseconds(plan.requested_at),
+        "state": plan.state.name.lower(),
+        "snapshot-ids": plan.snapshots,
+        "files": plan.files,
+        "data-files": plan.data_files,
+        "completed-ms": None if plan.completed_at is None else _milliseconds(plan.completed_at),
+        "waits-until-ms": None if plan.waits_until is None else _milliseconds(plan.waits_until),
+    }
+
+
+def _parsed(content: bytes, service: Service) -> PlanBeside:
+    try:
+        raw = from_json(content)
+        if raw["version"] != _VERSION:
+            raise PermanentError(f"the plan of {service} beside the table is of another version, {raw['version']}")
+        return PlanBeside(
+            service=service,
+            table=str(raw["table-uuid"]),
+            pending=None if raw["pending"] is None else _plan(raw["pending"]),
+            completed=tuple(map(_plan, raw["completed"])),
+        )
+    except (DamagedError, ValueError, KeyError, TypeError, AttributeError) as wrong:
+        raise CorruptMetadataError(
+            f"the plan of {service} beside the table is not whole: {repr(wrong)[:200]}"
+        ) from wrong
+
+
+def _plan(raw: Mapping[str, Any]) -> DeletionPlan:
+    completed, waits = raw["completed-ms"], raw["waits-until-ms"]
+    return DeletionPlan(
+        instant=str(raw["instant"]),
+        run=RunId(str(raw["run"])),
+        requested_at=moment(raw["requested-ms"], "requested-ms"),
+        state=State[str(raw["state"]).upper()],
+        snapshots=tuple(map(long, raw["snapshot-ids"])),
+        files=count(raw["files"], "files"),
+        data_files=count(raw["data-files"], "data-files"),
+        completed_at=None if completed is None else moment(completed, "completed-ms"),
+        waits_until=None if waits is None else moment(waits, "waits-until-ms"),
+    )
+
+
+def _milliseconds(at: datetime) -> int:
+    return round(at.timestamp() * 1000)

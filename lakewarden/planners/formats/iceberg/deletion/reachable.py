@@ -1,0 +1,186 @@
+"""Which files the snapshots of a table need, and which of them nobody would need any more.
+
+As Iceberg's `ReachableFileCleanup` does it: what may go is gathered first, then everything that is kept is read and
+spares what it names. Nothing but what may go is held in memory. A manifest that cannot be read raises, so that
+nothing is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, contents, list_of, read_table
+from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest, read_manifest_list, read_paths
+from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling, path_alone
+from lakewarden.planners.ports import Storage
+
+
+class Kind(StrEnum):
+    """What a file is, in the order in which files are deleted: what others name goes before what names it."""
+
+    CONTENT = "content"
+    """Rows or deletes."""
+    MANIFEST = "manifest"
+    MANIFEST_LIST = "manifest-list"
+    STATISTICS = "statistics"
+    ORPHAN = "orphan"
+    """A file that no metadata names."""
+
+
+_IN_MANIFESTS = (Kind.CONTENT, Kind.ORPHAN)
+
+
+class NamedFile(NamedTuple):
+    """A file as it is to be deleted: its path is spelled as the table's own FileIO knows it."""
+
+    kind: Kind
+    path: str
+
+
+class Suspects:
+    """Files that may go, of which whatever is needed is spared.
+
+    `mistaken` are those that metadata knows by the same path under another scheme or host: they are spared too. Not for
+    several threads.
+    """
+
+    def __init__(self, files: Iterable[NamedFile], spelling: Spelling) -> None:
+        self._spelling = spelling
+        self._files = {spelling(file.path): file for file in files}
+        self._of_path: dict[str, list[str]] = {}
+        for spelled in self._files:
+            self._of_path.setdefault(path_alone(spelled), []).append(spelled)
+        self._named_by_manifests = {spelled for spelled, file in self._files.items() if file.kind in _IN_MANIFESTS}
+        self._names = {spelled.rpartition("/")[2] for spelled in self._files}
+        self._read: set[str] = set()
+        self._read_lists: set[str] = set()
+        self.mistaken: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __contains__(self, path: str) -> bool:
+        return self._spelling(path) in self._files
+
+    def files(self) -> tuple[NamedFile, ...]:
+        """Return what is left, in the order in which it is to be deleted."""
+        order = list(Kind)
+        return tuple(sorted(self._files.values(), key=lambda file: (order.index(file.kind), file.path)))
+
+    def among(self, files: Iterable[NamedFile]) -> Suspects:
+        """Return those of `files` that are suspects here: what has spared its files need not be read for them again."""
+        some = Suspects([file for file in files if file.path in self], self._spelling)
+        some._read |= self._read
+        some._read_lists |= self._read_lists
+        return some
+
+    def spare(self, path: str) -> None:
+        """Let go of a file that is needed."""
+        if path.rpartition("/")[2] not in self._names:  # no spelling changes it: of millions most end here
+            return
+        spelled = self._spelling(path)
+        for suspected in self._of_path.pop(path_alone(spelled), ()):
+            file = self._files.pop(suspected)
+            self._named_by_manifests.discard(suspected)
+            if suspected != spelled:
+                self.mistaken[file.path] = path
+
+    def spare_reachable(self, metadata: TableMetadata, storage: Storage, *, without: Collection[int] = ()) -> None:
+        """Let go of everything that these snapshots need, all but those `without`, and of the statistics and metadata
+        files that the table names. Raises what reading them raises.
+
+        Manifests and their lists never change: one that has spared its files before is not read again.
+        """
+        for path in (metadata.file, *metadata.metadata_log, *_statistics(metadata, without=without)):
+            self.spare(path)
+        kept = [one for one in metadata.snapshots if one.id not in without]
+        self.spare_needed(kept, _manifests(kept, storage, read=self._read, read_lists=self._read_lists), storage)
+
+    def spare_needed(self, snapshots: Sequence[Snapshot], manifests: Iterable[Manifest], storage: Storage) -> None:
+        """Let go of the manifest lists of `snapshots`, of `manifests`, which are all of theirs that have spared nothing
+        yet, and of what these name.
+        """
+        new = {manifest.path: manifest for manifest in manifests}
+        for path in new:
+            self.spare(path)
+        if self._named_by_manifests:
+            for path, content in contents(new, storage):
+                for named in read_paths(content, new[path]):
+                    self.spare(named)
+            self._read |= new.keys()
+        for snapshot in snapshots:
+            if snapshot.manifest_list is not None:
+                self.spare(snapshot.manifest_list)
+                self._read_lists.add(snapshot.manifest_list)
+
+
+def only_reachable_from(
+    expired: Collection[int], metadata: TableMetadata, storage: Storage, *, spelling: Spelling | None = None
+) -> Suspects:
+    """Return the files that the snapshots `expired` need and no other snapshot of the table. Raises what reading the
+    metadata of any of its snapshots raises.
+    """
+    kept = [one for one in metadata.snapshots if one.id not in expired]
+    retained = {manifest.path: manifest for manifest in _manifests(kept, storage)}
+    gone = [one for one in metadata.snapshots if one.id in expired]
+    alone = {manifest.path: manifest for manifest in _manifests(gone, storage, read=retained)}
+    files = [NamedFile(Kind.MANIFEST, path) for path in alone]
+    for path, content in contents(alone, storage):
+        files += [NamedFile(Kind.CONTENT, named) for named in read_paths(content, alone[path])]
+    files += [NamedFile(Kind.MANIFEST_LIST, one.manifest_list) for one in gone if one.manifest_list is not None]
+    files += [
+        NamedFile(Kind.STATISTICS, path) for snapshot in expired for path in metadata.statistics_of.get(snapshot, ())
+    ]
+    suspects = Suspects(files, spelling or Spelling())
+    suspects.spare_needed(kept, retained.values(), storage)
+    suspects.spare_reachable(metadata, storage, without=expired)
+    return suspects
+
+
+def metadata_files(metadata: TableMetadata, storage: Storage) -> frozenset[str]:
+    """Return the metadata files that lead to this one: those it names, and those that the oldest that is there names,
+    and so on (`ReachableFileUtil.metadataFileLocations`, recursive).
+    """
+    found, newest = {metadata.file}, metadata
+    while new := [file for file in newest.metadata_log if file not in found]:
+        found.update(new)
+        earlier = _first_that_is_there(new, storage)
+        if earlier is None:
+            break
+        newest = earlier
+    return frozenset(found)
+
+
+def _first_that_is_there(files: Iterable[str], storage: Storage) -> TableMetadata | None:
+    for file in files:
+        try:
+            return read_table(file, storage)
+        except VanishedError:
+            continue
+    return None
+
+
+def _statistics(metadata: TableMetadata, *, without: Collection[int]) -> Iterator[str]:
+    for snapshot, paths in metadata.statistics_of.items():
+        if snapshot not in without:
+            yield from paths
+
+
+def _manifests(
+    snapshots: Iterable[Snapshot],
+    storage: Storage,
+    *,
+    read: Container[str] = frozenset(),
+    read_lists: Container[str] = frozenset(),
+) -> Iterator[Manifest]:
+    """Yield each manifest of these snapshots once, without those that were `read` before and those of `read_lists`."""
+    seen: set[str] = set()
+    lists = (path for path in map(list_of, snapshots) if path not in read_lists)
+    for path, content in contents(lists, storage):
+        for manifest in read_manifest_list(content, path=path, without=seen):
+            seen.add(manifest.path)
+            if manifest.path not in read:
+                yield manifest

@@ -1,0 +1,1 @@
+"""The metadata of an Iceberg table: its metadata files, manifest lists and manifests, and what is kept of them."""

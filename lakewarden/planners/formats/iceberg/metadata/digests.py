@@ -1,0 +1,152 @@
+"""What is kept of a manifest: the few numbers of each live file that policies ask for, packed and without paths."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Iterator
+from struct import Struct
+from typing import NamedTuple, Protocol
+
+from lakewarden.planners.formats.iceberg.metadata.manifests import Content, ContentFile
+
+_NO_FILE = 0
+
+
+class Written(Protocol):
+    """Whatever tells that a snapshot has added a file to a partition."""
+
+    @property
+    def partition(self) -> str:
+        """Return the partition, for people."""
+        ...
+
+    @property
+    def sequence(self) -> int:
+        """Return the file's data sequence number."""
+        ...
+
+    @property
+    def snapshot(self) -> int:
+        """Return the snapshot."""
+        ...
+
+
+class LiveFile(NamedTuple):
+    """A data or delete file of the current snapshot.
+
+    `partition` is for people and for comparing within one spec (`ContentFile.partition`). `size` is in bytes, `records`
+    counts rows, or deletes. `sequence` is its data sequence number, `snapshot` the one that added it. `key` stands for
+    its path, and `references` for that of the one data file that a delete file is for, if it is for one only; both mean
+    something within this process alone.
+    """
+
+    partition: str
+    spec: int
+    content: Content
+    is_vector: bool
+    size: int
+    records: int
+    sequence: int
+    snapshot: int
+    key: int
+    references: int | None
+
+
+Origin = tuple[int, int]
+"""A data sequence number, and the snapshot that added the file."""
+
+
+class Digest:
+    """The live files of one manifest, packed into some forty bytes each.
+
+    `spec` is that of the manifest, `partitions` and `origins` are those of the files, and `removed_from` the partitions
+    from which the snapshot that wrote it removed some.
+    """
+
+    __slots__ = ("_packed", "origins", "partitions", "removed_from", "spec")
+
+    def __init__(self, files: Iterable[ContentFile], *, spec: int) -> None:
+        """`files` are all that the manifest tells of, the deleted ones included; `spec` is that of the manifest."""
+        partitions: dict[str, int] = {}
+        origins: dict[tuple[int, int], int] = {}
+        removed: set[str] = set()
+        packed = bytearray()
+        for file in files:
+            partition = sys.intern(file.partition)
+            if not file.is_live:
+                removed.add(partition)
+                continue
+            packed += _FILE.pack(
+                partitions.setdefault(partition, len(partitions)),
+                origins.setdefault((file.sequence or 0, file.snapshot), len(origins)),
+                _VECTOR if file.is_deletion_vector else file.content,
+                file.size,
+                file.records,
+                key_of(file.path),
+                _NO_FILE if file.references is None else key_of(file.references),
+            )
+        self.spec, self.partitions, self.origins = spec, tuple(partitions), tuple(origins)
+        self._packed = bytes(packed)
+        self.removed_from = frozenset(removed) or _NOWHERE
+
+    def __len__(self) -> int:
+        """Return how many files are live."""
+        return len(self._packed) // _FILE.size
+
+    @property
+    def of_deletes(self) -> bool:
+        """Whether it is of delete files: no manifest has both."""
+        return bool(self._packed) and _CONTENTS[_FILE.unpack_from(self._packed)[_KIND]] is not Content.DATA
+
+    def live(self, partitions: Collection[str] | None = None) -> Iterator[LiveFile]:
+        """Yield the live files, in the order of the manifest: all of them, or those of some partitions."""
+        rows = _FILE.iter_unpack(self._packed)
+        if partitions is not None:
+            wanted = {at for at, one in enumerate(self.partitions) if one in partitions}
+            rows = (row for row in rows if row[_WHERE] in wanted) if wanted else iter(())
+        return map(self._unpacked, rows)
+
+    def named(self, keys: Collection[int]) -> Iterator[LiveFile]:
+        """Yield the live files for which these keys stand."""
+        return map(self._unpacked, (row for row in _FILE.iter_unpack(self._packed) if row[_KEY] in keys))
+
+    def _unpacked(self, row: tuple[int, ...]) -> LiveFile:
+        where, origin, kind, size, records, key, references = row
+        sequence, snapshot = self.origins[origin]
+        return LiveFile(
+            self.partitions[where],
+            self.spec,
+            _CONTENTS[kind],
+            kind == _VECTOR,
+            size,
+            records,
+            sequence,
+            snapshot,
+            key,
+            None if references == _NO_FILE else references,
+        )
+
+    def data(self) -> Iterator[tuple[int, int, int]]:
+        """Yield of each live file the places of its partition and its origin here, and its bytes."""
+        return ((where, origin, size) for where, origin, _, size, _, _, _ in _FILE.iter_unpack(self._packed))
+
+    def touched_by(self, snapshot: int) -> frozenset[str]:
+        """Return the partitions to which `snapshot` added files; with those of `removed_from` these are all that it
+        touched, if it wrote the manifest.
+        """
+        by = {at for at, (_, one) in enumerate(self.origins) if one == snapshot}
+        return frozenset(self.partitions[where] for where, origin, _ in self.data() if origin in by) if by else _NOWHERE
+
+
+_FILE = Struct("<IIBqqqq")
+"""A live file: partition and origin by their places in the digest, kind, bytes, rows, key, and the key referenced."""
+
+_WHERE, _KIND, _KEY = 0, 2, 5
+_NOWHERE: frozenset[str] = frozenset()
+_VECTOR = 3
+_CONTENTS = (Content.DATA, Content.POSITION_DELETES, Content.EQUALITY_DELETES, Content.POSITION_DELETES)
+
+
+def key_of(path: str) -> int:
+    """Return what stands for a path within this process, in 64 bits; never zero."""
+    return hash(path) or 1

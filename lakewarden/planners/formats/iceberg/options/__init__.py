@@ -1,0 +1,1 @@
+"""What the owner of an Iceberg table sets: for the table, for its services, for its writers."""

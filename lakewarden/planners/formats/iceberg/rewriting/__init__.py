@@ -1,0 +1,1 @@
+"""What a rewrite of an Iceberg table takes, and what it must not take with it."""

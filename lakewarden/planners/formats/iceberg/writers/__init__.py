@@ -1,0 +1,1 @@
+"""What the writers of an Iceberg table do, and how far our commits keep from them."""

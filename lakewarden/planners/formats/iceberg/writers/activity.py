@@ -1,0 +1,41 @@
+"""What a table's writers are doing, as far as commits tell: nobody sees an Iceberg write before it is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from itertools import islice, pairwise
+from statistics import median_low
+
+from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot
+from lakewarden.planners.model.view import Touch, WriterActivity
+
+_COMMITS_TO_TELL_A_CADENCE = 20
+
+
+def writer_activity(
+    writes: Iterable[Snapshot],
+    *,
+    touches: Mapping[str, Touch] | None,
+    updated: Mapping[str, Touch] | None,
+    update_interval: timedelta | None,
+) -> WriterActivity:
+    """Return the newest of main's `writes` (the newest first) and the usual time between two, beside what they
+    touched.
+    """
+    times = [one.at for one in islice(writes, _COMMITS_TO_TELL_A_CADENCE)]
+    return WriterActivity(
+        last_commit_at=max(times, default=None),
+        usual_interval=usual_interval(times),
+        touches=touches,
+        updated=updated,
+        update_interval=update_interval,
+    )
+
+
+def usual_interval(times: Iterable[datetime]) -> timedelta | None:
+    """Return the usual time between two of the newest commits, whose times come the newest first; None for fewer
+    than two.
+    """
+    gaps = [later - earlier for later, earlier in pairwise(islice(times, _COMMITS_TO_TELL_A_CADENCE))]
+    return median_low(gaps) if gaps else None

@@ -1,0 +1,61 @@
+"""Branches that are about to become main (write, audit, publish), which no commit of ours may cut off from it. Pure.
+
+Such a branch begins at main's head, and is published by `fast_forward`: that is refused as soon as main has a snapshot
+which the branch does not descend from, and what was audited has to be written anew. What is staged without a branch
+(`wap.id`) is picked up from wherever it is, and is in nobody's way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN, Ref, Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.writers.cold import on_the_clock
+from lakewarden.planners.model.decision import NotDue
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.settings import format_duration, shown
+
+_COMMITTING = (Service.COMPACTION, Service.CLUSTERING, Service.ARCHIVE)
+"""What adds snapshots to main."""
+
+
+def kept_off_for_branches(
+    metadata: TableMetadata, options: IcebergTableOptions, now: datetime
+) -> Mapping[Service, NotDue]:
+    """Return which services are kept off main for the sake of a branch that can become main as it is, and until when:
+    a branch that nobody has written to for `longest_outage` is not waited for.
+    """
+    waits = [(head.at + options.longest_outage, ref, head) for ref, head in _ahead_of_main(metadata)]
+    until, ref, head = max(waits, key=lambda wait: wait[0], default=(now, None, None))
+    if ref is None or head is None or until <= now:
+        return {}
+    written, patience = on_the_clock(head.at, now), format_duration(options.longest_outage)
+    reason = (
+        f"branch {shown(ref.name)} is ahead of main, last written at {written}: a commit of ours would keep it from "
+        f"being published by fast_forward. It is waited for as long as {patience}"
+    )
+    return dict.fromkeys(_COMMITTING, NotDue(reason=reason, again_at=until))
+
+
+def _ahead_of_main(metadata: TableMetadata) -> Iterator[tuple[Ref, Snapshot]]:
+    """Yield the branches that main's head leads to, each with its own head."""
+    main = metadata.current_snapshot
+    for ref in metadata.refs:
+        if main is not None and ref.is_branch and ref.name != MAIN and ref.snapshot != main.id:
+            head = metadata.by_id[ref.snapshot]
+            if _leads_to(metadata, main, head):
+                yield ref, head
+
+
+def _leads_to(metadata: TableMetadata, main: Snapshot, head: Snapshot) -> bool:
+    """Whether `head` descends from `main`: what is older need not be looked at."""
+    one: Snapshot | None = head
+    for _ in range(len(metadata.snapshots)):
+        if one is None or one.sequence < main.sequence:
+            return False
+        if one.id == main.id:
+            return True
+        one = None if one.parent is None else metadata.by_id.get(one.parent)
+    return False

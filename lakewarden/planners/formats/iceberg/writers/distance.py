@@ -1,0 +1,131 @@
+"""How far our commits keep from writers that change rows (docs/iceberg.md, the third invariant). Pure.
+
+A rewrite may hurt such a writer, and every commit that moves the table's pointer or replaces its manifests costs it a
+retry. So compaction, clustering and the rewrite of manifests keep a distance from each other on its table. When the
+writer falls silent after a rewrite of ours, we may be why: then rewrites of data files rest, while the archive, by
+which no validation of a writer can fail, goes on. Clean and orphans change no file that a writer reads: they need
+neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.writers.cold import on_the_clock
+from lakewarden.planners.model.decision import NotDue
+from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.view import TableView, WriterActivity
+from lakewarden.planners.settings import format_duration
+
+REWRITES = frozenset({Service.COMPACTION, Service.CLUSTERING})
+"""What replaces data files."""
+
+_SPACED = REWRITES | {Service.ARCHIVE}
+_GONE_AFTER, _GONE_AT_LEAST = 10, timedelta(minutes=1)
+_SILENT_AFTER = 5
+_TIMES_AS_LONG = 10
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Silence:
+    """A writer that changed rows has not committed since `commit` of ours, and is waited for from `begins` on."""
+
+    commit: Instant
+    begins: datetime
+    ends: datetime
+
+
+def kept_off(
+    timeline: Timeline, activity: WriterActivity, options: IcebergTableOptions, now: datetime
+) -> Mapping[Service, NotDue]:
+    """Return which services are kept off the table now, why, and until when: the time to keep a distance, or that of
+    a writer's silence.
+    """
+    found: dict[Service, NotDue] = {}
+    last, silence = _last_of_ours(timeline), silenced(timeline, activity)
+    if last is not None and _is_updated(activity, now) and now < last.requested_at + options.distance:
+        reason = (
+            f"our last commit was made at {on_the_clock(last.requested_at, now)}: beside writers that MERGE, UPDATE or "
+            f"DELETE they keep a distance of {format_duration(options.distance)}"
+        )
+        wait = NotDue(reason=reason, again_at=last.requested_at + options.distance)
+        found |= dict.fromkeys(_SPACED, wait)
+    if silence is not None and silence.begins <= now < silence.ends:
+        rest = NotDue(reason=_fell_silent(silence, activity.update_interval, now), again_at=silence.ends)
+        found |= dict.fromkeys(REWRITES, rest)
+    return found
+
+
+def awaited(view: TableView, service: Service, *, step: str) -> str | None:
+    """Return what a commit of ours had better wait for.
+
+    A clustering is not told: its plan is refused where it would have to wait, and what it waits for was looked at
+    when it was planned.
+    """
+    wait = view.waits.get(service)
+    if step != "commit" or service is Service.CLUSTERING or wait is None:
+        return None
+    return wait.reason if wait.again_at is None or view.observed_at < wait.again_at else None
+
+
+def silenced(timeline: Timeline, activity: WriterActivity) -> Silence | None:
+    """Return the silence of a writer that changed rows and has not committed since a rewrite of ours; None if it has,
+    if it was silent before, or if its cadence is not known.
+
+    The first rewrite since its last commit counts: a later one came into the silence, and caused none.
+    """
+    usual, last_at = activity.update_interval, _last_update(activity)
+    if usual is None or last_at is None:
+        return None
+    since = (i for i in timeline.instants if _is_rewrite_of_ours(i) and i.requested_at > last_at)
+    commit = min(since, key=lambda instant: instant.requested_at, default=None)
+    if commit is None or commit.requested_at - last_at > _SILENT_AFTER * usual:
+        return None
+    silent = _SILENT_AFTER * usual
+    return Silence(
+        commit=commit,
+        begins=commit.requested_at + silent,
+        ends=commit.requested_at + _TIMES_AS_LONG * silent,
+    )
+
+
+def next_silence(timeline: Timeline, activity: WriterActivity, now: datetime) -> datetime | None:
+    """Return when a writer will have been silent for too long, if it does not commit; None where it is not awaited."""
+    silence = silenced(timeline, activity)
+    return None if silence is None or silence.begins <= now else silence.begins
+
+
+def _last_of_ours(timeline: Timeline) -> Instant | None:
+    ours = [i for i in timeline.instants if i.author is not None and not i.pending and i.stands_for in _SPACED]
+    return max(ours, key=lambda instant: instant.requested_at, default=None)
+
+
+def _is_rewrite_of_ours(instant: Instant) -> bool:
+    return instant.author is not None and not instant.pending and instant.stands_for in REWRITES
+
+
+def _last_update(activity: WriterActivity) -> datetime | None:
+    return max((touch.at for touch in (activity.updated or {}).values() if touch.updates), default=None)
+
+
+def _is_updated(activity: WriterActivity, now: datetime) -> bool:
+    """Whether the next commit that changes rows is to be expected."""
+    last_at = _last_update(activity)
+    usual = activity.update_interval or timedelta()
+    return last_at is not None and now - last_at < max(_GONE_AFTER * usual, _GONE_AT_LEAST)
+
+
+def _fell_silent(silence: Silence, usual: timedelta | None, now: datetime) -> str:
+    return (
+        f"a writer that changed rows every {_rounded(usual or timedelta())} has not committed since our "
+        f"{silence.commit.stands_for} at {on_the_clock(silence.commit.requested_at, now)}: rewrites rest until it has, "
+        "or is given up"
+    )
+
+
+def _rounded(span: timedelta) -> str:
+    return format_duration(timedelta(seconds=max(1, round(span.total_seconds()))))

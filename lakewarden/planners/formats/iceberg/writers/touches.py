@@ -1,0 +1,107 @@
+"""Which partitions writers have touched lately, and by which commits a rewrite of ours could hurt them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from lakewarden.planners.formats.iceberg.metadata.digests import Written
+from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.timeline import stands_for, time_of, writes_of
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.model.instant import Deed
+from lakewarden.planners.model.view import Touch
+
+_FLINK = "flink.job-id"
+_EQUALITY, _POSITION, _REMOVED = "added-equality-delete-files", "added-position-delete-files", "deleted-data-files"
+
+
+def is_update(snapshot: Snapshot) -> bool:
+    """Whether a commit changed rows that were there already, by a writer that fails if we rewrite them meanwhile.
+
+    Neither appends nor commits that add nothing but equality deletes do, nor Flink's: the positions that these delete
+    are of rows of the same commit (docs/iceberg.md).
+    """
+    if snapshot.operation == "append" or stands_for(snapshot) is not Deed.WRITE or _FLINK in snapshot.summary:
+        return False
+    return not (snapshot.count(_EQUALITY) and not snapshot.count(_POSITION) and not snapshot.count(_REMOVED))
+
+
+def recent_updates(
+    updates: Sequence[Snapshot], options: IcebergTableOptions, interval: timedelta | None
+) -> tuple[Snapshot, ...]:
+    """Return those of a table's `updates`, the newest first, that may still keep us off a partition.
+
+    It is told from the newest of them backwards, not from now, so that it is the same whenever it is asked.
+    """
+    if not updates:
+        return ()
+    quiet = max(options.quiet_for, options.quiet_intervals * (interval or timedelta()))
+    return tuple(one for one in updates if updates[0].at - one.at <= quiet)
+
+
+def newest_updates(touched: Iterable[tuple[Snapshot, frozenset[str]]]) -> dict[str, Touch]:
+    """Return the newest of the updates by partition, with when the one before it was; they come the newest first, each
+    with what it touched.
+    """
+    newest: dict[str, Touch] = {}
+    for snapshot, partitions in touched:
+        touch = _touch(snapshot, updates=True)
+        for partition in partitions:
+            known = newest.setdefault(partition, touch)
+            if known is not touch and known.before is None:
+                newest[partition] = replace(known, before=snapshot.at)
+    return newest
+
+
+def newest_touches(
+    files: Iterable[Written], metadata: TableMetadata, updated: Mapping[str, Touch]
+) -> Mapping[str, Touch]:
+    """Return the newest write into each partition: an update, or the one that added its newest file.
+
+    A file of a rewrite tells only by its sequence number up to when the rows in it were written: it keeps that of the
+    snapshot from which it was rewritten. So the partition counts as touched by the last write until then.
+    """
+    writers = _Writers(metadata)
+    newest = dict(updated)
+    seen: set[tuple[str, int, int]] = set()
+    for file in files:
+        told = (file.partition, file.snapshot, file.sequence)
+        if told in seen:
+            continue
+        seen.add(told)
+        touch = writers.touch(file)
+        known = newest.get(file.partition)
+        if touch is not None and (known is None or known.at < touch.at):
+            newest[file.partition] = touch
+    return newest
+
+
+class _Writers:
+    """Who wrote what main has, as far as its snapshots are not expired."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        writes = writes_of(metadata)
+        self._writes = {one.id: one for one in writes}
+        self._oldest_first = writes[::-1]
+        self._touches: dict[int, Touch] = {}
+
+    def touch(self, file: Written) -> Touch | None:
+        """Return the write that a file's rows are from, at the latest; None where it is expired."""
+        write = self._writes.get(file.snapshot) or self._up_to(file.sequence)
+        if write is None:
+            return None
+        if write.id not in self._touches:
+            self._touches[write.id] = _touch(write, updates=is_update(write))
+        return self._touches[write.id]
+
+    def _up_to(self, sequence: int) -> Snapshot | None:
+        """Return the last write that was committed when the sequence number was given."""
+        at = bisect_right(self._oldest_first, sequence, key=lambda write: write.sequence)
+        return self._oldest_first[at - 1] if at else None
+
+
+def _touch(snapshot: Snapshot, *, updates: bool) -> Touch:
+    return Touch(at=snapshot.at, instant=time_of(snapshot.at, snapshot.id), updates=updates)

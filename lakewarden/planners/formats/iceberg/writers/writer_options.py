@@ -1,0 +1,106 @@
+"""What whoever writes to an Iceberg table sets so that its commits and ours go beside each other.
+
+Nothing keeps them apart but Iceberg's own atomic commits, so nothing here is needed for the rows to be right: it
+spares a writer failures and repetitions. Keys are those of the table's properties (`TableProperties`), of the catalog
+(`CatalogProperties`) and, for Flink, of the sink (`FlinkWriteOptions` of 1.11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import assert_never
+
+from lakewarden.planners.formats.iceberg.catalogs.settings import RestCatalog
+from lakewarden.planners.formats.iceberg.options.service_options import ArchiveOptions
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.ports import WriterEngine, WriterOption
+from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
+
+_Group = tuple[str, Mapping[str, str]]
+
+_ROW_LEVEL_COMMANDS = ("merge", "update", "delete")
+_METADATA_VERSIONS = 100
+"""What Iceberg keeps by default where old ones are deleted at all (`write.metadata.previous-versions-max`)."""
+
+_SWITCHES_OF_FLINKS_SINK = {
+    Service.COMPACTION: ("flink-maintenance.rewrite.enabled", "compaction-enabled"),
+    Service.CLEAN: ("flink-maintenance.expire-snapshots.enabled",),
+    Service.ORPHANS: ("flink-maintenance.delete-orphan-files.enabled",),
+}
+"""The table services that Flink's sink runs by itself where it is told to; compaction's key had another name before."""
+
+
+def writer_options(table: Table, *, engine: WriterEngine, hook_url: str) -> tuple[WriterOption, ...]:
+    """Return the options, those with the same reason beside each other.
+
+    Raises PermanentError for an engine that writes no Iceberg tables.
+    """
+    if engine is WriterEngine.STREAMER:
+        raise PermanentError(f"Hudi Streamer writes no Iceberg tables, and {table.id} is one: ask for spark or flink")
+    return tuple(
+        WriterOption(key=key, value=value, why=why)
+        for why, keys in _groups(table, engine, hook_url)
+        for key, value in keys.items()
+    )
+
+
+def _groups(table: Table, engine: WriterEngine, hook_url: str) -> Iterator[_Group]:
+    yield (
+        "a commit that another was faster than is tried again, ours among them; four times would be the default",
+        {"commit.retry.num-retries": "10"},
+    )
+    match engine:
+        case WriterEngine.SPARK:
+            yield from _for_spark()
+        case WriterEngine.FLINK:
+            yield from _for_flink(table)
+        case WriterEngine.STREAMER:
+            return
+        case _:
+            assert_never(engine)
+    if not _archive_bounds_the_log(table):
+        yield (
+            "each commit deletes its oldest metadata file, which no expiry of snapshots does",
+            {
+                "write.metadata.delete-after-commit.enabled": "true",
+                "write.metadata.previous-versions-max": str(_METADATA_VERSIONS),
+            },
+        )
+    if isinstance(table.catalog, RestCatalog) and is_in_catalog(table.location):
+        yield _reports(table, engine, hook_url)
+
+
+def _for_spark() -> Iterator[_Group]:
+    yield (
+        "a MERGE, UPDATE or DELETE is not failed by rows that others append meanwhile; leave out what must see them",
+        {f"write.{command}.isolation-level": "snapshot" for command in _ROW_LEVEL_COMMANDS},
+    )
+
+
+def _for_flink(table: Table) -> Iterator[_Group]:
+    for service, keys in _SWITCHES_OF_FLINKS_SINK.items():
+        if service in table.policies:
+            yield f"{service} is Lakewarden's", dict.fromkeys(keys, "false")
+    if Service.COMPACTION in table.policies:
+        yield (
+            "a partition is written by one task; with none, each checkpoint leaves a file of every task to compaction",
+            {"write.distribution-mode": "hash"},
+        )
+
+
+def _archive_bounds_the_log(table: Table) -> bool:
+    policy = table.policies.get(Service.ARCHIVE)
+    options = None if policy is None else policy.options
+    return isinstance(options, ArchiveOptions) and options.metadata_versions is not None
+
+
+def _reports(table: Table, engine: WriterEngine, hook_url: str) -> _Group:
+    catalog, _ = named_in_catalog(table.location)
+    key = "rest-metrics-reporting-enabled"
+    return (
+        f"a setting of the catalog: what writers report to it an ingress mirrors to {hook_url}/v1/.../metrics"
+        f"?catalog={catalog}",
+        {f"spark.sql.catalog.{catalog}.{key}" if engine is WriterEngine.SPARK else key: "true"},
+    )

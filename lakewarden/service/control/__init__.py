@@ -1,0 +1,1 @@
+"""The control thread, the commands that reach it, and what it shows of itself."""

@@ -1,0 +1,1 @@
+"""What happened, told to everything that listens."""

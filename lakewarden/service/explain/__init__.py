@@ -1,8 +1,0 @@
-"""Explain: why the services of a table run or do not, put together from what the daemon knows anyway."""
-
-from lakewarden.service.explain.assembly import explain
-from lakewarden.service.explain.bodies import TableExplanation
-from lakewarden.service.explain.text import written_out
-from lakewarden.service.explain.words import describe
-
-__all__ = ["TableExplanation", "describe", "explain", "written_out"]

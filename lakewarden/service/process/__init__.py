@@ -1,0 +1,1 @@
+"""The process itself: its logs, its signals, and its end."""

@@ -1,0 +1,1 @@
+"""What people and Prometheus are told: metrics, log events, explain, inspect, writer options."""

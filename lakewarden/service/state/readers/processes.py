@@ -1,0 +1,280 @@
+"""Tables are read in processes that may be killed: what hangs, crashes or swells there is one table's trouble.
+
+Three lanes, of one program. The *quick* lane reads tables of local and mounted disks, one after the other. A process
+that is at one look there for longer than `PATIENCE` goes over to the *slow* lane with that look alone: another takes
+its place and its other tables, and that table is read in the slow lane from then on. The *remote* lane has many tables
+of object stores and catalogs in flight.
+
+Of the looks of a process that died, the one that was under way is to blame. Where several were, each is made again,
+alone.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+
+import structlog
+
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError, UnknownError
+from lakewarden.planners.model.table import TableId
+from lakewarden.planners.reading.looks import Answers, LookAnswer, LookAsked, Trouble
+from lakewarden.planners.storage.settings import StoreSettings
+from lakewarden.service.config.reading import ReadingSettings
+from lakewarden.service.state.readers.child import COMMAND, KILLED, Child
+from lakewarden.service.state.readers.children import Children
+from lakewarden.service.state.readers.port import Answered, EndReason
+from lakewarden.service.state.readers.quick import QuickLane
+from lakewarden.service.state.readers.remote import RemoteLane, is_remote
+from lakewarden.service.state.readers.slow import SlowLane
+
+log = structlog.get_logger(__name__)
+
+PATIENCE = timedelta(seconds=1)
+"""A look that takes longer must not hold up the tables behind it."""
+
+SILENCE = timedelta(seconds=10)
+"""A process that has looks to make, and begins none for so long, is frozen, or was never able to begin."""
+
+GIVE_UP = timedelta(seconds=15)
+"""For so long looks wait for a process that can be started."""
+
+_TICK_SECONDS = 0.25
+_IDLE_SECONDS = 10.0
+
+
+class ProcessReaders:
+    """Keeps the processes, in a thread of its own. Everybody else may call it from any thread."""
+
+    def __init__(
+        self,
+        *,
+        settings: ReadingSettings | None = None,
+        stores: Sequence[StoreSettings] = (),
+        clock: Clock | None = None,
+        command: Sequence[str] = COMMAND,
+        patience: timedelta = PATIENCE,
+        ended: Callable[[EndReason], None] = lambda _: None,
+    ) -> None:
+        """`command` starts a process that reads; `ended` is told of each that ends before its time."""
+        settings = settings or ReadingSettings()
+        self._clock = clock or SystemClock()
+        self._answered: Answered = lambda _: None
+        self._ended = ended
+        self._incoming: deque[LookAsked | TableId] = deque()
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._thread = threading.Thread(target=self._keep, name="readers", daemon=True)
+        self._closing = False
+        self._newest = 0
+        self._dying = False
+        children = Children(stores=stores, memory=settings.memory, command=command, bell=self._bell)
+        seconds, deadline = patience.total_seconds(), settings.deadline.total_seconds()
+        self._children = children
+        self._quick = QuickLane(children, size=settings.processes, patience=seconds)
+        self._slow = SlowLane(children, patience=seconds, deadline=deadline)
+        self._remote = RemoteLane(children, threads=settings.requests, deadline=deadline)
+
+    # -- for everybody
+
+    def open(self, answered: Answered) -> None:
+        """Be ready to read. A process is started when it is first needed."""
+        self._answered = answered
+        self._thread.start()
+
+    def begin(self, looks: Sequence[LookAsked]) -> None:
+        """Begin looks. Tickets only ever grow."""
+        self._incoming.extend(looks)
+        self._ring()
+
+    def forget(self, table: TableId) -> None:
+        """Remember nothing of a table."""
+        self._incoming.append(table)
+        self._ring()
+
+    def close(self) -> None:
+        """End every process, without waiting for one that a storage holds."""
+        self._closing = True
+        self._ring()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2)
+
+    def _ring(self) -> None:
+        os.eventfd_write(self._bell, 1)
+
+    # -- the thread
+
+    def _keep(self) -> None:
+        while not self._closing:
+            try:
+                self._turn()
+            except Exception:  # the edge of the thread: without it no table is looked at
+                log.exception("readers_not_kept")
+        self._children.end_all()
+
+    def _turn(self) -> None:
+        self._take_in()
+        self._hand_out()
+        for child in self._children.wait(_TICK_SECONDS if self._is_busy() else _IDLE_SECONDS):
+            self._hear(child)
+        self._silence_the_bell()
+        self._replace_what_is_silent()
+        self._go_over_to_the_slow_lane()
+        self._give_up_what_is_overdue()
+        for child in (*self._slow.superfluous(), *self._remote.superfluous()):
+            self._end(child, TemporaryError("its store has not answered in time"))
+        self._dying = self._children.reap()
+
+    def _silence_the_bell(self) -> None:
+        try:
+            os.eventfd_read(self._bell)
+        except BlockingIOError:
+            return
+
+    def _is_busy(self) -> bool:
+        waiting = self._incoming or self._dying or self._slow.waits() or self._remote.waits()
+        return bool(waiting) or any(child.looks for child in self._children)
+
+    def _take_in(self) -> None:
+        quick, now = [], self._clock.now()
+        while self._incoming:
+            asked = self._incoming.popleft()
+            if not isinstance(asked, LookAsked):
+                self._let_go(asked)
+                continue
+            self._newest = max(self._newest, asked.ticket)
+            if self._slow.is_for(asked.table.id):
+                self._slow.ask([asked])
+            elif is_remote(asked.table):
+                self._remote.ask([asked])
+            else:
+                quick.append(asked)
+        self._not_started(self._quick.ask(quick, now=now))
+
+    def _let_go(self, table: TableId) -> None:
+        self._slow.forget(table)
+        for child in self._children:
+            child.forget(table, now=self._clock.now())
+
+    def _hand_out(self) -> None:
+        now = self._clock.now()
+        self._not_started([*self._slow.hand_out(now=now), *self._remote.hand_out(now=now)])
+
+    def _not_started(self, looks: Sequence[LookAsked]) -> None:
+        """Begin looks a moment later for which no process could be started; give them up where that goes on."""
+        if self._children.failing_for() < GIVE_UP.total_seconds():
+            self._again(looks)
+            return
+        self._fail(looks, TemporaryError("no process that reads tables can be started: the daemon's log says why"))
+
+    # -- answers
+
+    def _hear(self, child: Child) -> None:
+        try:
+            heard = child.receive()
+        except UnknownError as nonsense:
+            log.warning("reader_not_understood", error=str(nonsense))
+            heard = None
+        if heard is None:
+            self._bury(child)
+            return
+        for answers in heard:
+            self._children.heard_of()
+            self._pass_on(child, answers)
+
+    def _pass_on(self, child: Child, answers: Answers) -> None:
+        """Pass on the answers that are waited for."""
+        unchanged, others = [], []
+        for ticket in answers.unchanged:
+            asked = child.answered(ticket, read=False)
+            if asked is not None:
+                unchanged.append(ticket)
+                self._slow.answered(child, asked, well=True)
+        for answer in answers.others:
+            asked = child.answered(answer.ticket, read=answer.observation is not None)
+            if asked is not None:
+                others.append(answer)
+                self._slow.answered(child, asked, well=answer.trouble is None)
+                if answers.ends:
+                    child.has_swelled = True
+                    self._slow.blame(asked)
+                    self._ended(EndReason.SWELLED)
+        if unchanged or others:
+            self._answered(Answers(unchanged, others))
+
+    def _fail(self, looks: Iterable[LookAsked], error: LakewardenError) -> None:
+        failed = [LookAnswer(asked.ticket, trouble=Trouble.of(error)) for asked in looks]
+        if failed:
+            self._answered(Answers(others=failed))
+
+    # -- what does not answer
+
+    def _replace_what_is_silent(self) -> None:
+        for child in self._children:
+            if child.is_silent(SILENCE.total_seconds()):
+                log.warning("reader_silent", pid=child.pid)
+                self._ended(EndReason.SILENT)
+                self._again(child.take_back_all())
+                self._leave(child)
+                self._children.end(child)
+
+    def _go_over_to_the_slow_lane(self) -> None:
+        for child in self._quick.stuck():
+            self._quick.leave(child)
+            left = child.take_back_what_is_not_begun(before=self._newest + 1)
+            self._slow.take_over(child)
+            self._again(left)
+
+    def _give_up_what_is_overdue(self) -> None:
+        for child, asked, seconds in self._slow.overdue():
+            log.warning("reader_killed", table=asked.table.id, reason="its look takes too long", seconds=round(seconds))
+            self._slow.blame(asked)
+            self._ended(EndReason.OVERDUE)
+            self._end(child, TemporaryError(f"its metadata was not read within {seconds:.0f} s: the look was given up"))
+        for child, asked, seconds in self._remote.overdue():
+            child.drop(asked)
+            self._fail([asked], TemporaryError(f"its store has not answered within {seconds:.0f} s"))
+
+    def _end(self, child: Child, why: LakewardenError) -> None:
+        """End a process; what it is at has failed, and what it has not begun is begun elsewhere."""
+        left = child.take_back_what_is_not_begun(before=self._newest + 1)
+        failed = child.take_back_all()
+        self._leave(child)
+        self._children.end(child)
+        self._fail(failed, why)
+        self._again(left)
+
+    def _bury(self, child: Child) -> None:
+        """Let go of a process that has died."""
+        at = [asked for asked, _ in child.under_way()]
+        looks = child.take_back_all()
+        how = child.how_it_ended()
+        self._leave(child)
+        self._children.died(child)
+        if not child.has_swelled:
+            log.warning("reader_died", how=how, at=[asked.table.id for asked in at])
+            self._ended(EndReason.DIED)
+        guilty = at if self._is_proved(at, how) else []
+        for asked in guilty:
+            self._slow.blame(asked)
+        self._fail(guilty, UnknownError(f"reading its metadata ended the process that read it ({how})"))
+        self._slow.ask([asked for asked in at if asked not in guilty])
+        self._again(asked for asked in looks if asked not in at)
+
+    def _is_proved(self, at: Sequence[LookAsked], how: str) -> bool:
+        """Whether the look under way is to blame for a death: it was the only one, and if the process was killed by
+        another one (the kernel's, where memory is short), it was read alone by then.
+        """
+        return len(at) == 1 and (how != KILLED or self._slow.is_for(at[0].table.id))
+
+    def _leave(self, child: Child) -> None:
+        for lane in (self._quick, self._slow, self._remote):
+            if lane.leave(child):
+                return
+
+    def _again(self, looks: Iterable[LookAsked]) -> None:
+        """Begin looks elsewhere, before all others."""
+        self._incoming.extendleft(reversed(list(looks)))
