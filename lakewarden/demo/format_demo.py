@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from lakewarden.demo.reader import Snapshot
+from lakewarden.demo.zookeeper import ZooKeeper
 
-if TYPE_CHECKING:
-    from lakewarden.demo.environment import Environment
-    from lakewarden.demo.run import DemoRun
+
+class Processes(Protocol):
+    """What runs beside the table."""
+
+    @property
+    def table(self) -> Path:
+        """Where the table's files are going to be."""
+        ...
+
+    def start_zookeeper(self) -> ZooKeeper:
+        """Start the lock service of the table."""
+        ...
+
+
+class Progress(Protocol):
+    """What a person sees meanwhile."""
+
+    def watch(self, act: str, *, until: Callable[[Any], bool], at_most: float) -> object:
+        """Show what happens until something is true. Raises TemporaryError if it is not after `at_most` seconds."""
+        ...
 
 
 class FormatDemo(Protocol):
@@ -55,7 +73,7 @@ class FormatDemo(Protocol):
         """Return where the table's files are going to be."""
         ...
 
-    def prepare(self, stage: Environment, show: DemoRun) -> Mapping[str, Any]:
+    def prepare(self, processes: Processes, progress: Progress) -> Mapping[str, Any]:
         """Start what the table needs beside it, and return its entry in the configuration, but for its services."""
         ...
 

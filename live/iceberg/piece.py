@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.demo.daemon import TABLE
-from lakewarden.demo.environment import Environment
+from lakewarden.demo.format_demo import Processes, Progress
 from lakewarden.demo.formats.iceberg.demo import NAMESPACE, IcebergDemo
 from lakewarden.demo.formats.iceberg.reader import open_named, read_snapshot
 from lakewarden.demo.reader import Snapshot
-from lakewarden.demo.run import DemoRun
 from lakewarden.executors.worker.bundles import bring
 from lakewarden.planners.registry import FORMATS
 from live.iceberg.policies import policies
@@ -55,7 +54,7 @@ class CatalogPiece(IcebergDemo):
     services = policies(FORMATS["iceberg"].services)
     promised = tuple(services)
 
-    def prepare(self, stage: Environment, _show: DemoRun) -> Mapping[str, Any]:
+    def prepare(self, processes: Processes, _progress: Progress) -> Mapping[str, Any]:
         """Return the table's entry in the configuration: by its catalog."""
         path = f"catalog://{CATALOG}/{NAMESPACE}.{TABLE}"
         return {"format": self.format, "path": path, "poll": "1s", "options": dict(TABLE_OPTIONS)}

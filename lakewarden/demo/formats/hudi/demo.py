@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.demo.daemon import TABLE
-from lakewarden.demo.environment import Environment
 from lakewarden.demo.files import count_file_versions
+from lakewarden.demo.format_demo import Processes, Progress
 from lakewarden.demo.formats.hudi.reader import read_snapshot
 from lakewarden.demo.reader import Snapshot
-from lakewarden.demo.run import START_SECONDS, DemoRun
+from lakewarden.demo.run import START_SECONDS
 
 
 def table_entry(table: Path, *, zookeeper: str) -> dict[str, Any]:
@@ -38,11 +38,11 @@ class HudiDemo:
         """Return where the table's files are going to be."""
         return directory / "table"
 
-    def prepare(self, stage: Environment, show: DemoRun) -> Mapping[str, Any]:
+    def prepare(self, processes: Processes, progress: Progress) -> Mapping[str, Any]:
         """Start the lock service and return the table's entry in the configuration."""
-        zookeeper = stage.start_zookeeper()
-        show.watch("starting ZooKeeper", until=lambda _: zookeeper.ready(), at_most=START_SECONDS)
-        return table_entry(stage.table, zookeeper=zookeeper.address)
+        zookeeper = processes.start_zookeeper()
+        progress.watch("starting ZooKeeper", until=lambda _: zookeeper.ready(), at_most=START_SECONDS)
+        return table_entry(processes.table, zookeeper=zookeeper.address)
 
     def settings(self, directory: Path) -> Mapping[str, Any]:
         """Return nothing: the table's entry says all."""

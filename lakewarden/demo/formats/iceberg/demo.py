@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.demo.daemon import TABLE
-from lakewarden.demo.environment import Environment
 from lakewarden.demo.files import count_data_files
+from lakewarden.demo.format_demo import Processes, Progress
 from lakewarden.demo.formats.iceberg.reader import open_folder, read_snapshot
 from lakewarden.demo.reader import Snapshot
-from lakewarden.demo.run import DemoRun
 
 NAMESPACE = "shop"
 
@@ -44,10 +43,10 @@ class IcebergDemo:
         """Return where the catalog puts the table."""
         return directory / "warehouse" / NAMESPACE / TABLE
 
-    def prepare(self, stage: Environment, _show: DemoRun) -> Mapping[str, Any]:
+    def prepare(self, processes: Processes, _progress: Progress) -> Mapping[str, Any]:
         """Return the table's entry in the configuration: it is looked at often, nothing tells of a commit."""
         options = {"longest_outage": "20s", "quiet_for": "10s", "quiet_intervals": 2, "distance": "5s"}
-        return {"format": self.format, "path": str(stage.table), "poll": "1s", "options": options}
+        return {"format": self.format, "path": str(processes.table), "poll": "1s", "options": options}
 
     def settings(self, directory: Path) -> Mapping[str, Any]:
         """Return nothing: the table's entry says all."""
