@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.iceberg.backlog.memo import Memo
@@ -56,7 +56,7 @@ def take(table: IcebergTable, step: str, p: int | None, size: int, number: int) 
         case "update" if own:
             table.commit("overwrite", add=files[:1], remove=own[:1])
         case "deletes" if own:
-            table.commit("delete", add=[_deletes_of(table, own[0])])
+            table.commit("delete", add=[_deletes_of(table, own[0])], spec=_spec_of(table, own[0]))
         case "equality":
             table.commit("delete", add=[table.file(p, content=EQUALITY_DELETES)])
         case "rewrite" if own:
@@ -76,12 +76,20 @@ def _deletes_of(table: IcebergTable, file: File) -> File:
     return table.file(file.p, content=POSITION_DELETES, bounds_name=file.path, records=9)
 
 
+def _spec_of(table: IcebergTable, file: File) -> int:
+    """Return the spec in which a file lies: a position delete lies in that of its file."""
+    assert table.current is not None
+    manifests = table.snapshots[table.current].manifests
+    return next(one.spec for one in manifests if any(entry.file.path == file.path for entry in one.entries))
+
+
 def told(view: TableView) -> object:
     """Return what a compaction goes by."""
     service = Service.COMPACTION
     return view.backlogs.get(service), view.at_rest.get(service), view.notes.get(service), view.writers, view.faults
 
 
+@example(steps=[("other spec", 0, MIB, 1), ("deletes", 0, MIB, 1)], looks=set())
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS, looks=st.sets(st.integers(0, 13)))
 def test_tallies_tell_of_files_what_the_files_tell(
