@@ -1,4 +1,4 @@
-"""The desk: what people and writers ask of the daemon is answered here, on the control thread."""
+"""The command handler: what people and writers ask of the daemon is answered here, on the control thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inbox: where other threads reach the control thread. Dirty tables are a set, so a flood of hooks stays small."""
+"""Commands: where other threads reach the control thread. Dirty tables are a set, so a flood of hooks stays small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Freed instants: pending plans of ours whose heartbeat guards nobody, because the JVM that left it is proved dead."""
+"""Dead executors: pending plans of ours whose heartbeat guards nobody, as the JVM that left it is proved dead."""
 
 from __future__ import annotations
 

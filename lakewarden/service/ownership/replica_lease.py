@@ -1,8 +1,8 @@
-"""Tenure: until when this replica may act, and what becomes of its workers when that moment passes.
+"""The lease of a replica: until when this replica may act, and what becomes of its workers when that moment passes.
 
 A lease is not a fence, so the replica ends by itself before anybody else may begin (docs/ownership.md). Nothing here
-waits: `TenureKeeper` calls `renew` and `watch` from two threads, so that a renewal that hangs in a dead connection does
-not stop the watch.
+waits: `ReplicaLeaseKeeper` calls `renew` and `watch` from two threads, so that a renewal that hangs in a dead
+connection does not stop the watch.
 """
 
 from __future__ import annotations

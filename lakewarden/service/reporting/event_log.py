@@ -1,4 +1,4 @@
-"""The journal: the road's events as log lines, each a stable event name and its facts."""
+"""The event log: the road's events as log lines, each a stable event name and its facts."""
 
 from __future__ import annotations
 

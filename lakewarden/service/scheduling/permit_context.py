@@ -1,4 +1,4 @@
-"""Surroundings: everything that the answer to a run's question depends on, gathered right before it is judged."""
+"""The context of a permit: what the answer to a run's question depends on, gathered right before it is judged."""
 
 from __future__ import annotations
 

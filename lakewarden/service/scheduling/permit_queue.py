@@ -1,4 +1,4 @@
-"""Questions: from a run's asking for leave to take a step, through its waiting, to the end of the step it may take."""
+"""The permit queue: from a run's question, through its waiting, to the end of the step that it may take."""
 
 from __future__ import annotations
 

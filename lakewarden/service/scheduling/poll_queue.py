@@ -1,4 +1,4 @@
-"""The agenda: which table is to be looked at, when. A heap, with every table in it at most once."""
+"""The poll queue: which table is to be looked at, when. A heap, with every table in it at most once."""
 
 from __future__ import annotations
 

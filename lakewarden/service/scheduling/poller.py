@@ -1,4 +1,4 @@
-"""Attention: the tables that this replica attends are looked at when their time comes, and decided on."""
+"""The poller: the tables that this replica attends are looked at when their time comes, and decided on."""
 
 from __future__ import annotations
 

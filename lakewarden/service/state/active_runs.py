@@ -1,4 +1,4 @@
-"""The book: the rows of the runs that have not ended, in memory as they are in the store."""
+"""The active runs: the rows of the runs that have not ended, in memory as they are in the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standings: what keeps a service of a table from running although its backlog asks for it.
+"""Backoff and quarantine: what keeps a service of a table from running although its backlog asks for it.
 
 Pauses are people's. Rests, strikes, suspicion and quarantine follow from how runs ended. Both live in the store: they
 survive the daemon, and follow a table to another replica.

@@ -1,4 +1,4 @@
-"""The watch: keeps the last observation of every table, and has a table read again only when it may have changed.
+"""Observations: keeps the last observation of every table, and has a table read again only when it may have changed.
 
 It never waits. A look is asked for, and answered later by whoever reads. One look at a table is in flight at a time;
 whoever asks meanwhile joins it, or the one after it where only what is read from now on will do.

@@ -1,4 +1,4 @@
-"""The register: the tables that there are, by id, by location, and by what hooks call them."""
+"""The registry: the tables that there are, by id, by location, and by what hooks call them."""
 
 from __future__ import annotations
 
