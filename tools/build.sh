@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the Go tools of `./dev chart`, once for each state of their go.sum, and prints the folders that they are in,
-# as the PATH wants them. The first time takes ten minutes on two cores: it is mostly Kubernetes' own libraries.
+# as the PATH wants them: `charts` (Helm, its unit tests, kubeconform), `servers` (kube-apiserver), or both.
 set -eu
 cd "$(dirname "$0")"
 cache=${LAKEWARDEN_CACHE:-$HOME/.cache/lakewarden}/tools
@@ -36,11 +36,26 @@ folder() { echo "$cache/$(cat go.mod go.sum | sha256sum | cut -c1-16)"; }
 kubernetes=$(cd kube && version k8s.io/kubernetes)
 minor=${kubernetes#v1.}
 minor=${minor%%.*}
-charts=$(folder)
-build "$charts" helm.sh/helm/v3/cmd/helm "$(helm_flags)"
-build "$charts" github.com/helm-unittest/helm-unittest/cmd/helm-unittest
-build "$charts" github.com/yannh/kubeconform/cmd/kubeconform
-cd kube
-servers=$(folder)
-build "$servers" k8s.io/kubernetes/cmd/kube-apiserver "$(kube_flags)"
-echo "$charts:$servers"
+folders=
+for set in "$@"; do
+    case $set in
+        charts)
+            built=$(folder)
+            build "$built" helm.sh/helm/v3/cmd/helm "$(helm_flags)"
+            build "$built" github.com/helm-unittest/helm-unittest/cmd/helm-unittest
+            build "$built" github.com/yannh/kubeconform/cmd/kubeconform
+            ;;
+        servers)
+            cd kube
+            built=$(folder)
+            build "$built" k8s.io/kubernetes/cmd/kube-apiserver "$(kube_flags)"
+            cd ..
+            ;;
+        *)
+            echo "tools/build.sh: there is no set $set: charts, servers" >&2
+            exit 2
+            ;;
+    esac
+    folders="$folders${folders:+:}$built"
+done
+echo "$folders"

@@ -46,7 +46,7 @@ MORE = pytest.mark.faults
     ("victim", "step"),
     [
         ("jvm", "execute"),
-        ("daemon", "commit"),
+        pytest.param("daemon", "commit", marks=pytest.mark.core),
         pytest.param("daemon", "plan", marks=MORE),
         pytest.param("jvm", "plan", marks=MORE),
         pytest.param("daemon", "execute", marks=MORE),

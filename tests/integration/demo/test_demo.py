@@ -66,6 +66,7 @@ def wait_until(what: Callable[[], bool], *, within: float) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.core
 @pytest.mark.timeout(600)
 def test_the_demo_keeps_a_live_table_healthy_and_proves_it(tmp_path: Path) -> None:
     """The demo ends with 0, every row right and nobody disturbed, and leaves neither a process nor a folder."""

@@ -55,6 +55,7 @@ def _history(orders: Orders) -> list[Path]:
     return list((orders.path / ".hoodie" / "timeline" / "history").glob("*.parquet"))
 
 
+@pytest.mark.core
 def test_an_archive_moves_old_instants_and_keeps_a_querys_last_checkpoint(driver: Driver, long_orders: Orders) -> None:
     """The plan counts them and moves none; the commit whose checkpoint is a query's newest stays, and all after it.
     The table reads as before, and its properties are untouched.

@@ -97,6 +97,7 @@ def grant(ladder: Climb) -> Question | Outcome:
         return outcome
 
 
+@pytest.mark.core
 def test_a_write_that_nobody_had_seen_does_not_fail_by_the_plan(driver: Driver, table: Rivals) -> None:
     """It began before the plan, and comes to sight after it: the plan goes before the write checks its commit."""
     with table.held("p0", "p0-0") as write:

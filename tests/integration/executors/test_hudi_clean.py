@@ -34,6 +34,7 @@ def _beat(orders: Orders, write: str, *, ago: int) -> None:
     os.utime(heartbeat, (time.time() - ago, time.time() - ago))
 
 
+@pytest.mark.core
 def test_a_clean_beside_an_executing_compaction_leaves_it_what_it_needs(driver: Driver, orders: Orders) -> None:
     """The clean of a table runs while its compaction executes, and both end with every row right."""
     driver.carry_out(orders, Service.COMPACTION)
@@ -73,7 +74,7 @@ def test_a_clean_tells_before_it_deletes_how_much_it_will(driver: Driver, orders
     assert len(before - orders.data_files()) == plan.files_to_delete
 
 
-@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("begun", [pytest.param(False, marks=pytest.mark.core), True])
 def test_a_clean_that_would_delete_what_a_compaction_needs_deletes_nothing(
     driver: Driver, orders: Orders, begun: bool
 ) -> None:

@@ -148,7 +148,12 @@ def stopped_in_flight(table: Scattered, write: Callable[[], None]) -> Iterator[N
 
 
 @pytest.mark.parametrize(
-    ("kind", "layout"), [("COPY_ON_WRITE", "linear"), ("MERGE_ON_READ", "z-order"), ("COPY_ON_WRITE", "hilbert")]
+    ("kind", "layout"),
+    [
+        ("COPY_ON_WRITE", "linear"),
+        pytest.param("MERGE_ON_READ", "z-order", marks=pytest.mark.core),
+        ("COPY_ON_WRITE", "hilbert"),
+    ],
 )
 def test_small_files_become_one_in_the_order_asked_for(
     driver: Driver, table_of: Callable[[str], Scattered], kind: str, layout: str
@@ -197,6 +202,7 @@ def test_a_partition_that_is_being_written_to_is_not_taken(driver: Driver, table
     assert table.found() == table.expected
 
 
+@pytest.mark.core
 def test_a_write_that_came_after_the_plan_makes_it_step_back(driver: Driver, table: Scattered) -> None:
     """Seen before anything is rewritten: the plan is gone at once, and the writer commits."""
     table = table.writing_with(THE_WRITER_GIVES_WAY)  # any other is rejected while the plan is pending

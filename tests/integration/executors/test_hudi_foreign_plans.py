@@ -59,6 +59,7 @@ def _assert_refused(outcome: Outcome, step: Step, name: str) -> None:
     assert "nothing is executed" in outcome.reason
 
 
+@pytest.mark.core
 def test_a_clean_of_another_tables_files_deletes_nothing(driver: Driver, orders: Orders, tmp_path: Path) -> None:
     """Neither those files, nor the others that the plan names, nor those of the plans beside it."""
     driver.carry_out(orders, Service.COMPACTION)

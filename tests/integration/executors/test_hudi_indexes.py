@@ -267,6 +267,7 @@ def test_nothing_is_committed_beside_an_index_that_is_being_built(
     assert table.found() == table.expected
 
 
+@pytest.mark.core
 def test_an_index_is_built_and_dropped_beside_a_writer(
     driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
 ) -> None:

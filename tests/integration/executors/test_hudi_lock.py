@@ -24,6 +24,7 @@ pytestmark = pytest.mark.spark
 IMPATIENT = {"hoodie.write.lock.wait_time_ms": "200", "hoodie.write.lock.client.num_retries": "1"}
 
 
+@pytest.mark.core
 def test_a_lock_that_is_never_released_ends_the_run_and_is_named(orders: Orders) -> None:
     """After the time that our client waits for it the run ends as temporary, nothing has changed on the timeline, and
     a person reads which lock it was. Once it is released, the same is done.

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.spark
 TWO_BLOCKS: dict[str, Any] = {"log_blocks_threshold": 2}
 
 
+@pytest.mark.core
 def test_log_blocks_become_one_and_base_files_stay(driver: Driver, orders: Orders) -> None:
     """Execution writes log files that nobody sees, the commit shows them; no base file and no property changes."""
     properties = orders.path / ".hoodie" / "hoodie.properties"

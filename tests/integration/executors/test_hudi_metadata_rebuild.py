@@ -50,6 +50,7 @@ def is_as_it_should_be(driver: Driver, table: Indexed) -> None:
     assert validated(driver, table)["partitions_that_differ"] == 0
 
 
+@pytest.mark.core
 def test_a_metadata_table_is_made_anew_beside_a_writer(driver: Driver, table: Indexed) -> None:
     """By REST. No write fails, nothing differs afterwards, its indexes are there again, and the writer goes on."""
     lie(table)

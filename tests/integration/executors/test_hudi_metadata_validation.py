@@ -63,6 +63,7 @@ def content(table: Indexed) -> Mapping[Path, bytes]:
     return {path: path.read_bytes() for path in table.path.rglob("*") if path.is_file()}
 
 
+@pytest.mark.core
 def test_a_metadata_table_that_lies_is_found_out_by_file(driver: Driver, table: Indexed) -> None:
     """Beside a write in flight, whose files are none of the table yet; and nothing is changed by looking."""
     writer = table.client()

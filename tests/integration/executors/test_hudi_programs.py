@@ -29,6 +29,7 @@ def _beside(orders: Orders, pattern: str) -> Path:
     return found
 
 
+@pytest.mark.core
 def test_a_compaction_is_signed_sized_executed_and_only_then_committed(driver: Driver, orders: Orders) -> None:
     """The plan names our run and its size, execution writes files that nobody sees, the commit shows them."""
     properties = (orders.path / ".hoodie" / "hoodie.properties").read_bytes()
@@ -131,6 +132,7 @@ def test_a_cancelled_execution_yields(driver: Driver, orders: Orders) -> None:
     assert orders.found() == orders.expected
 
 
+@pytest.mark.core
 def test_a_compaction_whose_jvm_was_killed_is_finished_by_another_run(driver: Driver, orders: Orders) -> None:
     """Kill -9 between execute and commit: its heartbeat bars the instant, for whoever does not know that it is a dead
     JVM's; who does removes this one heartbeat, and completes the instant at once.

@@ -33,6 +33,7 @@ def _write_in_flight(orders: Orders, *, silent_for: timedelta | None, ago: int) 
     return instant
 
 
+@pytest.mark.core
 def test_exactly_the_writes_of_dead_writers_are_rolled_back(driver: Driver, orders: Orders) -> None:
     """One silent for longer than the policy says goes, heartbeat and all. One that was silent for less, though for
     longer than Hudi itself waits, and one that never showed a heartbeat stay.

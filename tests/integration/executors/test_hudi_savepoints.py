@@ -120,6 +120,7 @@ def test_savepoints_are_taken_and_ours_go_when_there_are_too_many(
         assert table.found() == table.expected
 
 
+@pytest.mark.core
 def test_a_pending_clean_and_a_savepoint_never_meet(driver: Driver, orders: Orders) -> None:
     """A clean that was planned before is waited for; one that is planned after leaves what is saved."""
     driver.carry_out(orders, Service.COMPACTION)

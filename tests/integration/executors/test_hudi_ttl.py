@@ -38,6 +38,7 @@ def _without(orders: Orders, *partitions: str) -> dict[str, str]:
     return {key: note for key, note in orders.expected.items() if int(key.removeprefix("o")) % 3 not in gone}
 
 
+@pytest.mark.core
 def test_expired_partitions_are_deleted_and_their_files_are_left_to_a_clean(driver: Driver, orders: Orders) -> None:
     """The plan counts and deletes nothing. Then the rows are gone and the files are not, and there is nothing more to
     do. The table's properties stay as they are.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+import pytest
+
 from lakewarden.executors.profile import SessionKey
 from lakewarden.planners.model.instant import RunId
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 
+@pytest.mark.core
 def test_a_run_has_spark_settings_of_its_own_and_leaves_none_behind(writers_session: Any) -> None:
     """They hold for what its thread does, also where Java code asks for the active session, and for no later run."""
     with writers_session.for_run(RunId("r1"), {PARTITIONS: "7"}) as spark:

@@ -33,6 +33,7 @@ def live(tmp_path: Path) -> Iterator[Callable[..., Life]]:
         yield start
 
 
+@pytest.mark.core
 def test_the_jvm_of_a_killed_worker_is_gone_before_its_run_is_lost(live: Callable[..., Life]) -> None:
     """Even a JVM that hangs does not outlive its worker; and another worker takes the place."""
     life = live()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.core
 def test_a_commit_that_makes_a_compaction_due_starts_it_at_once(driver: Driver, orders: Orders) -> None:
     """The next look is an hour away, and nobody asks: the callback of a writer that sets what it is told to brings
     the look, and the compaction completes.

@@ -37,6 +37,7 @@ def test_small_manifests_become_few_and_the_log_of_versions_is_bounded(driver: D
     assert isinstance(again, NothingToDo)
 
 
+@pytest.mark.core
 def test_manifests_of_deletes_stay_as_they_are_where_those_of_data_are_more(driver: Driver, trips: Trips) -> None:
     """A MERGE writer replaces its manifests of deletes all the time: a rewrite that took them along would fail beside
     it at nearly every commit.

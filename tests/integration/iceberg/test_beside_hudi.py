@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.core
 def test_one_jvm_serves_tables_of_both_formats_at_a_time(driver: Driver, orders: Orders, trips: Trips) -> None:
     """While a rewrite of one is written and not committed, the other's begins and ends, in the same JVM."""
     iceberg = driver.submit(trips, Service.COMPACTION)

@@ -59,6 +59,7 @@ def with_names_and_marks(table: Deletions) -> set[int]:
     return {flink, tagged, branched, table.snapshots()[-1]}
 
 
+@pytest.mark.core
 def test_exactly_the_files_go_that_iceberg_would_delete_and_every_snapshot_that_stays_is_readable(
     driver: Driver, table: Deletions, tmp_path: Path
 ) -> None:
@@ -100,7 +101,11 @@ def test_exactly_the_files_go_that_iceberg_would_delete_and_every_snapshot_that_
 
 @pytest.mark.parametrize(
     ("point", "hit"),
-    [("expired", 1), pytest.param("deleting", 1, marks=pytest.mark.faults), ("deleting", 2)],
+    [
+        ("expired", 1),
+        pytest.param("deleting", 1, marks=pytest.mark.faults),
+        pytest.param("deleting", 2, marks=pytest.mark.core),
+    ],
 )
 def test_a_clean_that_is_killed_is_finished_by_the_next_run_and_nothing_leaks(
     driver: Driver, table: Deletions, worker_faults: Path, point: str, hit: int
@@ -211,6 +216,7 @@ def test_a_writer_that_goes_back_in_the_moment_of_our_commit_wins(
     assert beside.pending.state is State.REQUESTED
 
 
+@pytest.mark.core
 def test_a_writer_that_appends_in_the_moment_of_our_commit_makes_it_begin_anew(
     driver: Driver, table: Deletions, worker_faults: Path
 ) -> None:

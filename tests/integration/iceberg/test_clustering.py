@@ -26,6 +26,7 @@ def _ids_in_files(trips: Trips) -> list[list[int]]:
     return [pq.ParquetFile(path.removeprefix("file://")).read(columns=["id"])["id"].to_pylist() for path in paths]
 
 
+@pytest.mark.core
 def test_rows_are_sorted_as_asked_and_then_left_alone(driver: Driver, trips: Trips) -> None:
     """Each partition is one descending file; the same clustering has nothing to do there again."""
     run = driver.submit(trips, Service.CLUSTERING, sort_order="id DESC NULLS LAST, v", **AT_ONCE)

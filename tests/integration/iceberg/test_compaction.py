@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.core
 def test_new_files_are_written_first_and_seen_by_nobody_until_the_commit_that_bears_the_run(
     driver: Driver, trips: Trips
 ) -> None:
@@ -85,6 +86,7 @@ def test_a_run_whose_commit_is_refused_takes_its_files_with_it(driver: Driver, t
     assert trips.found() == trips.expected
 
 
+@pytest.mark.core
 def test_a_delete_that_lands_during_a_rewrite_makes_us_yield(driver: Driver, trips: Trips) -> None:
     """A partition becomes hot between execute and commit: the writer's commit stands, no file of ours is left."""
     run = driver.submit(trips, Service.COMPACTION)

@@ -79,6 +79,7 @@ def _check(trips: Trips, runs: list[dict[str, Any]], *, commits: list[int]) -> N
     assert trips.found() == trips.expected
 
 
+@pytest.mark.core
 def test_a_run_killed_before_its_commit_has_failed_and_one_killed_right_after_has_succeeded(
     trips: Trips, deaths: _Deaths
 ) -> None:

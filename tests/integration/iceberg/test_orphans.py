@@ -53,6 +53,7 @@ def lost(table: Deletions, name: str, *, days: float = 10) -> Path:
     return age(path, days=days)
 
 
+@pytest.mark.core
 def test_old_files_go_that_nothing_knows_and_their_checksums_with_them(driver: Driver, table: Deletions) -> None:
     """Everything that the table knows stays, and so does what was written lately."""
     known = table.on_disk()

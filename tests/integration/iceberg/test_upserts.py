@@ -48,6 +48,7 @@ def _read_by_spark(trips: Trips) -> Mapping[int, str]:
     return {row["id"]: row["v"] for row in rows}
 
 
+@pytest.mark.core
 def test_a_row_that_is_deleted_while_everything_is_rewritten_stays_deleted(
     driver: Driver, trips: Trips, tmp_path: Path
 ) -> None:
@@ -69,6 +70,7 @@ def test_a_row_that_is_deleted_while_everything_is_rewritten_stays_deleted(
     assert _read_by_spark(trips) == expected
 
 
+@pytest.mark.core
 def test_upserts_by_an_older_spec_still_reach_the_rows_that_were_rewritten(
     driver: Driver, trips: Trips, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ def file_slices(orders: Orders) -> tuple[int, int]:
     return max(len(one.log_file_names) for one in slices), sum(bool(one.base_file_name) for one in slices)
 
 
+@pytest.mark.core
 def test_file_groups_and_touches_are_those_of_an_independent_reader(orders: Orders, driver: Driver) -> None:
     """After inserts and updates, after a compaction, and after an update of one partition."""
     for expected_log_files in (2, 0, 1):

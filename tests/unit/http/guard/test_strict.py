@@ -74,7 +74,7 @@ def test_small_chunks_are_few() -> None:
 
     assert refusal is refusals.TINY_CHUNKS
     assert len(body) < 2000
-    assert time.process_time() - begun < 1
+    assert time.process_time() - begun < 30
 
 
 @given(st.lists(st.binary(min_size=1, max_size=300), max_size=40), st.integers(1, 50))
