@@ -1,0 +1,254 @@
+"""What a table does to whoever reads it is that table's trouble: real processes, that are really killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lakewarden.planners.model.clock import SystemClock
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.reading.observing import Answers, ObservationAnswer, ObservationRequest
+from lakewarden.service.config.reading import ReadingSettings
+from lakewarden.service.state.readers.port import EndReason
+from lakewarden.service.state.readers.processes import ProcessReaders
+from lakewarden.testing.fake import FakeTable
+from tests.support.daemon.unruly_reader import COMMAND
+
+SOON = 20.0
+
+
+class Scene:
+    """Tables whose names say what happens to their reader, and what their looks brought."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.answers: dict[int, ObservationAnswer | None] = {}
+        self.changed = threading.Condition()
+        self.tickets = 0
+        self.ended: list[EndReason] = []
+        self.readers = ProcessReaders(
+            settings=ReadingSettings(processes=1, requests=4, deadline=timedelta(seconds=4), memory=2**29),
+            command=COMMAND,
+            timeout=timedelta(seconds=0.3),
+            ended=self.ended.append,
+        )
+        self.readers.open(self._hear)
+
+    def table(self, name: str, *, remote: str | None = None) -> Table:
+        """Return a table; a remote one is in the store of that name."""
+        if not (self.folder / name).exists():
+            FakeTable.create(self.folder / name, clock=SystemClock()).write()
+        location = str(self.folder / name)
+        return Table(
+            id=TableId(name), format="fake", location=location if remote is None else f"s3://{remote}{location}"
+        )
+
+    def begin(self, *tables: Table) -> list[int]:
+        """Begin looks, and return their tickets."""
+        asked = [ObservationRequest(self.tickets + number, table) for number, table in enumerate(tables, 1)]
+        self.tickets += len(asked)
+        self.readers.begin(asked)
+        return [one.ticket for one in asked]
+
+    def look(self, *tables: Table) -> Mapping[str, str | None]:
+        """Look at tables; return each one's trouble, None where it could be read."""
+        tickets = self.begin(*tables)
+        self.until(lambda: all(ticket in self.answers for ticket in tickets))
+        return {table.id: self.failure(ticket) for table, ticket in zip(tables, tickets, strict=True)}
+
+    def failure(self, ticket: int) -> str | None:
+        answer = self.answers[ticket]
+        return None if answer is None or answer.failure is None else answer.failure.message
+
+    def until(self, true: Callable[[], bool], seconds: float = SOON) -> None:
+        with self.changed:
+            assert self.changed.wait_for(true, timeout=seconds)
+
+    def _hear(self, answers: Answers) -> None:
+        with self.changed:
+            for ticket in answers.unchanged:
+                assert ticket not in self.answers
+                self.answers[ticket] = None
+            for answer in answers.others:
+                assert answer.ticket not in self.answers, "a look is answered once"
+                self.answers[answer.ticket] = answer
+            self.changed.notify()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    scene = Scene(tmp_path)
+    yield scene
+    scene.readers.close()
+    eventually(lambda: not processes())
+
+
+def processes() -> list[psutil.Process]:
+    """Return the readers of this test: other tests may have left a JVM running, for those after them."""
+    return [one for one in psutil.Process().children() if _reads(one)]
+
+
+def _reads(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE and COMMAND[-1] in process.cmdline()
+    except psutil.Error:
+        return False  # it ends this very moment
+
+
+def eventually(true: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if true():
+            return
+        time.sleep(0.05)  # of real processes there is no other sign
+    raise AssertionError("it did not come")
+
+
+@pytest.mark.parametrize("name", ["hangs", "hangs-at-its-token", "spins"])
+def test_a_look_that_does_not_end_holds_up_its_table_alone(scene: Scene, name: str) -> None:
+    """The others are answered at once, and it is given up at its deadline."""
+    good = [scene.table(f"good-{number}") for number in range(5)]
+    scene.look(*good)
+    (bad,) = scene.begin(scene.table(name))
+    began = time.monotonic()
+    assert set(scene.look(*good).values()) == {None}
+    assert time.monotonic() - began < 2.0
+    assert bad not in scene.answers
+    scene.until(lambda: bad in scene.answers)
+    assert "was not read within" in (scene.failure(bad) or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "counted"),
+    [
+        ("crashes", r"ended the process that read it (signal 11)", EndReason.DIED),
+        ("swells", "cannot be read within 512MiB of memory", EndReason.SWELLED),
+    ],
+)
+def test_a_table_that_ends_its_reader_is_named_and_the_others_are_read(
+    scene: Scene, name: str, said: str, counted: EndReason
+) -> None:
+    """Those behind it in the same process, too; and so it is the next time."""
+    tables = [scene.table("before"), scene.table(name), scene.table("behind"), scene.table("last")]
+    for _ in range(2):
+        errors = scene.look(*tables)
+        assert said in (errors[name] or "")
+        assert [errors[one] for one in ("before", "behind", "last")] == [None] * 3
+    assert scene.ended == [counted] * 2
+
+
+def test_a_table_that_takes_long_is_read_in_the_end_and_holds_up_nobody(scene: Scene) -> None:
+    """It is read by itself from then on."""
+    slow, good = scene.table("dawdles"), scene.table("good")
+    scene.look(good)
+    for _ in range(2):
+        (ticket,) = scene.begin(slow)
+        assert scene.look(good) == {"good": None}
+        assert ticket not in scene.answers
+        scene.until(lambda one=ticket: one in scene.answers)  # type: ignore[misc]
+        assert scene.failure(ticket) is None
+
+
+def test_a_table_that_took_long_stays_where_it_is_remembered(scene: Scene) -> None:
+    """Its later looks are quick for that alone: elsewhere all of it would be read again, and so at every other look."""
+    table = scene.table("is-large")
+    known = previous = None
+    took = []
+    for _ in range(5):
+        scene.tickets += 1
+        ticket, began = scene.tickets, time.monotonic()
+        scene.readers.begin([ObservationRequest(ticket, table, anew=True, known=known, previous=previous)])
+        scene.until(lambda one=ticket: one in scene.answers)  # type: ignore[misc]
+        took.append(time.monotonic() - began)
+        answer = scene.answers[ticket]
+        assert answer is not None
+        known, previous = ticket, answer.observation
+    assert sum(seconds > 1.4 for seconds in took) == 1
+
+
+def test_many_tables_that_hang_at_once_leave_the_others_read(scene: Scene) -> None:
+    """A file system that is gone hangs all of its tables. Each of them is given up, and none takes the place of the
+    good ones for long.
+    """
+    good = [scene.table(f"good-{number}") for number in range(3)]
+    bad = scene.begin(*(scene.table(f"hangs-{number}") for number in range(6)))
+    for _ in range(3):
+        assert set(scene.look(*good).values()) == {None}
+    scene.until(lambda: all(ticket in scene.answers for ticket in bad), seconds=60)
+    assert all("was not read within" in (scene.failure(ticket) or "") for ticket in bad)
+
+
+def test_a_store_that_does_not_answer_leaves_the_others_their_threads(scene: Scene) -> None:
+    """More tables hang in one store than there are threads."""
+    hang = [scene.table(f"hangs-{number}", remote="gone") for number in range(12)]
+    good = [scene.table(f"good-{number}", remote="there") for number in range(3)]
+    scene.begin(*hang)
+    began = time.monotonic()
+    assert set(scene.look(*good).values()) == {None}
+    assert time.monotonic() - began < 15
+
+
+def test_of_many_in_one_process_that_died_the_guilty_one_is_found(scene: Scene) -> None:
+    """Remote tables are read side by side: nobody knows which of them it was, until each is read alone."""
+    tables = [scene.table(f"dawdles-{number}", remote="there") for number in range(3)]
+    errors = scene.look(*tables, scene.table("crashes", remote="there"))
+    assert "ended the process" in (errors["crashes"] or "")
+    assert [errors[table.id] for table in tables] == [None] * 3
+
+
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_reader_that_is_killed_or_frozen_is_replaced(scene: Scene, blow: signal.Signals) -> None:
+    """Whoever did it: the next looks are made by another."""
+    table = scene.table("good")
+    assert scene.look(table) == {"good": None}
+    for reader in processes():
+        os.kill(reader.pid, blow)
+    if blow is signal.SIGKILL:
+        assert scene.look(table) == {"good": None}
+        return
+    (ticket,) = scene.begin(table)  # nobody sees that a process is frozen until it ought to have answered
+    scene.until(lambda: ticket in scene.answers, seconds=60)
+
+
+def test_a_reader_does_not_outlive_a_daemon_that_is_killed(tmp_path: Path) -> None:
+    """It ends although it is in the middle of a look that never does."""
+    program = (
+        "import sys; from pathlib import Path; from tests.unit.service.state.readers.test_processes import Scene\n"
+        "scene = Scene(Path(sys.argv[1])); scene.begin(scene.table('spins')); sys.stdin.read()"
+    )
+    import subprocess  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+
+    daemon = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE)
+    try:
+        eventually(lambda: any(one.cpu_percent(0.1) > 20 for one in psutil.Process(daemon.pid).children()))
+        readers = psutil.Process(daemon.pid).children()
+    finally:
+        daemon.kill()
+        daemon.wait()
+        if daemon.stdin is not None:
+            daemon.stdin.close()
+    eventually(lambda: not any(one.is_running() for one in readers))
+
+
+def test_readers_that_are_killed_again_and_again_fail_no_look(scene: Scene) -> None:
+    """A machine that runs out of memory kills them as they come. Each is counted; looks wait for one that lives."""
+    tables = [scene.table(f"good-{number}") for number in range(5)]
+    scene.look(*tables)
+    asked = scene.begin(*tables)
+    killed = 0
+    for _ in range(4):
+        for reader in processes():
+            os.kill(reader.pid, signal.SIGKILL)
+            killed += 1
+        time.sleep(0.2)  # what kills them is another process, with a rhythm of its own
+    scene.until(lambda: all(ticket in scene.answers for ticket in asked))
+    assert [scene.failure(ticket) for ticket in asked] == [None] * 5
+    assert scene.ended.count(EndReason.DIED) >= killed / 2
