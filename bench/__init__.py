@@ -1,1 +1,1 @@
-"""The product's speed, measured: one module per figure, each with its own `measure`."""
+"""The measured speed of the product: one module for each figure, with its own `measure`, in a folder by subject."""

@@ -1,4 +1,4 @@
-"""One measured figure, held against its goal."""
+"""One measured figure, compared with its goal."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """What was measured. `baseline` is what it is compared with, `ratio` how the two compare: None where nothing is.
+    """A measurement. `baseline` is the value that it is compared with, `ratio` the result. Both are None if there is no
+    baseline.
 
-    `goal` is in words; `met` is whether it was reached in this run.
+    `goal` is in words. `met` is whether this run reached it.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""The proof by killing: a live table is serviced by a daemon that dies again and again, and nothing may come of it."""
+"""The fault suite: a daemon services a live table, and is killed again and again. The checker must find no damage."""

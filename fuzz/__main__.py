@@ -1,4 +1,7 @@
-"""`./dev fuzz [READER ...] [--seconds N] [--seed S]`: damaged and crafted files for every reader of table metadata."""
+"""`./dev fuzz [READER ...] [--seconds N] [--seed S]`: damaged and crafted files for every reader of table metadata.
+
+`./dev fuzz api` sends requests that are made from the OpenAPI of both ports to a started daemon.
+"""
 
 from __future__ import annotations
 
@@ -12,33 +15,38 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from fuzz.api import NAME as API
+from fuzz.api import fuzz_api
 from fuzz.child import child
 from fuzz.readers import NAMES
 from fuzz.trial import Finding, Tally
 
 _SILENT = 30.0
-"""A child that begins no input for so many seconds hangs where no signal reaches it."""
+"""If a child begins no input for so many seconds, it hangs where no signal reaches it."""
 
 _KEPT = Path(".dev/fuzz")
 
 
 def main() -> int:
-    """Fuzz what was asked for, by default everything; returns 1 if anything was found."""
+    """Fuzz the named readers, by default all. Returns 1 if anything was found."""
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
-    parser.add_argument("readers", nargs="*", metavar="READER", help=f"what to fuzz: {', '.join(NAMES)}")
-    parser.add_argument("--seconds", type=float, default=60, help="for how long each (default: 60)")
-    parser.add_argument("--seed", type=int, help="what is tried (default: any; it is printed)")
+    parser.add_argument("readers", nargs="*", metavar="READER", help=f"what to fuzz: {', '.join(NAMES)}, or {API}")
+    parser.add_argument("--seconds", type=float, default=60, help="for how long each reader (default: 60)")
+    parser.add_argument("--seed", type=int, help="the seed of the inputs (default: any; it is printed)")
     asked = parser.parse_args()
-    if unknown := set(asked.readers) - set(NAMES):
-        parser.error(f"there is no {', '.join(sorted(unknown))}; there is {', '.join(NAMES)}")
+    if unknown := set(asked.readers) - {*NAMES, API}:
+        parser.error(f"there is no {', '.join(sorted(unknown))}; there is {', '.join((*NAMES, API))}")
     seed = random.randrange(10**6) if asked.seed is None else asked.seed
-    print(f"seed {seed}")
+    print(f"seed {seed}", flush=True)
+    if API in asked.readers:
+        with tempfile.TemporaryDirectory(prefix="lakewarden-fuzz-") as folder:
+            return 1 if fuzz_api(Path(folder), seconds=asked.seconds, seed=seed) else 0
     found = [_fuzzed(name, seconds=asked.seconds, seed=seed) for name in asked.readers or NAMES]
     return 1 if any(found) else 0
 
 
 def _fuzzed(name: str, *, seconds: float, seed: int) -> bool:
-    """Let a child try inputs for a reader, and say what it found. Whether it found anything."""
+    """Let a child try inputs for a reader, and print what it found. Returns whether it found anything."""
     with tempfile.TemporaryDirectory(prefix="lakewarden-fuzz-") as folder:
         last = Path(folder) / "input"
         context = get_context("spawn")
@@ -69,7 +77,7 @@ def _fuzzed(name: str, *, seconds: float, seed: int) -> bool:
 
 
 def _awaited(ours: Connection, last: Path, seconds: float) -> Tally | None:
-    """Return the child's tally; None where it has died, or hangs."""
+    """Return the child's tally. None if the child has died or hangs."""
     deadline = time.monotonic() + seconds + 3 * _SILENT
     while time.monotonic() < deadline:
         try:

@@ -1,4 +1,4 @@
-"""The process that reads: within limits, so that what goes wrong there goes wrong nowhere else."""
+"""The process that reads the inputs. Its limits keep an error there from affecting anything else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SPACE = 3 * 2**30
 
 
 def child(name: str, seconds: float, seed: int, folder: Path, result: Connection) -> None:
-    """Try inputs for so many seconds, each told of in `folder` before it is read, and send the tally."""
+    """Try inputs for so many seconds and send the tally. Each input is written to `folder` before it is read."""
     resource.setrlimit(resource.RLIMIT_AS, (_SPACE, _SPACE))
     end = time.monotonic() + seconds
     with (folder / "input").open("wb", buffering=0) as last:
@@ -32,7 +32,7 @@ def child(name: str, seconds: float, seed: int, folder: Path, result: Connection
 def _told(
     write: Callable[[bytes], object], seek: Callable[[int], object], truncate: Callable[[], object]
 ) -> Callable[[bytes], None]:
-    """Return what keeps an input where it outlives the process that reads it."""
+    """Return the function that writes an input to a file, so that it outlives the process that reads it."""
 
     def told(content: bytes) -> None:
         seek(0)

@@ -1,4 +1,4 @@
-"""How one input becomes another: blind to the format, but for some pieces that formats are made of."""
+"""How one input becomes another. The mutations do not know the format, except for some fragments of formats."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 
 LARGEST = 64 * 2**10
 
-_PIECES = (
+_CHUNKS = (
     b"{", b"}", b"[", b"]", b'"', b",", b":", b"null", b"true", b"-1", b"1e400", b"NaN", b"\\u0000", b"\\ud800", b"\\",
     b"\n", b"=", b"#", b"..", b"/", b"../../etc", b"file:/", b"s3://b/", b"http://h/", b"\0", b"\x00\x00", b"\x01",
     b"\x02",
@@ -19,7 +19,7 @@ _PIECES = (
 
 
 def mutated(corpus: Sequence[bytes], chance: Random) -> bytes:
-    """Return an input that is made of one of the corpus, or of two, by one to eight changes."""
+    """Return an input that is made from one or two inputs of the corpus, by one to eight changes."""
     found = bytearray(chance.choice(corpus))
     for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
         chance.choice(_CHANGES)(found, corpus, chance)
@@ -34,13 +34,13 @@ def _flip(found: bytearray, _corpus: Sequence[bytes], chance: Random) -> None:
 def _overwrite(found: bytearray, _corpus: Sequence[bytes], chance: Random) -> None:
     if found:
         at = chance.randrange(len(found))
-        piece = chance.choice(_PIECES) if chance.random() < 0.5 else chance.randbytes(chance.randint(1, 4))
-        found[at : at + len(piece)] = piece
+        chunk = chance.choice(_CHUNKS) if chance.random() < 0.5 else chance.randbytes(chance.randint(1, 4))
+        found[at : at + len(chunk)] = chunk
 
 
 def _insert(found: bytearray, _corpus: Sequence[bytes], chance: Random) -> None:
     at = chance.randint(0, len(found))
-    found[at:at] = chance.choice(_PIECES) * chance.choice((1, 1, 1, 2, 100))
+    found[at:at] = chance.choice(_CHUNKS) * chance.choice((1, 1, 1, 2, 100))
 
 
 def _remove(found: bytearray, _corpus: Sequence[bytes], chance: Random) -> None:

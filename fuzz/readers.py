@@ -1,4 +1,4 @@
-"""What is fuzzed: each reader, with some sound inputs to begin with. A refusal in our own words is no finding."""
+"""The readers that are fuzzed, each with some valid inputs to begin with. A refusal in our own words is no finding."""
 
 from __future__ import annotations
 
@@ -21,10 +21,16 @@ from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, Unread
 from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
 from lakewarden.planners.formats.hudi.metadata.times import to_utc
 from lakewarden.planners.formats.iceberg import ICEBERG
-from lakewarden.planners.formats.iceberg.metadata.digests import Digest
+from lakewarden.planners.formats.iceberg.metadata.digests import ManifestDigest
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest, read_manifest, read_manifest_list
-from lakewarden.planners.formats.iceberg.metadata.metadata import parse_metadata
+from lakewarden.planners.formats.iceberg.metadata.parsing import parse_metadata
 from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions, CompactionOptions
+from lakewarden.planners.formats.paimon import PAIMON
+from lakewarden.planners.formats.paimon.metadata import index_manifests
+from lakewarden.planners.formats.paimon.metadata import manifests as paimon_manifests
+from lakewarden.planners.formats.paimon.metadata.rows import partition_path as paimon_partition
+from lakewarden.planners.formats.paimon.metadata.schemas import parse_schema
+from lakewarden.planners.formats.paimon.metadata.snapshots import parse_snapshot
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.instant import Service
@@ -32,14 +38,17 @@ from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.ports import FileEntry, TableFormat
 from lakewarden.planners.storage.local import LocalStorage
 from lakewarden.planners.triggers import NumCommits
-from lakewarden.service.reporting.inspect import report
-from tests.support import hostile_avro
-from tests.support.hudi_table import HudiTable, base_file, log_file
-from tests.support.iceberg_table import EQUALITY_DELETES, POSITION_DELETES, IcebergTable
+from lakewarden.service.reporting.inspect_report import report
+from tests.support.hostile import hostile_avro
+from tests.support.hudi.hudi_table import HudiTable, base_file, log_file
+from tests.support.iceberg.iceberg_table import EQUALITY_DELETES, POSITION_DELETES, IcebergTable
+from tests.support.paimon.paimon_table import PaimonTable
 
 NAMES = (
     "hudi_payload", "hudi_properties", "hudi_names", "hudi_table",
     "iceberg_metadata", "iceberg_manifest_list", "iceberg_manifest", "iceberg_table",
+    "paimon_snapshot", "paimon_schema", "paimon_manifest_list", "paimon_manifest", "paimon_index_manifest",
+    "paimon_table",
 )  # fmt: skip
 
 _NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -47,8 +56,8 @@ _NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reader:
-    """What reads, and what it is known to read. `read` returns what it says of an input, and raises nothing but its
-    `refusals`: whatever else it raises is a finding.
+    """A reader and its valid inputs. `read` returns the result for an input, and may raise only its `refusals`. Any
+    other exception is a finding.
     """
 
     read: Callable[[bytes], str]
@@ -57,7 +66,7 @@ class Reader:
 
 
 def readers(folder: Path) -> Mapping[str, Reader]:
-    """Return every reader by its name; the tables of those that look at whole ones lie below `folder`."""
+    """Return every reader by its name. The tables of the readers that read whole tables lie below `folder`."""
     hudi, iceberg = _hudi(folder / "hudi"), _iceberg(folder / "iceberg")
     payloads = [path.read_bytes() for path in sorted(hudi.timeline.iterdir())] + list(_crafted())
     lists = [path.read_bytes() for path in sorted(iceberg.metadata.glob("snap-*.avro"))] + list(_crafted())
@@ -73,7 +82,54 @@ def readers(folder: Path) -> Mapping[str, Reader]:
         "iceberg_manifest_list": Reader(read=_manifest_list, seeds=lists),
         "iceberg_manifest": Reader(read=_manifest, seeds=manifests),
         "iceberg_table": _whole(ICEBERG, iceberg.folder, iceberg.metadata),
+        **_paimon_readers(folder / "paimon"),
     }
+
+
+def _paimon_readers(folder: Path) -> Mapping[str, Reader]:
+    table = PaimonTable(folder, clock=ManualClock(), codec="deflate")
+    table.append(table.file(0), table.file(1), user="job", identifier=1)
+    table.compact(p=0)
+    table.delete_vectors({"data-00000002-0.parquet": 1})
+    table.append(user="job", identifier=2)
+    table.tag("daily", 1)
+    table.branch("try")
+    table.consume("reader", 1)
+    manifests = sorted((folder / "manifest").iterdir())
+    lists = [path.read_bytes() for path in manifests if path.name.startswith("manifest-list-")]
+    indexes = [path.read_bytes() for path in manifests if path.name.startswith("index-")]
+    others = [table.manifest_file(one).read_bytes() for one in table.manifests[table.newest]]
+    snapshots = [table.snapshot_file(number).read_bytes() for number in table.snapshots]
+    return {
+        "paimon_snapshot": Reader(
+            read=lambda content: str(parse_snapshot(content, file="/t/snapshot-1")), seeds=snapshots
+        ),
+        "paimon_schema": Reader(
+            read=lambda content: str(parse_schema(content, file="/t/schema-0", named=0)),
+            seeds=[(folder / "schema" / "schema-0").read_bytes()],
+        ),
+        "paimon_manifest_list": Reader(
+            read=lambda content: str(len(paimon_manifests.read_manifest_list(content, file="/t/l"))),
+            seeds=[*lists, *_crafted()],
+        ),
+        "paimon_manifest": Reader(read=_paimon_manifest, seeds=[*others, *_crafted()]),
+        "paimon_index_manifest": Reader(
+            read=lambda content: str(index_manifests.read_index_manifest(content, file="/t/i")),
+            seeds=[*indexes, *_crafted()],
+        ),
+        "paimon_table": _whole(PAIMON, folder, folder),
+    }
+
+
+def _paimon_manifest(content: bytes) -> str:
+    """Read a manifest with as many files as its list says, or with none."""
+    found = []
+    for added, deleted in ((1, 0), (2, 0), (1, 2)):
+        meta = paimon_manifests.ManifestMeta(name="m", size=len(content), added=added, deleted=deleted)
+        with suppress(LakewardenError):
+            digest = paimon_manifests.digest_of(content, meta, file="/t/m", small=2**20)
+            found += [paimon_partition(key[0], ["p"], ["INT"]) for key in digest.tallies]
+    return " ".join(found)
 
 
 def _crafted() -> Iterator[bytes]:
@@ -123,7 +179,7 @@ def _payload(content: bytes) -> str:
 
 
 class _OneFile(LocalStorage):
-    """Every file has this content."""
+    """A storage in which every file has this content."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -167,13 +223,16 @@ _MANIFEST = Manifest(
 
 
 def _manifest(content: bytes) -> str:
-    digest = Digest(read_manifest(content, _MANIFEST, {}), spec=0)
+    digest = ManifestDigest(read_manifest(content, _MANIFEST, {}), spec=0)
     return str(sorted(digest.touched_by(1)))
 
 
+_HINTS = ("version-hint.text", "LATEST", "EARLIEST")
+
+
 def _whole(format_: TableFormat, folder: Path, below: Path) -> Reader:
-    """Return a reader that looks at a whole table, one file of which is exchanged: the first byte says which."""
-    files = sorted(path for path in below.rglob("*") if path.is_file() and path.name != "version-hint.text")
+    """Return a reader of a whole table with one file exchanged. The first byte of the input says which."""
+    files = sorted(path for path in below.rglob("*") if path.is_file() and path.name not in _HINTS)
     sound = {path: path.read_bytes() for path in files}
     services = {Service.COMPACTION: CompactionOptions(), Service.CLEAN: CleanOptions()}
     policies = {
@@ -194,6 +253,6 @@ def _whole(format_: TableFormat, folder: Path, below: Path) -> Reader:
         finally:
             path.write_bytes(sound[path])
         json.dumps(report(view, format_.name), allow_nan=False).encode()
-        return " ".join((*view.faults, *(one.reason for one in view.hindrances)))
+        return " ".join((*view.faults, *(one.reason for one in view.blockers)))
 
     return Reader(read=read, seeds=[bytes([at % 256]) + sound[path] for at, path in enumerate(files)])

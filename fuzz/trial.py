@@ -1,4 +1,4 @@
-"""Inputs for one reader, one after the other, in the process that reads them."""
+"""Inputs for one reader, one after another, in the process that reads them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fuzz.mutations import mutated
 from fuzz.readers import Reader
 
 DEADLINE = 2.0
-"""Seconds of a core that one input may take."""
+"""The seconds on a core that one input may take."""
 
 MEMORY = 512 * 2**20
-"""Bytes that a process may grow to by reading whatever there is."""
+"""The bytes by which a process may grow, whatever it reads."""
 
 _CORPUS = 2000
 _DIGITS = re.compile(r"[0-9]+")
@@ -27,7 +27,7 @@ _DIGITS = re.compile(r"[0-9]+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """An input that a reader did not take well, and how."""
+    """An input that a reader did not handle, and how it failed."""
 
     what: str
     content: bytes
@@ -35,7 +35,7 @@ class Finding:
 
 @dataclass(kw_only=True, slots=True)
 class Tally:
-    """What was tried, and what was found."""
+    """The inputs that were tried, and the findings."""
 
     at_first: int
     inputs: int = 0
@@ -45,7 +45,7 @@ class Tally:
 
     @property
     def memory(self) -> int:
-        """Return by how many bytes this process has grown at most."""
+        """Return the most bytes by which this process has grown."""
         return _memory() - self.at_first
 
 
@@ -54,16 +54,16 @@ def _memory() -> int:
 
 
 class TooSlowError(BaseException):
-    """An input took longer than it may. No reader catches it."""
+    """An input took longer than it may. No reader catches this error."""
 
 
 def tried(
     reader: Reader, chance: Random, *, go_on: Callable[[Tally], bool], begun: Callable[[bytes], None] = lambda _: None
 ) -> Tally:
-    """Try inputs as long as `go_on` says, telling each before it is read.
+    """Try inputs as long as `go_on` says. Each is reported before it is read.
 
-    An input at which the reader took a way that none had taken before (the lines by which it was refused, or what was
-    said of it) is kept, and changed further.
+    If an input takes a new way through the reader, it is kept and changed further. The way is the lines by which it was
+    refused, or the result.
     """
     tally = Tally(corpus=list(reader.seeds), at_first=_memory())
     ways: set[str] = set()
@@ -86,7 +86,7 @@ def _inputs(tally: Tally, chance: Random) -> Iterator[bytes]:
 
 
 def _read(reader: Reader, content: bytes, tally: Tally) -> str:
-    """Read one input and return the way that it took; what is wrong goes into the tally."""
+    """Read one input and return its way through the reader. An error goes into the tally."""
     begun = time.process_time()
     way = ""
     try:
@@ -105,7 +105,7 @@ def _read(reader: Reader, content: bytes, tally: Tally) -> str:
 
 
 def _places(refusal: BaseException | None) -> str:
-    """Return by which lines an input was refused."""
+    """Return the lines by which an input was refused."""
     found = []
     while refusal is not None:
         found += [f"{frame.f_code.co_name}:{line}" for frame, line in traceback.walk_tb(refusal.__traceback__)]
@@ -115,7 +115,7 @@ def _places(refusal: BaseException | None) -> str:
 
 @contextmanager
 def _watched() -> Iterator[None]:
-    """Let an input take only so much time of a core."""
+    """Limit the time on a core for an input."""
 
     def too_slow(_signal: int, _frame: object) -> None:
         raise TooSlowError

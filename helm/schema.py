@@ -17,6 +17,7 @@ SCHEMA = Path(__file__).parent / "lakewarden" / "values.schema.json"
 
 OWNED = {
     "DaemonSettings": ("data_dir", "drain"),
+    "AccessSettings": ("authentication",),
     "ApiSettings": ("host", "port"),
     "Configuration": ("hooks", "management"),
 }

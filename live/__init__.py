@@ -1,1 +1,3 @@
-"""A live table under every service that Lakewarden has for its format, and the proof that nobody was disturbed."""
+"""A live table under every service that Lakewarden has for its format, and the proof that no writer and no reader is
+disturbed.
+"""

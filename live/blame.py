@@ -1,4 +1,6 @@
-"""Whose fault a failed commit is: ours until explained, if anything of ours ran within a minute of it."""
+"""Which failed commits count as caused by Lakewarden: those within a minute of one of its runs, unless they are
+explained.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ NEAR = timedelta(minutes=1)
 
 
 def caused_by_us(failures: Iterable[Batch], runs: Sequence[RunBody]) -> list[Batch]:
-    """Return the failed batches that were open within a minute of one of our runs."""
+    """Return the failed batches that were open within a minute of a run of Lakewarden."""
     return [batch for batch in failures if any(_near(batch, run) for run in runs)]
 
 

@@ -1,43 +1,45 @@
-"""What is found when all is over: the table by a foreign reader, the runs, the failures and what is left running."""
+"""The findings at the end: the table as a foreign reader finds it, the runs, the failures, and the processes that still
+run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakewarden.demo.reader import Snapshot, count_wrong_rows
+from lakewarden.demo.reader import TableRows, count_wrong_rows
 from lakewarden.demo.report import Range, WriterTally
 from lakewarden.demo.writers.record import Record, read_record
-from live.acts import Acts
+from live.goal import EACH_SUCCEEDS
 from live.report import Failure, LiveReaderTally, LiveReport, LiveWriterTally, TimeTravel
-from live.script import EACH_SUCCEEDS
+from live.scenario import LiveScenario
 from live.tally import completed_twice, tallies
 
 _WORDS = 400
 
 
-def findings(acts: Acts, *, processes_left: Sequence[str]) -> LiveReport:
-    """Look at everything and return the report."""
-    last, stage = acts.last, acts.stage
-    trouble = list(acts.trouble)
+def findings(scenario: LiveScenario, *, processes_left: Sequence[str]) -> LiveReport:
+    """Examine the table, the runs and the processes, and return the report."""
+    last, environment = scenario.last, scenario.environment
+    errors = list(scenario.errors)
     expected = last.record.expected_rows()
     try:
-        found = stage.piece.read(stage.directory)
+        found = environment.format_demo.read(environment.directory)
     except Exception as error:  # noqa: BLE001 - whatever a foreign reader raises: no row is right then
-        found = Snapshot(rows={})
-        trouble.append(f"the table cannot be read: {type(error).__name__}: {error}")
-    ends = {**found.counted, **stage.piece.count_stored(stage.directory)}
+        found = TableRows(rows={})
+        errors.append(f"the table cannot be read: {type(error).__name__}: {error}")
+    ends = {**found.counted, **environment.format_demo.count_stored(environment.directory)}
     return LiveReport(
-        table_type=acts.table_type,
-        writer_kind=acts.writer_kind,
-        seconds=round(acts.seconds, 1),
-        wanted_commits=acts.script.commits,
-        enabled=tuple(acts.promised),
+        table_type=scenario.table_type,
+        writer_kind=scenario.writer_kind,
+        seconds=round(scenario.seconds, 1),
+        wanted_commits=scenario.goal.commits,
+        enabled=tuple(scenario.promised),
         each_succeeds=EACH_SUCCEEDS,
         rows_expected=len(expected),
         rows_found=len(found.rows),
         rows_wrong=count_wrong_rows(found.rows, expected),
-        writer=_writer(acts, last.record),
-        writers={path.stem: _writer(acts, read_record(path)) for path in stage.records},
+        writer=writer_tally(scenario, last.record),
+        writers={path.stem: writer_tally(scenario, read_record(path)) for path in environment.records},
         reader=LiveReaderTally(
             queries=len(last.queries),
             failures=last.failed_queries,
@@ -45,31 +47,32 @@ def findings(acts: Acts, *, processes_left: Sequence[str]) -> LiveReport:
         ),
         services=tallies(last.runs),
         counted={name: Range(peak=gauge.peak, end=ends.get(name, 0)) for name, gauge in last.counts.items()},
-        time_travel=_time_travel(acts, trouble),
+        time_travel=_time_travel(scenario, errors),
         twice=completed_twice(last.runs),
-        doubled_micro_batches=sorted(acts.doubled),
-        daemon_exit_code=acts.daemon_exit_code,
+        doubled_micro_batches=sorted(scenario.doubled),
+        daemon_exit_code=scenario.daemon_exit_code,
         processes_left=processes_left,
-        trouble=trouble,
+        errors=errors,
     )
 
 
-def _writer(acts: Acts, record: Record) -> LiveWriterTally:
+def writer_tally(scenario: LiveScenario, record: Record) -> LiveWriterTally:
+    """Return what a writer has recorded. It says which failures Lakewarden has caused."""
     failures, tally = record.failures(), WriterTally.of(record)
     return LiveWriterTally(
         commits=tally.commits,
         failures=tally.failures,
         reasons=tally.reasons,
-        caused_by_us=len(acts.caused_by_us(failures)),
+        caused_by_us=len(scenario.caused_by_us(failures)),
         failed=[Failure(at=batch.begun.isoformat(), message=batch.message[:_WORDS]) for batch in failures],
     )
 
 
-def _time_travel(acts: Acts, trouble: list[str]) -> TimeTravel:
+def _time_travel(scenario: LiveScenario, errors: list[str]) -> TimeTravel:
     try:
-        journeys = acts.travel()
+        journeys = scenario.travel()
     except Exception as error:  # noqa: BLE001 - a timeline that a foreign reader cannot read is a finding
-        trouble.append(f"the timeline cannot be read: {type(error).__name__}: {error}")
+        errors.append(f"the timeline cannot be read: {type(error).__name__}: {error}")
         return TimeTravel(instants=0)
     return TimeTravel(
         instants=len(journeys),

@@ -1,4 +1,4 @@
-"""Time travel: what is found at one instant that a clean has left readable."""
+"""Time travel: the rows at one instant that a clean has left readable."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Journey:
-    """What was found at one instant: how many rows differ from the record of then, or why nothing could be read.
+    """The findings at one instant: how many rows differ from the record of that time, or why nothing could be read.
 
-    `overtaken` is the instant of the compaction that was planned while this write of Hudi's was in flight: its log
-    files belong to file slices that begin later than itself, so its own instant does not show them (docs/hudi.md).
+    `overtaken` is the instant of the compaction that was planned while this Hudi write was in flight. The log files of
+    the write belong to file slices that begin later than the write. So its own instant does not show them
+    (docs/hudi.md).
     """
 
     instant: str
@@ -21,5 +22,5 @@ class Journey:
 
     @property
     def right(self) -> bool:
-        """Whether the instant shows what it always showed."""
+        """Whether the instant shows the rows that it has always shown."""
         return not self.wrong and not self.failure

@@ -1,9 +1,10 @@
-"""The suite's report: the demo's, and what only the suite looks at."""
+"""The suite's report: the demo's, and what only the suite examines."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
 from rich.console import Console
 from rich.table import Table as Grid
@@ -14,7 +15,7 @@ from live.journey import Journey
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """One failed commit of the writer, with the first words of its exception."""
+    """One failed commit of the writer, with the beginning of its exception."""
 
     at: str
     message: str
@@ -22,7 +23,9 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LiveWriterTally(WriterTally):
-    """`caused_by_us` are the failures that are our fault, as the format tells it (`Acts.caused_by_us`)."""
+    """`caused_by_us` are the failures that Lakewarden has caused, as the format determines it
+    (`LiveScenario.caused_by_us`).
+    """
 
     caused_by_us: int
     failed: Sequence[Failure] = ()
@@ -30,14 +33,14 @@ class LiveWriterTally(WriterTally):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LiveReaderTally(ReaderTally):
-    """`asked_again` are the queries under which an instant was archived, and which succeeded the second time."""
+    """`asked_again` are the queries during which an instant was archived. They succeeded the second time."""
 
     asked_again: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LiveServiceTally(ServiceTally):
-    """Ended runs of one service: those that found nothing to do are no success here."""
+    """Ended runs of one service. Runs that found nothing to do are not counted as a success."""
 
     cancelled: int = 0
     idle: int = 0
@@ -45,10 +48,10 @@ class LiveServiceTally(ServiceTally):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimeTravel:
-    """How many instants were travelled to, and where something else was found than the writer had recorded.
+    """How many instants were read, and at which of them the rows differ from the writer's record.
 
-    `overtaken` are those of writes that were in flight when a compaction was planned. Hudi does not show such a
-    write at its own instant, only from the compaction's on: no row is lost, so they are told and not counted.
+    `overtaken` are the instants of writes that were in flight when a compaction was planned. Hudi does not show such a
+    write at its own instant, only from the compaction's on. No row is lost, so they are reported and not counted.
     """
 
     instants: int
@@ -58,9 +61,9 @@ class TimeTravel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LiveReport(Report):
-    """What the suite saw. `enabled` are the services that had to succeed `each_succeeds` times; `writer` is all writers
-    together, `writers` each by itself; `twice` are instants that two of our runs completed; `trouble` is what kept the
-    suite from coming to its end.
+    """What the suite saw. `enabled` are the services that had to succeed `each_succeeds` times. `writer` is all writers
+    together, `writers` each by itself. `twice` are instants that two runs of Lakewarden completed. `errors` is what
+    kept the suite from its end.
     """
 
     table_type: str
@@ -78,19 +81,29 @@ class LiveReport(Report):
     doubled_micro_batches: Sequence[int] = ()
     daemon_exit_code: int | None = 0
     processes_left: Sequence[str] = ()
-    trouble: Sequence[str] = ()
+    errors: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, report: LiveReport, **more: Any) -> Self:
+        """Return a report with further or replaced fields."""
+        return cls(**{each.name: getattr(report, each.name) for each in fields(report)} | more)
+
+    @property
+    def commits(self) -> int:
+        """How many commits count towards the wanted number."""
+        return self.writer.commits
 
     def shortcomings(self) -> list[str]:
-        """Return what was promised and not shown, one sentence each; empty is success."""
-        found = [*self.trouble, *self.disturbances()]
-        if self.writer.commits < self.wanted_commits:
-            found.append(f"{self.writer.commits} of {self.wanted_commits} commits were made")
+        """Return what was promised and not shown, one sentence each. Empty is success."""
+        found = [*self.errors, *self.disturbances()]
+        if self.commits < self.wanted_commits:
+            found.append(f"{self.commits} of {self.wanted_commits} commits were made")
         for service in self.enabled:
             succeeded = self.services.get(service, LiveServiceTally()).succeeded
             if succeeded < self.each_succeeds:
                 found.append(f"{service} succeeded {succeeded} of {self.each_succeeds} times")
         if not self.time_travel.instants:
-            found.append("no instant was travelled to")
+            found.append("no instant was read")
         if self.time_travel.wrong:
             found.append(
                 f"{len(self.time_travel.wrong)} of {self.time_travel.instants} instants do not show their rows"
@@ -104,7 +117,7 @@ class LiveReport(Report):
         return found
 
     def tell_more(self, console: Console) -> None:
-        """Print what is found besides, of a kind of its own."""
+        """Print the findings that only this kind of report has."""
 
 
 def tell(console: Console, report: LiveReport) -> None:
@@ -140,4 +153,4 @@ def tell(console: Console, report: LiveReport) -> None:
     for shortcoming in shortcomings:
         console.print(shortcoming, style="red", markup=False, soft_wrap=True)
     if not shortcomings:
-        console.print("every row is right at every instant, and nobody was disturbed", style="green")
+        console.print("every row is right at every instant, and no writer and no reader was disturbed", style="green")

@@ -1,10 +1,10 @@
-"""What Spark and Flink need for a catalog in SQLite. It is no bundle of ours: whoever runs such a catalog brings its
-driver.
+"""The driver that Spark and Flink need for a catalog in SQLite. Lakewarden does not bundle it: the operator of such a
+catalog provides it.
 """
 
 from __future__ import annotations
 
-from lakewarden.executors.worker.lines import Bundle
+from lakewarden.executors.on_spark import Bundle
 
 SQLITE = Bundle(
     group="org.xerial",

@@ -1,4 +1,4 @@
-"""What a format brings to the suite."""
+"""What a format contributes to the suite."""
 
 from __future__ import annotations
 
@@ -9,38 +9,40 @@ from typing import Protocol
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.format_demo import FormatDemo
 from lakewarden.demo.run import DemoRun
-from live.acts import Acts
-from live.script import Script
+from live.goal import Goal
+from live.scenario import LiveScenario
 
 
 class Suite(Protocol):
     """One format's part."""
 
     @property
-    def piece(self) -> FormatDemo:
+    def format_demo(self) -> FormatDemo:
         """The table, its first writer and its reader."""
         ...
 
     @property
     def commits(self) -> int:
-        """How many commits the writers make at least, unless somebody asks for another number."""
+        """The least number of commits of the writers, unless the command line names another."""
         ...
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add what can be asked of this format alone."""
+        """Add the arguments that only this format has."""
         ...
 
     def fetch(self, say: Callable[[str], None]) -> None:
-        """Bring the jars that the table needs."""
+        """Download the jars that the table needs."""
         ...
 
-    def acts(self, script: Script, asked: argparse.Namespace, stage: Environment, show: DemoRun) -> Acts:
-        """Return one performance."""
+    def scenario(
+        self, goal: Goal, asked: argparse.Namespace, environment: Environment, demo_run: DemoRun
+    ) -> LiveScenario:
+        """Return the scenario."""
         ...
 
 
-def script_of(asked: argparse.Namespace) -> Script:
-    """Return what was asked of any format."""
+def goal_of(asked: argparse.Namespace) -> Goal:
+    """Return the goal from the arguments that every format has."""
     services: Sequence[str] | None = asked.services
     only = None if services is None else frozenset(services)
-    return Script(commits=asked.commits, minutes=asked.minutes, only=only)
+    return Goal(commits=asked.commits, minutes=asked.minutes, only=only)

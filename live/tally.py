@@ -1,4 +1,4 @@
-"""The runs of a performance, counted by service."""
+"""The runs of a scenario, counted by service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from live.report import LiveServiceTally
 
 
 def tallies(runs: Sequence[RunBody]) -> dict[str, LiveServiceTally]:
-    """Return how the runs of each service ended. A success that found nothing to do is only idle."""
+    """Return how the runs of each service ended. A success that found nothing to do counts only as idle."""
     idle = Counter(run.service for run in runs if run.state == RunState.SUCCEEDED and _idle(run))
     ended = Counter((run.service, run.state) for run in runs)
     return {
@@ -26,7 +26,7 @@ def tallies(runs: Sequence[RunBody]) -> dict[str, LiveServiceTally]:
 
 
 def completed_twice(runs: Sequence[RunBody]) -> list[str]:
-    """Return the instants that more than one run says it has completed."""
+    """Return the instants that more than one run reports as completed."""
     done = Counter(run.instant for run in runs if run.state == RunState.SUCCEEDED and run.instant)
     return sorted(instant for instant, times in done.items() if times > 1)
 

@@ -1,4 +1,4 @@
-"""What holds for every test, and what the contract tests and the integration tests share."""
+"""The fixtures and settings of all tests."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from tests.support.s3_server import S3Server
+from tests.support.object_stores.s3_server import S3Server
 
-# On a shared machine the time of one example says more about the neighbours than about the code.
-settings.register_profile("lakewarden", deadline=None)
+# On a shared machine the time of one example depends more on other processes than on the code.
+# Whether a change may land does not depend on a draw: the examples of a test stay the same until the test changes.
+settings.register_profile("lakewarden", deadline=None, report_multiple_bugs=False, derandomize=True)
+# To look for what those examples miss: pytest -m hypothesis --hypothesis-profile=explore
+settings.register_profile("explore", deadline=None, report_multiple_bugs=False, max_examples=2000)
 settings.load_profile("lakewarden")
 
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """Know the one S3 server of all tests; whoever needs it calls `start`."""
+    """Return the one S3 server of all tests. A test that needs it calls `start`."""
     server = S3Server(tmp_path_factory.mktemp("s3"))
     yield server
     server.stop()

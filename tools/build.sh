@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the Go tools of `./dev chart`, once for each state of their go.sum, and prints the folders that they are in,
-# as the PATH wants them: `charts` (Helm, its unit tests, kubeconform), `servers` (kube-apiserver), or both.
+# as the PATH wants them: `charts` (Helm, its unit tests, kubeconform), `servers` (Kubernetes' own), `alerts` (promtool).
 set -eu
 cd "$(dirname "$0")"
 cache=${LAKEWARDEN_CACHE:-$HOME/.cache/lakewarden}/tools
@@ -48,11 +48,21 @@ for set in "$@"; do
         servers)
             cd kube
             built=$(folder)
-            build "$built" k8s.io/kubernetes/cmd/kube-apiserver "$(kube_flags)"
+            for server in kube-apiserver kube-controller-manager kube-scheduler; do
+                build "$built" k8s.io/kubernetes/cmd/$server "$(kube_flags)"
+            done
+            cd ..
+            ;;
+        alerts)
+            cd prometheus
+            built=$(folder)
+            GOFLAGS="${GOFLAGS:-} -tags=remove_all_sd" # without clients of clouds
+            export GOFLAGS
+            build "$built" github.com/prometheus/prometheus/cmd/promtool
             cd ..
             ;;
         *)
-            echo "tools/build.sh: there is no set $set: charts, servers" >&2
+            echo "tools/build.sh: there is no set $set: charts, servers, alerts" >&2
             exit 2
             ;;
     esac

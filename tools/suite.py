@@ -1,7 +1,8 @@
 """What `./dev test` runs: parts, one after the other, each with its output as it goes and its time.
 
     python tools/suite.py                  what CI runs: lint, every test without a JVM, the core on real Spark
-    python tools/suite.py --all            everything: for the core, each folder of tests/integration; chart, image
+    python tools/suite.py --all            everything: in place of the core each folder of tests/integration, then
+                                           bench, docs, chart, image
     python tools/suite.py --all iceberg    these parts alone
 
 A test that failed runs once more, alone, when all parts have ended. If it passes then, its name is printed as
@@ -39,11 +40,14 @@ class Part:
 
 
 LINT = Part(name="lint", command=("./dev", "lint"))
-UNIT = Part(name="unit", tests=(*WITHOUT_A_JVM, "--numprocesses=3", "--dist=loadfile"))
+IN_PROCESSES = ("--numprocesses=4", "--dist=loadfile")
+UNIT = Part(name="unit", tests=(*WITHOUT_A_JVM, "-m", "not long", *IN_PROCESSES))
 CORE = Part(name="core", tests=(str(SERVICES), "-m", "core", "--numprocesses=2", "--dist=loadfile"))
-"""Most tests wait more than they compute: three processes keep two cores busy, and so do two with two JVMs each."""
-LONG_UNIT = Part(name="unit", tests=UNIT.tests, environment={"LAKEWARDEN_PROGRAMS": "1000"})
+"""Most tests wait more than they compute: four processes keep two cores busy, and so do two with two JVMs each."""
+LONG_UNIT = Part(name="unit", tests=(*WITHOUT_A_JVM, *IN_PROCESSES), environment={"LAKEWARDEN_PROGRAMS": "1000"})
 CHART = Part(name="chart", command=("./dev", "chart"))
+DOCS = Part(name="docs", command=("./dev", "docs"))
+BENCH = Part(name="bench", command=("./dev", "bench", "--brief"))
 IMAGE = Part(name="image", command=("./dev", "image", "--debian"))
 
 
@@ -56,7 +60,7 @@ def everything(root: Path = ROOT) -> Sequence[Part]:
     """Return every test once. The folder of the chart's tests belongs to `./dev chart`."""
     folders = sorted(folder.name for folder in (root / SERVICES).iterdir() if any(folder.rglob("test_*.py")))
     services = [Part(name=name, tests=(str(SERVICES / name),)) for name in folders if name != "chart"]
-    return (LINT, LONG_UNIT, *services, CHART, IMAGE)
+    return (LINT, LONG_UNIT, *services, BENCH, DOCS, CHART, IMAGE)
 
 
 class Suite:

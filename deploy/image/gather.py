@@ -1,7 +1,7 @@
-"""Gathers what the image is made of, so that building it needs no network: `python -m deploy.image.gather FOLDER`.
+"""Gathers the contents of the image, so that the build needs no network: `python -m deploy.image.gather FOLDER`.
 
-Everything is checked against what the project has written down: the wheels against the lock file beside this module,
-the jars against `lines.py`, tini against the sum below. The image's own build checks all of it a second time.
+Each file is checked against its checksum in the project: the wheels against the lock file beside this module, the jars
+against `lines.py`, tini against the sum below. The image's own build checks all of them a second time.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from lakewarden.executors.on_spark import Bundle
 from lakewarden.executors.worker import bundles
-from lakewarden.executors.worker.lines import LINE, Bundle
+from lakewarden.executors.worker.spark_versions import LINE
 
 ROOT = Path(__file__).parents[2]
 LOCK = Path(__file__).parent / "requirements.lock"
 
 TINI = "tini=0.19.0-1+b3"
-"""Debian's package of it, for amd64: apt knows where it is, and that it is Debian's."""
+"""Debian's package of tini, for amd64. apt knows its address, and that it is Debian's."""
 TINI_SHA256 = "7d1947665fa40e55f218fefad773dc6de66458d0b39eaa292cdcadfc7c996632"
 
 
@@ -45,6 +46,8 @@ def _bundles() -> Iterator[Bundle]:
     yield from LINE.bundles.values()
     for needed in LINE.stores.values():
         yield from needed
+    for clients in LINE.clients.values():
+        yield from clients.values()
 
 
 def pinned(wheel: Path) -> str:
@@ -64,7 +67,7 @@ def _tini(folder: Path) -> str:
         sys.exit("tini comes from Debian's packages: there is no apt-get on this machine")
     download = ["apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", TINI]
     if subprocess.run(download, cwd=folder, check=False).returncode != 0:
-        subprocess.run(["apt-get", "-qq", "update"], check=True)  # a machine that never asked knows no package
+        subprocess.run(["apt-get", "-qq", "update"], check=True)  # a machine without an update knows no package
         subprocess.run(download, cwd=folder, check=True)
     [package] = folder.glob("tini_*.deb")
     if _sha256(package) != TINI_SHA256:

@@ -1,10 +1,10 @@
--- What a flink writer of sales.orders sets beside Lakewarden.
--- the waits for the lock are the least that is safe.
--- CAREFUL: its mode is observe, so nobody runs the services that are switched off here.
--- Lakewarden's, so that no job of yours runs them: compaction, clean.
--- Left to the writer, for want of a policy: log_compaction, clustering, archive, rollback, ttl, indexing, savepoint, catalog_sync.
+-- The options of a flink writer of sales.orders beside Lakewarden.
+-- the waits for the lock are the shortest safe ones.
+-- CAREFUL: its mode is observe, so Lakewarden runs none of the services that are switched off here.
+-- Services of Lakewarden, which no other job may run: compaction, clean.
+-- Left to the writer, because they have no policy: log_compaction, clustering, archive, rollback, ttl, indexing, savepoint, catalog_sync.
 
--- the lock that Lakewarden takes, too
+-- the lock that Lakewarden takes as well
 'hoodie.write.lock.provider' = 'org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider',
 'hoodie.write.lock.zookeeper.url' = 'zookeeper.data.svc:2181',
 'hoodie.write.lock.zookeeper.base_path' = '/hudi/locks',
@@ -19,11 +19,11 @@
 -- commits are checked against what others committed meanwhile
 'hoodie.write.concurrency.mode' = 'optimistic_concurrency_control',
 
--- a write counts as failed when its heartbeat stops, not when somebody else begins one
+-- a write counts as failed when its heartbeat stops, not when another writer begins one
 'hoodie.clean.failed.writes.policy' = 'LAZY',
 'hoodie.cleaner.policy.failed.writes' = 'LAZY',
 
--- Lakewarden hears of each commit at once; a callback that fails or is late costs nobody a commit
+-- Lakewarden hears of each commit at once; a callback that fails or is late makes no commit fail
 'hoodie.write.commit.callback.on' = 'true',
 'hoodie.write.commit.callback.http.url' = 'http://lakewarden.data.svc:8080/v1/hooks/hudi',
 'hoodie.write.commit.callback.http.timeout.seconds' = '2',

@@ -1,1 +1,1 @@
-"""The proof that nothing from outside is trusted: `./dev faults --hostile`."""
+"""The proof that Lakewarden trusts nothing from outside: `./dev faults --hostile`."""

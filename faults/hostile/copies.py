@@ -1,4 +1,4 @@
-"""Copies of a real table that carry plans, as Hudi writes them, whose files are those of the original."""
+"""Copies of a real table with plans as Hudi writes them. The files in the plans are those of the original table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import fastavro
 
 from faults.hostile.lake import Lake
 from lakewarden.planners.formats.hudi.metadata.times import instant_time
-from tests.support.hostile_tables import Hostile, Looks
+from tests.support.hostile.hostile_table import Hostile, Looks
 
 _FIXTURE = Path(__file__).parents[2] / "tests" / "fixtures" / "hudi" / "mor_v9.zip"
 _ORIGINAL = "orders"
@@ -25,7 +25,7 @@ _DEAD_SINCE = timedelta(minutes=40)
 
 
 def make_copies(lake: Lake, directory: Path) -> Sequence[Hostile]:
-    """Make an original that nobody registered, at `directory/foreign/orders`, and registered copies of it."""
+    """Make an original that is not registered, at `directory/foreign/orders`, and registered copies of it."""
     original, tables = directory / "foreign" / _ORIGINAL, directory / "tables"
     lake.copy(lake.names[0], original)
     files = sorted(original.glob("*/*.parquet"))
@@ -57,8 +57,8 @@ def _say_in_properties(table: Path, key: str, value: str) -> None:
 
 
 def _leave_a_dead_write(table: Path, *, foreign: Path) -> None:
-    """Leave a write whose writer is dead, with markers, as a timeline server writes them, of files that are not its
-    own: of a neighbour whose name begins with the table's, which Hudi takes for a part of it.
+    """Leave a write of a dead writer, with markers as a timeline server writes them. The markers name files of a
+    neighbour. The neighbour's name begins with the table's name, so that Hudi takes its folder for a part of the table.
     """
     neighbour = foreign.with_name(f"{table.name}_of_others")
     (table.parent / neighbour.name).symlink_to(neighbour)
@@ -89,7 +89,7 @@ def _doomed(files: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
 def _copied(original: Path, copy: Path, *, looks: Looks = Looks.BLOCKED) -> Hostile:
     shutil.copytree(original, copy)
     made: Callable[[Any], None] = lambda _: None  # noqa: E731 - it is made already
-    attacks = "A copy of a real table: what its metadata has done is done to the original, or to a neighbour."
+    attacks = "A copy of a real table: its metadata acts on the original table, or on a neighbour."
     return Hostile(name=copy.name, format="hudi", attacks=attacks, looks=looks, make=made, eager=True)
 
 
@@ -103,7 +103,7 @@ def _plan_a_clean(copy: Path, changes: dict[str, Any]) -> None:
 
 
 def _a_clean_plan() -> tuple[Any, dict[str, Any]]:
-    """Return a plan that Hudi has written, with its schema."""
+    """Return a clean plan that Hudi has written, with its schema."""
     with zipfile.ZipFile(_FIXTURE) as packed:
         name = next(name for name in packed.namelist() if name.endswith(".clean.requested"))
         reader = fastavro.reader(io.BytesIO(packed.read(name)))

@@ -1,4 +1,6 @@
-"""What is measured while a daemon stands among enemies: all the time, by threads that nothing of it can hold up."""
+"""The measurements of a daemon among hostile tables and clients. Threads measure all the time, and nothing in the
+daemon can block them.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,16 @@ from faults.hostile.served import NoAnswerError, Served
 _POLL_AGE = re.compile(r'^lakewarden_table_poll_age_seconds\{table="([^"]+)"\} (\S+)$', re.MULTILINE)
 _EVERY_SECONDS = 1.0
 LIVEZ_WITHIN_SECONDS = 5.0
-"""What the chart's probes wait for an answer (`timeoutSeconds`)."""
+"""How long the chart's probes wait for an answer (`timeoutSeconds`)."""
 
 _KEPT = 5
 
 
 @dataclass(kw_only=True, slots=True)
 class Measured:
-    """What was seen so far. Ages are the longest time for which a table was not looked at, once all had been."""
+    """The measurements so far. An age is the longest time without an observation of a table, after every table was
+    observed once.
+    """
 
     probes: int = 0
     livez_failures: list[str] = field(default_factory=list)
@@ -34,11 +38,11 @@ class Measured:
     memory: int = 0
     memory_samples: int = 0
     log: int = 0
-    troubles_of_ours: list[str] = field(default_factory=list)
+    harness_errors: list[str] = field(default_factory=list)
 
 
 class Gauges:
-    """Measures one daemon and its good tables for as long as the bracket is open."""
+    """Measures one daemon and its good tables for as long as the context is open."""
 
     def __init__(self, served: Served, tables: Collection[str]) -> None:
         self.measured = Measured()
@@ -60,7 +64,7 @@ class Gauges:
             thread.join()
 
     def all_looked_at(self) -> bool:
-        """Whether every good table was looked at once."""
+        """Whether every good table was observed once."""
         return self._tables <= self._looked_at.keys()
 
     def _measure(self, look: Callable[[], None]) -> None:
@@ -68,7 +72,7 @@ class Gauges:
             try:
                 look()
             except Exception as error:  # noqa: BLE001 - the edge of the loop: a gauge that fails must not fall silent
-                self.measured.troubles_of_ours.append(f"{look.__name__}: {type(error).__name__} {error}"[:200])
+                self.measured.harness_errors.append(f"{look.__name__}: {type(error).__name__} {error}"[:200])
 
     def _probe(self) -> None:
         begun = time.monotonic()
@@ -101,7 +105,7 @@ class Gauges:
 
 
 def memory_without_jvms(pid: int) -> int:
-    """Return the bytes that a process and its descendants hold, each shared page once; JVMs are left out."""
+    """Return the bytes that a process and its descendants hold, each shared page once. JVMs are left out."""
     total = 0
     for process in _family(pid):
         with contextlib.suppress(psutil.Error):
@@ -118,7 +122,7 @@ def _family(pid: int) -> Iterator[psutil.Process]:
 
 
 def breaches(measured: Measured, *, cadence: float, memory: int = 2**30, log: int = 10 * 2**20) -> list[str]:
-    """Return what must not have been: `cadence` is the seconds of a good table's poll. Pure."""
+    """Return the limits that were exceeded. `cadence` is the poll of a good table in seconds. Pure."""
     found = []
     if measured.livez_failures:
         found.append(
@@ -130,14 +134,14 @@ def breaches(measured: Measured, *, cadence: float, memory: int = 2**30, log: in
     late = {table: age for table, age in measured.ages.items() if age > 2 * cadence}
     if late:
         told = ", ".join(f"{table} {age:.1f} s" for table, age in sorted(late.items()))
-        found.append(f"not looked at within twice their cadence of {cadence:g} s: {told}")
+        found.append(f"not observed within twice their cadence of {cadence:g} s: {told}")
     if measured.memory > memory:
         found.append(f"the daemon and what it started, without JVMs, held {measured.memory / 2**20:.0f} MiB")
     if measured.log > log:
         found.append(f"its log grew to {measured.log / 2**20:.1f} MiB")
     if not (measured.probes and measured.memory_samples and measured.scrapes):
         found.append("nothing was measured")
-    return [*found, *(f"a gauge failed: {trouble}" for trouble in measured.troubles_of_ours[:_KEPT])]
+    return [*found, *(f"a gauge failed: {error}" for error in measured.harness_errors[:_KEPT])]
 
 
 def _some(told: list[str]) -> str:

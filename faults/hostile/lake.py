@@ -1,4 +1,4 @@
-"""The good tables: a lock service, a live writer, and what must be true of each table when all is over."""
+"""The good tables: a lock service, a live writer, and what must be true of each table at the end."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults.checker import Rule, violations
-from faults.evidence import files_needed, files_there, read_timeline
-from faults.history import History
+from faults.checking.checker import Rule, violations
+from faults.checking.history import History
+from faults.formats.hudi.evidence import files_needed, files_there, read_timeline
 from lakewarden.demo.formats.hudi.reader import read_snapshot
 from lakewarden.demo.process import environment
 from lakewarden.demo.writers.record import read_record
@@ -26,12 +26,12 @@ SERVICES: Mapping[str, Any] = {
     "compaction": {"trigger": {"num_commits": 3}},
     "clean": {"trigger": {"num_commits": 3}, "options": {"commits_retained": 4}},
 }
-"""Of every good table: each of them must have succeeded at the end."""
+"""The services of every good table. Each of them must have succeeded at the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lake:
-    """So many good tables in a folder, `good-0` and so on."""
+    """A number of good tables in a folder: `good-0` and so on."""
 
     folder: Path
     tables: int
@@ -43,7 +43,7 @@ class Lake:
         return [f"good-{number}" for number in range(self.tables)]
 
     def entries(self, *, zookeeper: str) -> list[dict[str, Any]]:
-        """Return what a configuration says of them."""
+        """Return the tables' entries in the configuration."""
         return [
             {
                 "id": name,
@@ -60,8 +60,8 @@ class Lake:
         ]
 
     def tell_writer(self, config: Path) -> None:
-        """Write down what `lakewarden writer-options` says that the tables' writer must set: it is asked of the first
-        table, for the others differ from that in nothing but their lock's key, which is their name.
+        """Write the options that `lakewarden writer-options` prints for the tables' writer. They are asked of the first
+        table. The other tables differ only in their lock's key, which is their name.
         """
         first = self.names[0]
         command = [sys.executable, "-m", "lakewarden.cli", "writer-options", first]
@@ -73,7 +73,7 @@ class Lake:
             (self.folder / f"{name}.json").write_text(json.dumps(own), encoding="utf-8")
 
     def commits(self) -> Mapping[str, int]:
-        """Return how often the writer was acknowledged, by table."""
+        """Return how many commits of the writer were acknowledged, by table."""
         return {name: len(read_record(self.folder / f"{name}.jsonl").acknowledged()) for name in self.names}
 
     def failures(self) -> int:
@@ -81,8 +81,8 @@ class Lake:
         return sum(len(read_record(self.folder / f"{name}.jsonl").failures()) for name in self.names)
 
     def copy(self, name: str, to: Path) -> None:
-        """Copy a table as it lies there, plans and all, as a backup does. What is removed meanwhile is left out."""
-        with contextlib.suppress(shutil.Error):  # told at the end, when all the rest is copied
+        """Copy a table as it is, including plans, as a backup does. Files that are removed meanwhile are left out."""
+        with contextlib.suppress(shutil.Error):  # copied last, after all other files
             shutil.copytree(self.folder / name, to, ignore=shutil.ignore_patterns(".temp"))
 
     def wrong(self) -> list[str]:
@@ -105,7 +105,7 @@ class Lake:
 
 
 def unserviced(names: Sequence[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what of the tables' services did not succeed at all, and what failed. Pure."""
+    """Return the services of the tables that did not succeed at all, and the runs that failed. Pure."""
     ended = Counter((str(run["table"]), str(run["service"]), str(run["state"])) for run in runs)
     found = [
         f"{name}: no {service} has succeeded"

@@ -1,4 +1,4 @@
-"""What the daemon went through among its enemies, and what was found."""
+"""The report of a trial with hostile tables and clients: the load on the daemon, and the findings."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from pathlib import Path
 from rich.console import Console
 
 from faults.hostile.gauges import Measured
-from faults.report import counts, told_runs
+from faults.trials.report import counts, told_runs
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostileReport:
-    """What one trial saw. `longest_unseen_seconds` is of the good table that was longest not looked at, `memory_bytes`
-    of the daemon and all that it started but the JVMs; `seconds_to_end` is None where it did not end in time.
+    """What one trial saw. `longest_unseen_seconds` is the longest time without an observation of a good table.
+    `memory_bytes` is the memory of the daemon and of all its child processes without the JVMs. `seconds_to_end` is None
+    if the daemon did not end in time.
     """
 
     seconds: float
@@ -32,7 +33,7 @@ class HostileReport:
     log_bytes: int
     commits: int
     runs: Mapping[str, Mapping[str, int]]
-    fought: Mapping[str, int]
+    attacks: Mapping[str, int]
     seconds_to_end: float | None
     violations: Sequence[str]
 
@@ -45,18 +46,18 @@ class HostileReport:
         ended = "did not end in time" if self.seconds_to_end is None else f"ended in {self.seconds_to_end:.1f} s"
         console.print(
             f"{self.good_tables} good tables beside {self.hostile_tables} hostile ones, {self.hanging_tables} in bad "
-            f"stores and {sum(self.fought.values())} attacks by clients, {self.seconds:.0f} s",
+            f"stores and {sum(self.attacks.values())} attacks by clients, {self.seconds:.0f} s",
             style="bold",
             soft_wrap=True,
         )
         for line in (
-            f"good      looked at every {self.cadence_seconds:g} s, at the latest after "
+            f"good      observed every {self.cadence_seconds:g} s, at the latest after "
             f"{self.longest_unseen_seconds:.1f} s; {self.commits} commits of their writer",
             f"runs      {told_runs(self.runs)}",
             f"/livez    {self.livez} times asked, {self.livez_failed} failed, slowest {self.livez_slowest_seconds} s",
             f"daemon    {self.memory_bytes / 2**20:.0f} MiB without JVMs, {self.log_bytes / 2**20:.2f} MiB of log; "
             f"{ended}",
-            f"clients   {counts(self.fought)}",
+            f"clients   {counts(self.attacks)}",
         ):
             console.print(line, soft_wrap=True, markup=False)
         for violation in self.violations:
@@ -68,5 +69,5 @@ class HostileReport:
 
 
 def longest_unseen(measured: Measured) -> float:
-    """Return for how long the good table that was looked at least was not looked at."""
+    """Return the longest time without an observation of a good table."""
     return round(max(measured.ages.values(), default=0.0), 1)

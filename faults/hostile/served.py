@@ -1,4 +1,4 @@
-"""A daemon as a user starts it, over many tables, and what it answers."""
+"""A daemon over many tables, started as a user starts it, and its answers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from faults.victims import left_of
+from faults.injection.victims import left_of
 from lakewarden.demo.process import Child, free_port
 
 _OURS = ("127.0.0.2", 0)
-"""Where we ask from: as a kubelet does, from another address than the hostile clients."""
+"""The address of our requests. It is another address than that of the hostile clients, as a kubelet's is."""
 
 
 _A_MOMENT_SECONDS = 3.0
 
 
 def left_behind(directory: Path) -> int:
-    """Return how many processes still work in the directory of a daemon that has ended: a moment after it, for the
-    kernel ends its readers with it, and takes that moment.
+    """Return how many processes still work in the directory of a daemon that has ended. The kernel ends the daemon's
+    readers a moment after the daemon, so this waits for that moment.
     """
     deadline = time.monotonic() + _A_MOMENT_SECONDS
     while (left := left_of(directory)) and time.monotonic() < deadline:
@@ -32,7 +32,7 @@ def left_behind(directory: Path) -> int:
 
 
 class NoAnswerError(Exception):
-    """There was no answer, or not in time, or none that says it is one."""
+    """There was no answer, or not in time, or not a valid one."""
 
 
 class Served:
@@ -57,7 +57,7 @@ class Served:
             "management": {"port": self.management},
             **settings,
         }
-        self.config.write_text(json.dumps(whole), encoding="utf-8")  # which is YAML, too, and knows no aliases
+        self.config.write_text(json.dumps(whole), encoding="utf-8")  # JSON is YAML, too, and has no aliases
         command = [sys.executable, "-m", "lakewarden.cli", "serve", "--config", str(self.config)]
         self.process = Child("daemon", command, log=directory / "daemon.log", variables=variables)
 
@@ -66,16 +66,16 @@ class Served:
         self._asked(self.management, "/livez", within)
 
     def metrics(self, *, within: float) -> str:
-        """Return what Prometheus would scrape. Raises NoAnswerError."""
+        """Return the metrics, as Prometheus scrapes them. Raises NoAnswerError."""
         return self._asked(self.management, "/metrics", within)
 
     def get(self, path: str, *, within: float = 30) -> Any:
-        """Return what the API answers, as JSON. Raises NoAnswerError."""
+        """Return an answer of the API, as JSON. Raises NoAnswerError."""
         return json.loads(self._asked(self.api, path, within))
 
     def tables(self, *, within: float = 30) -> dict[str, dict[str, Any]]:
         """Return every table by its id, as the API shows it. Raises NoAnswerError."""
-        return {str(table["id"]): table for table in self.get("/v1/tables", within=within)}
+        return {str(table["id"]): table for table in self.get("/v1/tables?limit=1000", within=within)["items"]}
 
     def responds(self) -> bool:
         """Whether the management port answers at all."""
@@ -86,7 +86,7 @@ class Served:
         return True
 
     def seconds_to_end(self, *, at_most: float) -> float | None:
-        """Ask the process to end, and return how long that took; None if it has not ended after `at_most` seconds."""
+        """Ask the process to end, and return how long that took. None if it has not ended after `at_most` seconds."""
         begun = time.monotonic()
         self.process.ask_to_end()
         while self.process.exit_code is None:

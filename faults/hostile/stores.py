@@ -1,4 +1,4 @@
-"""Object stores that hang, dawdle and break off, and one that works, all in front of one S3 server."""
+"""Object stores that hang, answer slowly or break off, and one that works, all in front of one S3 server."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.quiet_tables import write_quiet_table
-from tests.support.fault_proxy import Fault, FaultProxy, Spoiling
-from tests.support.s3_server import BUCKET, S3Server
+from bench.polling.quiet_tables import write_quiet_table
+from tests.support.object_stores.fault_proxy import FaultProxy, Spoiling, StoreFault
+from tests.support.object_stores.s3_server import BUCKET, S3Server
 
 _TIMEOUT = "10s"
 _ANYTHING = re.compile("")
-_FAULTS: Mapping[str, Fault] = {"slow": Fault.SLOW_BODY, "cut": Fault.TRUNCATED_BODY, "reset": Fault.RESET}
+_FAULTS: Mapping[str, StoreFault] = {
+    "slow": StoreFault.SLOW_BODY,
+    "cut": StoreFault.TRUNCATED_BODY,
+    "reset": StoreFault.RESET,
+}
 
 
 class BlackHole:
-    """A port that takes every connection, and never says a word."""
+    """A port that accepts every connection, and never answers."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
@@ -30,7 +34,7 @@ class BlackHole:
         threading.Thread(target=self._hold, name="black-hole", daemon=True).start()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the port and every connection."""
         self._listener.close()
         for one in self._held:
             one.close()
@@ -43,7 +47,7 @@ class BlackHole:
 
 @dataclass(frozen=True, kw_only=True)
 class Stores:
-    """What a configuration says of them, and the tables that lie in them. `good` are those of the store that works."""
+    """The stores' settings, and the tables that lie in them. `good` are the tables in the store that works."""
 
     settings: Sequence[Mapping[str, Any]] = ()
     good: Sequence[Mapping[str, Any]] = ()
@@ -52,7 +56,7 @@ class Stores:
 
 @contextmanager
 def bad_stores(folder: Path, *, tables: int, poll: str) -> Iterator[Stores]:
-    """Let the stores stand for as long as the bracket is open, with so many tables in each that is bad."""
+    """Provide the stores for as long as the context is open, with so many tables in each bad one."""
     folder.mkdir()
     with ExitStack() as ends:
         server = S3Server(folder)

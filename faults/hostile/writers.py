@@ -1,9 +1,10 @@
-"""A live writer of several Hudi tables, one after the other, in one small Spark.
+"""A live writer of several Hudi tables, one after another, in one small Spark.
 
     python -m faults.hostile.writers --lake DIRECTORY --tables N
 
-Table `n` lies in `DIRECTORY/good-n`; its options are `DIRECTORY/good-n.json`, its record `DIRECTORY/good-n.jsonl`. It
-ends on SIGTERM, or when whoever started it is gone: between two commits.
+Table `n` lies in `DIRECTORY/good-n`. Its options are in `DIRECTORY/good-n.json`, its record is
+`DIRECTORY/good-n.jsonl`. The writer ends on SIGTERM, or if the process that started it is gone. It always ends between
+two commits.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from lakewarden.demo.formats.hudi.batches import BatchCommitter
 from lakewarden.demo.formats.hudi.options import TableType, Workload, table_options
 from lakewarden.demo.formats.hudi.writer import start_spark
 from lakewarden.demo.writers import orders
-from lakewarden.demo.writers.patience import Patience
 from lakewarden.demo.writers.record import RecordWriter, Row
+from lakewarden.demo.writers.writing_time import WritingTime
 
 _WORDS = 2000
 
 
 @dataclass
 class _Writing:
-    """The writing of one table: its next batch is given again until it is acknowledged."""
+    """The writing of one table. Its next batch is repeated until it is acknowledged."""
 
     committer: BatchCommitter
     record: RecordWriter
@@ -67,22 +68,22 @@ def _writing(spark: SparkSession, lake: Path, number: int) -> _Writing:
 
 
 def main() -> int:
-    """Write until told to stop; returns 0 however many commits failed: the records say."""
+    """Write until told to stop. Returns 0 however many commits failed; the records have them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lake", type=Path, required=True)
     parser.add_argument("--tables", type=int, required=True)
     parser.add_argument("--every", type=float, default=1.0, help="the least seconds between two commits")
     asked = parser.parse_args()
-    patience = Patience(None)
+    writing_time = WritingTime(None)
     spark = start_spark()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # pyspark has put its own handler there
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # pyspark has installed its own handler
     writings = [_writing(spark, asked.lake, number) for number in range(asked.tables)]
     for writing in itertools.cycle(writings):
-        if not patience.goes_on():
+        if not writing_time.goes_on():
             break
         earliest_next = time.monotonic() + asked.every
         writing.commit()
-        patience.sleep_until(earliest_next)
+        writing_time.sleep_until(earliest_next)
     spark.stop()
     return 0
 

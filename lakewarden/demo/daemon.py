@@ -1,4 +1,6 @@
-"""The daemon of the demo: a real one in a process of its own, met as anybody meets it: by its API and its metrics."""
+"""The daemon of the demo: a real one in a process of its own. The demo uses only its API and its metrics, as any client
+does.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import http.client
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -17,22 +19,27 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from lakewarden.demo.process import Child, environment, free_port
+from lakewarden.executors.worker import java
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.http.schemas import RunBody, TableBody
 from lakewarden.service.reporting.explain import TableExplanation
 
 TABLE = "orders"
+_CLI = (sys.executable, "-m", "lakewarden.cli")
+SERVE = (*_CLI, "serve")
+"""The command that starts the daemon. Its configuration is appended."""
+
 _GRACE = timedelta(seconds=20)
 _ANSWER_SECONDS = 10
 _MOST_RUNS = 1000
 
 
-class RefusedError(Exception):
-    """The daemon answered, and said no."""
+class RequestRefusedError(Exception):
+    """The daemon refused the request."""
 
 
-class Daemon:
+class DaemonProcess:
     """`lakewarden serve` with one table and one worker; its configuration and its data are in `directory`."""
 
     def __init__(
@@ -43,41 +50,49 @@ class Daemon:
         services: Mapping[str, Any],
         settings: Mapping[str, Any] = MappingProxyType({}),
         variables: Mapping[str, str] = MappingProxyType({}),
+        serve: Sequence[str] = SERVE,
     ) -> None:
-        """Start it. `table` is the table's entry in the configuration, `services` are its policies, `settings` more of
-        the configuration or in place of what the demo has, and `variables` are added to its environment.
+        """Start it. `table` is the table's entry in the configuration, `services` are its policies. `settings` are
+        added to the configuration, or replace what the demo has. `variables` are added to its environment. `serve` is
+        the command that starts it, without its configuration.
         """
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._variables = variables
+        self._serve = serve
         self._api, self._management = free_port(), free_port()
         self._config = directory / "lakewarden.yaml"
-        whole = _merged(self._settings(table, services), settings)
+        whole = merged(self._settings(table, services), settings)
         self._config.write_text(yaml.safe_dump(whole, sort_keys=False), encoding="utf-8")
         self.process = self._started()
 
     def restart(self) -> None:
-        """Start it again where it died, on the same configuration, data and ports."""
+        """Start it again after its death, with the same configuration, data and ports."""
         self.process = self._started()
 
-    def writer_options(self) -> dict[str, str]:
-        """Return what `lakewarden writer-options` tells a Spark writer of the table to set.
+    def writer_options(self, table: str = TABLE, *, engine: str = "spark") -> dict[str, str]:
+        """Return the options that `lakewarden writer-options` prints for a writer of a table.
 
-        Raises TemporaryError if it does not end well.
+        Raises TemporaryError if the command fails.
         """
-        command = self._command("writer-options", TABLE, "--engine", "spark", "--json")
+        command = self._command("writer-options", table, "--engine", engine, "--json")
         told = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
         if told.returncode != 0:
             raise TemporaryError(f"there are no writer options: {told.stderr}", delay=timedelta(seconds=1))
         return {option["key"]: option["value"] for option in json.loads(told.stdout)["options"]}
 
+    @property
+    def page(self) -> str:
+        """The address of the table's page, for a browser."""
+        return f"http://127.0.0.1:{self._api}/tables/{TABLE}"
+
     def ready(self) -> bool:
         """Whether its worker's session is up."""
         try:
-            self._ask(self._management, "/readyz")
-        except (TemporaryError, RefusedError):
+            notes = json.loads(self._ask(self._management, "/readyz"))["notes"]
+        except (TemporaryError, RequestRefusedError):
             return False
-        return True
+        return bool(notes == [])
 
     def table(self) -> TableBody:
         """Return the table as the daemon sees it. Raises TemporaryError if the daemon does not answer."""
@@ -85,7 +100,7 @@ class Daemon:
 
     def runs(self) -> list[RunBody]:
         """Return all runs, the newest first. Raises TemporaryError if the daemon does not answer."""
-        found = json.loads(self._ask(self._api, f"/v1/runs?limit={_MOST_RUNS}"))
+        found = json.loads(self._ask(self._api, f"/v1/runs?limit={_MOST_RUNS}"))["items"]
         return [RunBody.model_validate(run) for run in found]
 
     def hooks_accepted(self) -> int:
@@ -93,9 +108,9 @@ class Daemon:
         counted = self._counted("lakewarden_hooks_total")
         return sum(times for labels, times in counted if labels.get("result") == "accepted")
 
-    def explain(self) -> TableExplanation:
+    def explain(self, table: str = TABLE) -> TableExplanation:
         """Return why its services run or do not. Raises TemporaryError if the daemon does not answer."""
-        return TableExplanation.model_validate_json(self._ask(self._api, f"/v1/tables/{TABLE}/explain"))
+        return TableExplanation.model_validate_json(self._ask(self._api, f"/v1/tables/{table}/explain"))
 
     def writer_failures(self) -> Mapping[bool, int]:
         """Return the failed writes that its metrics count, by whether they count as caused by it. Raises
@@ -106,16 +121,16 @@ class Daemon:
             ours: sum(n for labels, n in counted if (labels["near_us"] == "true") is ours) for ours in (True, False)
         }
 
-    def request_run(self, service: Service) -> str:
-        """Ask for a run, whatever the trigger says; returns why there is none, empty if there is one."""
+    def request_run(self, service: Service, table: str = TABLE) -> str:
+        """Ask for a run, whatever the trigger says. Returns why there is none, empty if there is one."""
         try:
-            self._ask(self._api, f"/v1/tables/{TABLE}/services/{service}/runs", method="POST")
-        except RefusedError as refused:
+            self._ask(self._api, f"/v1/tables/{table}/services/{service}/runs", method="POST")
+        except RequestRefusedError as refused:
             return str(refused)
         return ""
 
     def pause(self) -> None:
-        """Let it begin nothing more on the table. Raises TemporaryError if the daemon does not answer."""
+        """Let it start nothing more on the table. Raises TemporaryError if the daemon does not answer."""
         self._ask(self._api, f"/v1/tables/{TABLE}/pause", method="POST")
 
     def resume(self) -> None:
@@ -123,12 +138,12 @@ class Daemon:
         self._ask(self._api, f"/v1/tables/{TABLE}/resume", method="POST")
 
     def stop(self) -> None:
-        """End it with its worker and the worker's JVM, and return when they are gone."""
+        """End it with its worker and the worker's JVM. Returns when they are gone."""
         self.process.end(grace=_GRACE)
 
     def _started(self) -> Child:
         log = self._directory / "daemon.log"
-        return Child("daemon", self._command("serve"), log=log, variables=self._variables)
+        return Child("daemon", [*self._serve, "--config", str(self._config)], log=log, variables=self._variables)
 
     def _counted(self, name: str) -> list[tuple[Mapping[str, str], int]]:
         """Return the samples of one metric, with their labels."""
@@ -137,21 +152,23 @@ class Daemon:
         return [(sample.labels, int(sample.value)) for sample in samples if sample.name == name]
 
     def _settings(self, table: Mapping[str, Any], services: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a user would write for this table."""
-        light_jvm = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+        """Return the configuration that a user would write for this table."""
+        light_jvm = {"spark.driver.extraJavaOptions": java.LIGHT}
         return {
             "daemon": {"data_dir": "data", "drain": "5s"},
             "api": {"port": self._api},
             "management": {"port": self._management},
             "spark": {"default": {"workers": 1, "formats": [table["format"]], "conf": light_jvm}},
+            # nobody is there to approve
+            "defaults": {"budget": {"first_clean": "allow", "shorter_retention": "allow"}},
             "tables": [{"id": TABLE, "mode": "act", **table, "services": dict(services)}],
         }
 
     def _command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "lakewarden.cli", *arguments, "--config", str(self._config)]
+        return [*_CLI, *arguments, "--config", str(self._config)]
 
     def _ask(self, port: int, path: str, *, method: str = "GET") -> str:
-        """Return what the daemon answers. It is asked without whatever proxy the environment names."""
+        """Return an answer of the daemon. The request ignores the proxies that the environment names."""
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_ANSWER_SECONDS)
         try:
             connection.request(method, path)
@@ -162,21 +179,21 @@ class Daemon:
         finally:
             connection.close()
         if answer.status >= http.HTTPStatus.BAD_REQUEST:
-            raise RefusedError(_message(content, answer.status))
+            raise RequestRefusedError(_message(content, answer.status))
         return content
 
 
-def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with `more` in it; where both have a mapping, the same of those."""
+def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `more` added to it. If both have a mapping under a key, these are merged in the same way."""
     found = dict(base)
     for key, value in more.items():
         below = found.get(key)
-        found[key] = _merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+        found[key] = merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
     return found
 
 
 def _message(content: str, status: int) -> str:
     try:
-        return str(json.loads(content)["error"]["message"])
+        return str(json.loads(content)["detail"])
     except (ValueError, KeyError, TypeError):
         return f"HTTP status {status}"

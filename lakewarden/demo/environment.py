@@ -1,4 +1,4 @@
-"""The demo's stage: a directory of its own, and the processes that play in it, from their start to their end."""
+"""The demo's environment: a directory of its own, and the demo's processes from their start to their end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from lakewarden.demo.daemon import Daemon
+from lakewarden.demo.daemon import SERVE, DaemonProcess, merged
 from lakewarden.demo.format_demo import FormatDemo
 from lakewarden.demo.process import Child
 from lakewarden.demo.zookeeper import ZooKeeper
@@ -22,18 +22,18 @@ _READER_GRACE = timedelta(seconds=5)
 
 
 class Environment:
-    """Processes are started one by one; leaving it ends those that still run, the last one first."""
+    """Starts processes one by one. At its end it ends those that still run, the last one first."""
 
-    def __init__(self, directory: Path, piece: FormatDemo) -> None:
-        self.piece = piece
+    def __init__(self, directory: Path, format_demo: FormatDemo) -> None:
+        self.format_demo = format_demo
         self.directory = directory
-        self.table = piece.folder(directory)
+        self.table = format_demo.folder(directory)
         self.record = directory / "writer.jsonl"
         self.records = [self.record]
         self.queries = directory / "queries.jsonl"
         self.options = directory / "writer-options.json"
         self._ends = ExitStack()
-        self._playing: list[Child] = []
+        self._running: list[Child] = []
 
     def __enter__(self) -> Environment:
         return self
@@ -45,7 +45,7 @@ class Environment:
         """Start the lock service of the table."""
         zookeeper = ZooKeeper(self.directory / "zookeeper")
         self._ends.callback(zookeeper.stop)
-        self._playing.append(zookeeper.process)
+        self._running.append(zookeeper.process)
         return zookeeper
 
     def start_daemon(
@@ -56,75 +56,79 @@ class Environment:
         name: str = "daemon",
         settings: Mapping[str, Any] = MappingProxyType({}),
         variables: Mapping[str, str] = MappingProxyType({}),
-    ) -> Daemon:
-        """Start a daemon, before there is a table, in a folder called `name`. `table` is the entry that the table has
-        in its configuration (`Piece.prepare`), `services` are the policies that it will have, `settings` is more of the
-        configuration, and `variables` are added to its environment.
+        serve: Sequence[str] = SERVE,
+    ) -> DaemonProcess:
+        """Start a daemon, before there is a table, in a folder called `name`. `table` is the table's entry in the
+        configuration (`FormatDemo.prepare`), `services` are its policies, `settings` are added to the configuration,
+        and `variables` to its environment. `serve` starts it.
         """
-        daemon = Daemon(
+        daemon = DaemonProcess(
             self.directory / name,
             table=table,
             services=services,
-            settings={**self.piece.settings(self.directory), **settings},
+            settings=merged(self.format_demo.settings(self.directory), settings),
             variables=variables,
+            serve=serve,
         )
         self._ends.callback(daemon.stop)
-        self._playing.append(daemon.process)
+        self._running.append(daemon.process)
         return daemon
 
     def start_writer(
         self,
         *,
-        daemon: Daemon,
+        daemon: DaemonProcess,
         arguments: Sequence[str] = (),
         more_options: Mapping[str, str] = MappingProxyType({}),
     ) -> Child:
-        """Start the writer, which makes the table, with arguments of its own and options over those that Lakewarden
-        asks for.
+        """Start the writer, which creates the table, with arguments of its own, and with options over those that
+        Lakewarden asks for.
         """
         told = json.dumps({**daemon.writer_options(), **more_options}, indent=2)
         self.options.write_text(told, encoding="utf-8")
-        told_of_table = self.piece.writer_arguments(self.directory)
+        told_of_table = self.format_demo.writer_arguments(self.directory)
         told_of_record = ("--record", str(self.record), "--options", str(self.options))
-        return self.start("writer", self.piece.writer, *told_of_table, *told_of_record, *arguments)
+        return self.start("writer", self.format_demo.writer, *told_of_table, *told_of_record, *arguments)
 
     def start_another_writer(self, name: str, module: str, *arguments: str) -> Child:
-        """Start a writer whose keys are not the first one's, with a record of its own. The reader starts after it."""
+        """Start a writer with other keys than the first one, and a record of its own. The reader must start
+        after it.
+        """
         record = self.directory / f"{name}.jsonl"
         self.records.append(record)
         return self.start(name, module, "--record", str(record), *arguments)
 
     def start_reader(self, *, pause_seconds: float = 0.2) -> Child:
-        """Start the reader, which breathes between two queries; there must be a table."""
+        """Start the reader, which pauses between two queries. There must be a table."""
         told_of_records = [argument for record in self.records for argument in ("--record", str(record))]
         return self.start(
             "reader",
-            self.piece.reader,
-            *self.piece.reader_arguments(self.directory),
+            self.format_demo.reader,
+            *self.format_demo.reader_arguments(self.directory),
             *(*told_of_records, "--queries", str(self.queries), "--pause", str(pause_seconds)),
             grace=_READER_GRACE,
         )
 
     def stop_reader(self, reader: Child) -> None:
         """End the reader after its query."""
-        self.dismiss(reader)
+        self.expect_end(reader)
         reader.end(grace=_READER_GRACE)
 
-    def dismiss(self, child: Child) -> None:
+    def expect_end(self, child: Child) -> None:
         """Expect a process to end by itself from now on."""
-        self._playing.remove(child)
+        self._running.remove(child)
 
     def check(self) -> None:
         """Raise PermanentError if a process has ended that should be running."""
-        for child in self._playing:
+        for child in self._running:
             if child.exit_code is not None:
                 raise PermanentError(
                     f"the {child.name} is gone ({child.exit_code}), see {child.log}\n{child.last_words()}"
                 )
 
     def start(self, name: str, module: str, *arguments: str, grace: timedelta = _WRITER_GRACE) -> Child:
-        """Start a module in a process of its own, which is expected to run until it is dismissed."""
+        """Start a module in a process of its own. The process is expected to run until the environment ends it."""
         child = Child(name, [sys.executable, "-m", module, *arguments], log=self.directory / f"{name}.log")
         self._ends.callback(child.end, grace=grace)
-        self._playing.append(child)
+        self._running.append(child)
         return child

@@ -1,4 +1,6 @@
-"""What a format brings to a performance: its table, writer and reader, what is counted, and the services it shows."""
+"""What a format contributes to the demo: its table, writer and reader, what is counted, and the services that
+it shows.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from lakewarden.demo.reader import Snapshot
+from lakewarden.demo.reader import TableRows
 from lakewarden.demo.zookeeper import ZooKeeper
 
 
 class Processes(Protocol):
-    """What runs beside the table."""
+    """The processes beside the table."""
 
     @property
     def table(self) -> Path:
-        """Where the table's files are going to be."""
+        """The folder of the table's files. It may not exist yet."""
         ...
 
     def start_zookeeper(self) -> ZooKeeper:
@@ -24,15 +26,15 @@ class Processes(Protocol):
 
 
 class Progress(Protocol):
-    """What a person sees meanwhile."""
+    """The display of the demo while it waits."""
 
-    def watch(self, act: str, *, until: Callable[[Any], bool], at_most: float) -> object:
-        """Show what happens until something is true. Raises TemporaryError if it is not after `at_most` seconds."""
+    def watch(self, phase: str, *, until: Callable[[Any], bool], at_most: float) -> object:
+        """Show the state until a condition is true. Raises TemporaryError if it is not true after `at_most` seconds."""
         ...
 
 
 class FormatDemo(Protocol):
-    """One format's part. All that it makes lies below the performance's `directory`."""
+    """One format's part. All its files lie below the demo's `directory`."""
 
     @property
     def format(self) -> str:
@@ -46,53 +48,57 @@ class FormatDemo(Protocol):
 
     @property
     def promised(self) -> Sequence[str]:
-        """The services of which the demo must see a success."""
+        """The services that must succeed in the demo."""
         ...
 
     @property
     def counted(self) -> Mapping[str, str]:
-        """What is counted, by its name in the report, in words: by the reader (`Snapshot.counted`) or on the disk."""
+        """What is counted, by its name in the report, in words. The reader counts it (`TableRows.counted`), or it is
+        counted on the disk.
+        """
         ...
 
     @property
     def to_merge(self) -> str:
-        """The name of that which a query has to merge, and which compaction brings to nothing."""
+        """The name of the count of files that a query must merge. Compaction brings it to zero."""
         ...
 
     @property
     def writer(self) -> str:
-        """The module of the writer, which makes the table."""
+        """The module of the writer, which creates the table."""
         ...
 
     @property
     def reader(self) -> str:
-        """The module of the reader, which shares no code with what wrote or serviced the table."""
+        """The module of the reader. It shares no code with the writer or the services."""
         ...
 
     def folder(self, directory: Path) -> Path:
-        """Return where the table's files are going to be."""
+        """Return the folder of the table's files."""
         ...
 
     def prepare(self, processes: Processes, progress: Progress) -> Mapping[str, Any]:
-        """Start what the table needs beside it, and return its entry in the configuration, but for its services."""
+        """Start the processes that the table needs. Return the table's entry in the configuration, without its
+        services.
+        """
         ...
 
     def settings(self, directory: Path) -> Mapping[str, Any]:
-        """Return what else the configuration says."""
+        """Return the further settings of the configuration."""
         ...
 
     def writer_arguments(self, directory: Path) -> Sequence[str]:
-        """Return how the writer is told of the table."""
+        """Return the writer's arguments that name the table."""
         ...
 
     def reader_arguments(self, directory: Path) -> Sequence[str]:
-        """Return how the reader is told of the table."""
+        """Return the reader's arguments that name the table."""
         ...
 
-    def read(self, directory: Path) -> Snapshot:
-        """Return the table's rows, as the reader reads them. Raises whatever a foreign reader raises."""
+    def read(self, directory: Path) -> TableRows:
+        """Return the table's rows, as the reader reads them. Raises any error of the foreign reader."""
         ...
 
     def count_stored(self, directory: Path) -> Mapping[str, int]:
-        """Return what is counted on the disk."""
+        """Return the counts that are taken on the disk."""
         ...

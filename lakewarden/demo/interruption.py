@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment: signals are noted when they come and heeded at moments that are safe to leave."""
+"""Ctrl-C at any moment: a signal is recorded when it comes, and obeyed at the next safe moment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SLICE_SECONDS = 0.05
 
 
 class InterruptedDemoError(Exception):
-    """Somebody ended the demo; `signal` is how."""
+    """A signal ended the demo. `signal` is its number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -22,8 +22,8 @@ class InterruptedDemoError(Exception):
 
 
 class Interruption:
-    """While it is open, a signal ends the demo at its next `pause` or `check`, and never in between: no child can be
-    started and not yet be known. Further signals change nothing: the ending is under way.
+    """While it is open, a signal ends the demo at its next `pause` or `check`, and never in between. So no child is
+    started without being registered. Further signals change nothing, for the demo is ending already.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Interruption:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Let a signal raise in the midst of the body, which must be able to bear that."""
+        """Let a signal raise in the middle of the body. The body must be safe to interrupt."""
         self.check()
         self._at_once = True
         try:

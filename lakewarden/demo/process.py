@@ -1,9 +1,12 @@
-"""A process that the demo has started: it can always be ended, together with everything that it started itself."""
+"""A process that the demo has started. The demo can always end it, together with every process that it started
+itself.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -23,8 +26,8 @@ _POLL_SECONDS = 0.05
 class Child:
     """One of the demo's processes.
 
-    It leads a session of its own: a Ctrl-C in the terminal reaches the demo alone, which then ends its children in
-    their order. What it prints goes to `log`; `variables` are added to its environment.
+    It leads a session of its own. So a Ctrl-C in the terminal reaches only the demo, which then ends its children in
+    order. Its output goes to `log`. `variables` are added to its environment.
     """
 
     def __init__(
@@ -55,16 +58,16 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended, negative for a signal; None while it runs."""
+        """Its exit code, negative for a signal; None while it runs."""
         return self._process.poll()
 
     def ask_to_end(self) -> None:
-        """Ask it to finish what it is doing and to exit. Returns at once."""
+        """Ask it to finish its work and to exit. Returns at once."""
         if self.exit_code is None:
             self._process.send_signal(signal.SIGTERM)
 
     def end(self, *, grace: timedelta) -> None:
-        """Ask it to end, kill what has not ended after `grace`, and return when nothing of it is alive."""
+        """Ask it to end, and kill it after `grace`. Returns when none of its processes is alive."""
         family = self._family()
         self.ask_to_end()
         deadline = time.monotonic() + grace.total_seconds()
@@ -86,7 +89,7 @@ class Child:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def _family(self) -> list[psutil.Process]:
-        """Return the processes of its group, and everything below them: session workers lead sessions of their own."""
+        """Return the processes of its group, and all their descendants: session workers lead sessions of their own."""
         family: dict[int, psutil.Process] = {}
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
@@ -96,15 +99,18 @@ class Child:
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a loopback port without a listener. No connection of another program gets it: systems take the ports of
+    those from 32768 on.
+    """
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _alive(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
-    """Return those that still run; psutil knows a process from a later one with the same id."""
+    """Return the processes that still run. psutil distinguishes a process from a later one with the same id."""
     alive = []
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -114,7 +120,7 @@ def _alive(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
 
 
 def environment() -> dict[str, str]:
-    """Return our environment, with this very package importable from any directory."""
+    """Return the environment of this process, with this package importable from any directory."""
     root = str(Path(lakewarden.__file__).parent.parent)
     inherited = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": os.pathsep.join([root, inherited] if inherited else [root])}

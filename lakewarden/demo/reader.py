@@ -1,9 +1,9 @@
-"""A reader that queries a table all the time, and at the end once more. How a table is read is the format's own
-(`hudi_reader`, `iceberg_reader`).
+"""A reader that queries a table all the time, and once more at the end. How a table is read is the format's own
+(`formats/hudi/reader.py`, `formats/iceberg/reader.py`).
 
-Every answer is checked while the table is being written: it must be what some commit left behind, none older than
-the newest that was acknowledged before the query began. A query that fails, or whose rows are not right, is recorded
-as failed.
+Every answer is checked while the table is being written. It must be the state after some commit, and no older than the
+newest commit that was acknowledged before the query began. A query that fails, or with wrong rows, is recorded as
+failed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from lakewarden.demo.writers.record import Batch, Ending, Record, Row, read_reco
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Snapshot:
-    """A table's rows by key, and what had to be read to find them (`Piece.counted`)."""
+class TableRows:
+    """A table's rows by key, and the number of files that had to be read to find them (`FormatDemo.counted`)."""
 
     rows: Mapping[str, Row]
     counted: Mapping[str, int] = field(default_factory=dict)
@@ -31,9 +31,9 @@ class Snapshot:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Query:
-    """One query of the reader's: what it found, how long it took, and why it counts as failed, if it does.
+    """One query of the reader: what it found, how long it took and, if it counts as failed, why.
 
-    `asked_again` is one that succeeded the second time, after a failure that passes by itself.
+    `asked_again` is a query that succeeded the second time, after a failure that passes by itself.
     """
 
     rows: int = 0
@@ -44,15 +44,16 @@ class Query:
 
 
 def count_wrong_rows(found: Mapping[str, Row], expected: Mapping[str, Row]) -> int:
-    """Return how many keys are missing, or should not be there, or hold another value than they should."""
+    """Return the number of keys that are missing, surplus, or with another value than expected."""
     return sum(found.get(key) != expected.get(key) for key in found.keys() | expected.keys())
 
 
 def complaint(found: Mapping[str, Row], *, before: tuple[Batch, ...], after: tuple[Batch, ...]) -> str:
-    """Return what is wrong with an answer, given a writer's record before and after the query; empty if nothing is.
+    """Return what is wrong with an answer, given a writer's record before and after the query. Empty if nothing is
+    wrong.
 
-    Right is the state after any commit from the newest that was acknowledged before the query to the newest that
-    was begun before its end: a snapshot is never torn, and never stale.
+    An answer is right if it is the state after one of these commits: the newest that was acknowledged before the query,
+    the newest that was begun before its end, or one between them. A snapshot is never torn, and never stale.
     """
     oldest = len([batch for batch in before if batch.ending is Ending.ACKNOWLEDGED])
     attempts = [batch for batch in after if batch.ending is not Ending.FAILED]
@@ -63,7 +64,7 @@ def complaint(found: Mapping[str, Row], *, before: tuple[Batch, ...], after: tup
 
 
 def complaints(found: Mapping[str, Row], *, before: Sequence[Record], after: Sequence[Record]) -> str:
-    """Return what is wrong with an answer where several writers each have keys of their own; empty if nothing is."""
+    """Return what is wrong with an answer if each of several writers has keys of its own. Empty if nothing is wrong."""
     strangers = dict(found)
     wrong = []
     for earlier, later in zip(before, after, strict=True):
@@ -71,12 +72,12 @@ def complaints(found: Mapping[str, Row], *, before: Sequence[Record], after: Seq
         own = {key: strangers.pop(key) for key in keys & strangers.keys()}
         wrong.append(complaint(own, before=earlier.batches, after=later.batches))
     if strangers:
-        wrong.append(f"{len(strangers)} rows were written by nobody")
+        wrong.append(f"{len(strangers)} rows were written by no writer")
     return "; ".join(filter(None, wrong))
 
 
 def read_queries(path: Path) -> list[Query]:
-    """Return the queries that a reader has recorded so far; a missing file is a reader that has not begun."""
+    """Return the queries that a reader has recorded so far. A missing file means that the reader has not begun."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     except FileNotFoundError:
@@ -85,27 +86,29 @@ def read_queries(path: Path) -> list[Query]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what every reader is told."""
-    parser.add_argument("--record", type=Path, action="append", required=True, help="a writer's record, one of each")
-    parser.add_argument("--queries", type=Path, required=True, help="where every query and its ending is recorded")
-    parser.add_argument("--pause", type=float, default=0.2, metavar="SECONDS", help="the breath between two queries")
+    """Add the arguments of every reader."""
+    parser.add_argument(
+        "--record", type=Path, action="append", required=True, help="the record of a writer; given once for each writer"
+    )
+    parser.add_argument("--queries", type=Path, required=True, help="the record of every query and its ending")
+    parser.add_argument("--pause", type=float, default=0.2, metavar="SECONDS", help="the pause between two queries")
 
 
 def read_on(
-    read: Callable[[], Snapshot], asked: argparse.Namespace, *, passes: Callable[[Exception], bool] = lambda _: False
+    read: Callable[[], TableRows], asked: argparse.Namespace, *, passes: Callable[[Exception], bool] = lambda _: False
 ) -> None:
-    """Query until told to stop, or until whoever started this process is gone. `read` makes one query; one whose
-    error `passes` by itself is made once more.
+    """Query until told to stop, or until the process that started this one is gone. `read` makes one query. If its
+    error `passes` by itself, the query is repeated once.
     """
     _Reader(read, records=asked.record, queries=asked.queries, passes=passes).read_on(pause_seconds=asked.pause)
 
 
 class _Reader:
-    """Queries one table again and again. To be made in the main thread, for the signals."""
+    """Queries one table again and again. Must be created in the main thread, for the signals."""
 
     def __init__(
         self,
-        read: Callable[[], Snapshot],
+        read: Callable[[], TableRows],
         *,
         records: Sequence[Path],
         queries: Path,
@@ -118,10 +121,10 @@ class _Reader:
         self._asked_to_stop = False
         self._parent = os.getppid()
         signal.signal(signal.SIGTERM, self._ask_to_stop)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for whoever started us
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for the process that started this one
 
     def read_on(self, *, pause_seconds: float) -> None:
-        """Query until the end, with a breath between two queries."""
+        """Query until the end, with a pause between two queries."""
         with self._queries.open("a", encoding="utf-8") as output:
             while not self._asked_to_stop and os.getppid() == self._parent:
                 output.write(json.dumps(asdict(self._query())) + "\n")
@@ -146,8 +149,8 @@ class _Reader:
     def _written(self) -> list[Record]:
         return [read_record(record) for record in self._records]
 
-    def _answer(self) -> tuple[Snapshot, bool]:
-        """Return the newest rows, and whether they were asked for again."""
+    def _answer(self) -> tuple[TableRows, bool]:
+        """Return the newest rows, and whether the query was repeated."""
         try:
             return self._read(), False
         except Exception as error:

@@ -1,26 +1,33 @@
-"""The pieces that can be played, by format."""
+"""The demo of each format. Its module is imported only when it is needed, so that `lakewarden --help` answers
+at once.
+"""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from lakewarden.demo.format_demo import FormatDemo
 from lakewarden.planners.model.errors import PermanentError
 
-REPERTOIRE: Mapping[str, str] = {
+if TYPE_CHECKING:
+    from lakewarden.demo.format_demo import FormatDemo
+
+DEMOS: Mapping[str, str] = {
     "hudi": "lakewarden.demo.formats.hudi.demo",
     "iceberg": "lakewarden.demo.formats.iceberg.demo",
+    "paimon": "lakewarden.demo.formats.paimon.demo",
+    "directory": "lakewarden.demo.formats.directory.demo",
 }
-"""The module of each piece: one brings the foreign reader of its format, which the others do not need."""
+"""The module of each demo. A module imports the foreign reader of its format, which the other formats do not need."""
 
 
 def demo_of(name: str) -> FormatDemo:
-    """Return the piece of a format. Raises PermanentError where its reader is not installed."""
+    """Return the demo of a format. Raises PermanentError if its reader is not installed."""
     try:
-        piece: FormatDemo = importlib.import_module(REPERTOIRE[name]).PIECE
+        format_demo: FormatDemo = importlib.import_module(DEMOS[name]).DEMO
     except ModuleNotFoundError as missing:
         raise PermanentError(
-            f"there is no {missing.name}, by which the table would be read: install lakewarden[{name}]"
+            f"there is no {missing.name}, which the demo needs to read the table: pip install 'lakewarden[{name}]'"
         ) from missing
-    return piece
+    return format_demo

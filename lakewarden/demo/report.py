@@ -15,7 +15,7 @@ _LONGEST_REASON = 300
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WriterTally:
-    """Commits that were acknowledged, those that failed or were never answered, and why, one line each."""
+    """Commits that were acknowledged, those that failed or were never answered, and the reasons, one line each."""
 
     commits: int
     failures: int
@@ -23,7 +23,7 @@ class WriterTally:
 
     @classmethod
     def of(cls, record: Record) -> WriterTally:
-        """Return the tally of all that a writer has recorded."""
+        """Return the tally of a writer's record."""
         failures = record.failures()
         reasons = [batch.reason[:_LONGEST_REASON] for batch in failures]
         return cls(commits=len(record.acknowledged()), failures=len(failures), reasons=reasons)
@@ -31,7 +31,7 @@ class WriterTally:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReaderTally:
-    """Queries that were run, and how many of them failed or found rows that no commit had left."""
+    """The queries, and how many of them failed or found rows that no commit had left."""
 
     queries: int
     failures: int
@@ -47,7 +47,7 @@ class ServiceTally:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Range:
-    """The most there was of something, and what was left at the end."""
+    """The maximum of a count, and its value at the end."""
 
     peak: int
     end: int
@@ -55,10 +55,10 @@ class Range:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """What the demo saw. `rows_wrong` counts rows that are missing, too many, or hold another value than was written.
+    """What the demo saw. `rows_wrong` counts rows that are missing, surplus, or with another value than was written.
 
-    `counted` are what the format counts (`Piece.counted`): in JSON, each stands under its own name. `promised` are the
-    services that had to succeed.
+    `counted` are the counts of the format (`FormatDemo.counted`). In JSON, each has its own name as its key. `promised`
+    are the services that had to succeed.
     """
 
     rows_expected: int
@@ -71,7 +71,7 @@ class Report:
     promised: Collection[str] = ()
 
     def disturbances(self) -> list[str]:
-        """Return who was disturbed, one sentence each."""
+        """Return what was disturbed, one sentence each."""
         found = []
         if self.rows_wrong:
             found.append(f"{self.rows_wrong} of {self.rows_expected} rows are wrong")
@@ -82,7 +82,7 @@ class Report:
         return found
 
     def shortcomings(self) -> list[str]:
-        """Return what the demo promised and did not show, one sentence each; empty is success."""
+        """Return what the demo promised and did not show, one sentence each. Empty is success."""
         found = self.disturbances()
         for service in self.promised:
             if not self.services.get(service, ServiceTally()).succeeded:
@@ -90,7 +90,7 @@ class Report:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """Return what a program reads."""
+        """Return the report for programs."""
         found = asdict(self)
         counted: dict[str, Any] = found.pop("counted")
         del found["promised"]

@@ -1,4 +1,4 @@
-"""A performance from outside: a directory of its own, signals, the exit code; and what happens is watched."""
+"""The demo from outside: a directory of its own, signals, the exit code, and the display."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lakewarden.demo.daemon import Daemon
+from lakewarden.demo.daemon import DaemonProcess
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.interruption import InterruptedDemoError, Interruption
 from lakewarden.demo.screen import Screen
-from lakewarden.demo.snapshot import DemoState, Observer
+from lakewarden.demo.snapshot import DemoObserver, DemoState
+from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.model.run import RunState
 
 START_SECONDS = 180
-"""How long processes may take to come up."""
+"""The longest start-up of a process."""
 
 _TICK_SECONDS = 0.5
 _DRAIN_SECONDS = 300
 
 
-def perform(name: str, console: Console, play: Callable[[Path, Interruption], int]) -> int:
-    """Play in a directory of its own, which stays only if something went wrong; return the exit code.
+def run_in_directory(name: str, console: Console, run: Callable[[Path, Interruption], int]) -> int:
+    """Run in a directory of its own and return the exit code. The directory stays only if something went wrong.
 
-    128 + the signal's number after Ctrl-C or SIGTERM. To be called in the main thread, for the signals.
+    128 + the signal's number after Ctrl-C or SIGTERM. Must be called in the main thread, for the signals.
     """
     directory = Path(tempfile.mkdtemp(prefix=f"lakewarden-{name}-"))
     code = 1
     try:
         with Interruption() as interruption:
-            code = play(directory, interruption)
+            code = run(directory, interruption)
     except InterruptedDemoError as interrupted:
         console.print(f"ended by {interrupted}; nothing is left running")
         code = 128 + interrupted.signal
-    except (LakewardenError, OSError) as trouble:
-        console.print(f"the {name} cannot go on: {trouble}", markup=False, soft_wrap=True)
+    except (LakewardenError, OSError) as error:
+        console.print(f"the {name} cannot go on: {error}", markup=False, soft_wrap=True)
     if code == 1:
         console.print(f"the table, the records and the logs are in {directory}", soft_wrap=True)
     else:
@@ -49,51 +50,58 @@ def perform(name: str, console: Console, play: Callable[[Path, Interruption], in
 
 
 class DemoRun:
-    """The acts of one performance; between any two looks at the stage a signal may end it."""
+    """The steps of one demo. A signal may end it between any two observations."""
 
-    def __init__(self, stage: Environment, screen: Screen, interruption: Interruption) -> None:
-        self.spectator = Observer(stage)
-        self._stage = stage
+    def __init__(self, environment: Environment, screen: Screen, interruption: Interruption) -> None:
+        self.observer = DemoObserver(environment)
+        self._environment = environment
         self._screen = screen
         self._interruption = interruption
 
     def watch(
-        self, act: str | Callable[[DemoState], str], *, until: Callable[[DemoState], bool], at_most: float
+        self, phase: str | Callable[[DemoState], str], *, until: Callable[[DemoState], bool], at_most: float
     ) -> DemoState:
-        """Show what happens until something is true. Raises TemporaryError if it is not after `at_most` seconds."""
+        """Show the state until a condition is true. Raises TemporaryError if it is not true after `at_most` seconds."""
         deadline = time.monotonic() + at_most
-        scene = DemoState(act="")
+        state = DemoState(phase="")
         while True:
-            scene = self.spectator.look(act if isinstance(act, str) else act(scene))
-            self._screen.show(scene)
-            self._stage.check()
-            if until(scene):
-                return scene
+            state = self.observer.look(phase if isinstance(phase, str) else phase(state))
+            self._screen.show(state)
+            self._environment.check()
+            if until(state):
+                return state
             if time.monotonic() > deadline:
-                raise TemporaryError(f"{scene.act}: not done after {at_most:.0f} s")
+                raise TemporaryError(f"{state.phase}: not done after {at_most:.0f} s")
             self._interruption.pause(_TICK_SECONDS)
 
-    def drain(self, daemon: Daemon, *, compact: bool = True) -> DemoState:
-        """Have finished what is left: ask for what is pending, compact until a query has nothing to merge (unless
-        plans are left to the writer), and clean once.
+    def drain(self, daemon: DaemonProcess, *, compact: bool = True) -> DemoState:
+        """Finish what is left: execute what is pending, compact until a query has nothing to merge (unless plans are
+        left to the writer), and clean once if the demo has the service and there is something to clean.
         """
-        cleaned = False
+        cleans, cleaned = Service.CLEAN in self._environment.format_demo.services, False
 
-        def done(scene: DemoState) -> bool:
+        def done(state: DemoState) -> bool:
             nonlocal cleaned
-            if scene.table is None or any(not RunState(run.state).ended for run in scene.runs):
+            if state.table is None or any(not RunState(run.state).ended for run in state.runs):
                 return False
-            wanted = self._left_over(scene, compact=compact) or (None if cleaned else Service.CLEAN)
+            wanted = self._left_over(state, compact=compact) or (Service.CLEAN if cleans and not cleaned else None)
             if wanted is None:
                 return True
-            cleaned = not daemon.request_run(wanted) and wanted is Service.CLEAN
+            refused = daemon.request_run(wanted)
+            cleaned = wanted is Service.CLEAN and (not refused or _has_nothing_to_do(state, wanted))
             return False
 
         return self.watch("draining: the writer has stopped, the rest is compacted", until=done, at_most=_DRAIN_SECONDS)
 
-    def _left_over(self, scene: DemoState, *, compact: bool) -> Service | None:
-        """Return the service that still has something to do: a pending plan, or files that a query must merge."""
-        services = scene.table.services if scene.table else {}
+    def _left_over(self, state: DemoState, *, compact: bool) -> Service | None:
+        """Return the service that still has work: a pending plan, or files that a query must merge."""
+        services = state.table.services if state.table else {}
         pending = next((Service(name) for name, service in services.items() if service.pending), None)
-        to_merge = scene.counts[self._stage.piece.to_merge].now
+        to_merge = state.counts[self._environment.format_demo.to_merge].now
         return pending or (Service.COMPACTION if compact and to_merge else None)
+
+
+def _has_nothing_to_do(state: DemoState, service: Service) -> bool:
+    """Whether the newest decision on a service is that it has nothing to do. Then a request for it is refused."""
+    found = state.table.services.get(service.value) if state.table else None
+    return found is not None and found.decision is not None and found.decision.decision == NotDue.__name__

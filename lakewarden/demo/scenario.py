@@ -1,4 +1,4 @@
-"""The demo's plot: a live table is kept healthy, and at the end every row is proved right."""
+"""The course of the demo: Lakewarden services a live table, and at the end every row is proved right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakewarden.demo.format_demo import FormatDemo
 from lakewarden.demo.interruption import Interruption
 from lakewarden.demo.reader import count_wrong_rows
 from lakewarden.demo.report import Range, ReaderTally, Report, ServiceTally, WriterTally
-from lakewarden.demo.run import START_SECONDS, DemoRun, perform
+from lakewarden.demo.run import START_SECONDS, DemoRun, run_in_directory
 from lakewarden.demo.screen import screen_on
 from lakewarden.demo.snapshot import DemoState
 from lakewarden.executors.worker import bundles
@@ -23,51 +23,51 @@ from lakewarden.service.model.run import RunState
 _WRITER_OVERTIME_SECONDS = 120
 
 
-def play(piece: FormatDemo, seconds: int, report: Path | None) -> int:
-    """Play the demo of one format, with the writer writing for `seconds`, and return the exit code."""
+def run(format_demo: FormatDemo, seconds: int, report: Path | None) -> int:
+    """Run the demo of one format and return the exit code. The writer writes for `seconds`."""
     console = Console(highlight=False)
 
-    def played(directory: Path, interruption: Interruption) -> int:
+    def run_demo(directory: Path, interruption: Interruption) -> int:
         with interruption.at_once():
-            bundles.fetch((piece.format,), say=console.print)
-        with Environment(directory, piece) as stage, screen_on(console) as screen:
-            found = _acts(stage, DemoRun(stage, screen, interruption), seconds)
+            bundles.fetch((format_demo.format,), say=console.print)
+        with Environment(directory, format_demo) as environment, screen_on(console) as screen:
+            found = _run(environment, DemoRun(environment, screen, interruption), seconds)
         if report is not None:
             found.write(report)
-        _tell(console, found, piece.counted)
+        _tell(console, found, format_demo.counted)
         return 1 if found.shortcomings() else 0
 
-    return perform("demo", console, played)
+    return run_in_directory("demo", console, run_demo)
 
 
-def _acts(stage: Environment, show: DemoRun, seconds: int) -> Report:
-    """Play the acts, one after another."""
-    table = stage.piece.prepare(stage, show)
-    daemon = stage.start_daemon(table=table, services=stage.piece.services)
-    show.spectator.meet(daemon)
-    writer = stage.start_writer(daemon=daemon, arguments=("--seconds", str(seconds)))
-    show.watch(
+def _run(environment: Environment, demo_run: DemoRun, seconds: int) -> Report:
+    """Run the steps, one after another."""
+    table = environment.format_demo.prepare(environment, demo_run)
+    daemon = environment.start_daemon(table=table, services=environment.format_demo.services)
+    demo_run.observer.meet(daemon)
+    writer = environment.start_writer(daemon=daemon, arguments=("--seconds", str(seconds)))
+    demo_run.watch(
         "starting the daemon, its worker and the writer",
-        until=lambda scene: scene.commits > 0 and daemon.ready(),
+        until=lambda state: state.commits > 0 and daemon.ready(),
         at_most=START_SECONDS,
     )
-    stage.dismiss(writer)
-    reader = stage.start_reader()
-    show.watch(
-        lambda scene: f"live: {min(_seconds_written(scene), seconds):.0f} of {seconds} s",
+    environment.expect_end(writer)
+    reader = environment.start_reader()
+    demo_run.watch(
+        lambda state: f"live: {min(_seconds_written(state), seconds):.0f} of {seconds} s",
         until=lambda _: writer.exit_code is not None,
         at_most=seconds + _WRITER_OVERTIME_SECONDS,
     )
-    last = show.drain(daemon)
-    stage.stop_reader(reader)
-    return _report(stage, show, last)
+    last = demo_run.drain(daemon)
+    environment.stop_reader(reader)
+    return _report(environment, demo_run, last)
 
 
-def _report(stage: Environment, show: DemoRun, last: DemoState) -> Report:
+def _report(environment: Environment, demo_run: DemoRun, last: DemoState) -> Report:
     expected = last.record.expected_rows()
-    found = stage.piece.read(stage.directory)
-    last = show.spectator.look(last.act)
-    ends = {**found.counted, **stage.piece.count_stored(stage.directory)}
+    found = environment.format_demo.read(environment.directory)
+    last = demo_run.observer.look(last.phase)
+    ends = {**found.counted, **environment.format_demo.count_stored(environment.directory)}
     return Report(
         rows_expected=len(expected),
         rows_found=len(found.rows),
@@ -76,26 +76,26 @@ def _report(stage: Environment, show: DemoRun, last: DemoState) -> Report:
         reader=ReaderTally(queries=len(last.queries), failures=last.failed_queries),
         services=_services(last),
         counted={name: Range(peak=gauge.peak, end=ends[name]) for name, gauge in last.counts.items()},
-        promised=stage.piece.promised,
+        promised=environment.format_demo.promised,
     )
 
 
-def _seconds_written(scene: DemoState) -> float:
+def _seconds_written(state: DemoState) -> float:
     """Return the seconds since the writer's first commit."""
-    first = next((batch.answered for batch in scene.record.acknowledged()), None)
+    first = next((batch.answered for batch in state.record.acknowledged()), None)
     return (datetime.now(UTC) - first).total_seconds() if first else 0
 
 
-def _services(scene: DemoState) -> dict[str, ServiceTally]:
-    ended = Counter((run.service, run.state) for run in scene.runs)
+def _services(state: DemoState) -> dict[str, ServiceTally]:
+    ended = Counter((run.service, run.state) for run in state.runs)
     return {
         service: ServiceTally(succeeded=ended[service, RunState.SUCCEEDED], failed=ended[service, RunState.FAILED])
-        for service in sorted({run.service for run in scene.runs})
+        for service in sorted({run.service for run in state.runs})
     }
 
 
 def _tell(console: Console, report: Report, words: Mapping[str, str]) -> None:
-    """Print what the demo showed."""
+    """Print the result of the demo."""
     runs = ", ".join(
         f"{name} {tally.succeeded} succeeded, {tally.failed} failed" for name, tally in report.services.items()
     )
@@ -109,4 +109,4 @@ def _tell(console: Console, report: Report, words: Mapping[str, str]) -> None:
     for shortcoming in shortcomings:
         console.print(f"[red]{shortcoming}[/red]")
     if not shortcomings:
-        console.print("[green]every row is right, and nobody was disturbed[/green]")
+        console.print("[green]every row is right, and no writer and no reader was disturbed[/green]")

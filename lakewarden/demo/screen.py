@@ -1,4 +1,4 @@
-"""The demo for the eye: a live picture in a terminal, plain lines anywhere else."""
+"""The display of the demo: a live picture in a terminal, plain lines anywhere else."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ _COLOUR = {
     "CANCELLED": "dim",
     "Due": "cyan",
     "NotDue": "dim",
+    "WouldRun": "cyan",
     "Blocked": "yellow",
+    "DoesNotApply": "dim",
 }
 
 
 class Screen(Protocol):
-    """Where scenes are shown."""
+    """A display of the demo's states."""
 
-    def show(self, scene: DemoState) -> None:
-        """Show the scene."""
+    def show(self, state: DemoState) -> None:
+        """Show the state."""
         ...
 
 
@@ -50,53 +52,65 @@ def screen_on(console: Console) -> Iterator[Screen]:
 
 
 class LiveScreen:
-    """A picture that is painted anew for every scene."""
+    """A picture that is drawn again for every state."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
 
-    def show(self, scene: DemoState) -> None:
-        """Paint the scene."""
-        self._live.update(picture(scene), refresh=True)
+    def show(self, state: DemoState) -> None:
+        """Draw the state."""
+        self._live.update(picture(state), refresh=True)
 
 
 class PlainScreen:
-    """A line for whatever is new: another act, a run that has come further, a decision, every fifth commit."""
+    """A line for every change: another phase, another state of a run, a decision, every fifth commit."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._act = ""
+        self._phase = ""
+        self._page: str | None = None
         self._runs: dict[str, str] = {}
         self._blocks: dict[str, str] = {}
         self._commits = 0
 
-    def show(self, scene: DemoState) -> None:
-        """Print what has changed since the last scene."""
-        lines = [*self._new_act(scene), *self._new_commits(scene), *self._new_runs(scene), *self._new_blocks(scene)]
+    def show(self, state: DemoState) -> None:
+        """Print what has changed since the last state."""
+        lines = [
+            *self._new_phase(state),
+            *self._new_page(state),
+            *self._new_commits(state),
+            *self._new_runs(state),
+            *self._new_blocks(state),
+        ]
         for line in lines:
             self._console.print(printable(line), markup=False, soft_wrap=True)
 
-    def _new_act(self, scene: DemoState) -> Iterator[str]:
-        act = scene.act.split(":")[0]
-        if act != self._act:
-            self._act = act
-            yield act
+    def _new_phase(self, state: DemoState) -> Iterator[str]:
+        phase = state.phase.split(":")[0]
+        if phase != self._phase:
+            self._phase = phase
+            yield phase
 
-    def _new_commits(self, scene: DemoState) -> Iterator[str]:
-        if scene.commits // 5 != self._commits // 5:
-            self._commits = scene.commits
-            yield f"  table: {_counts(scene)}; writer: {_writer(scene)}; reader: {_reader(scene)}"
+    def _new_page(self, state: DemoState) -> Iterator[str]:
+        if state.page != self._page:
+            self._page = state.page
+            yield f"  in a browser: {state.page}"
 
-    def _new_runs(self, scene: DemoState) -> Iterator[str]:
-        for run in reversed(scene.runs):
+    def _new_commits(self, state: DemoState) -> Iterator[str]:
+        if state.commits // 5 != self._commits // 5:
+            self._commits = state.commits
+            yield f"  table: {_counts(state)}; writer: {_writer(state)}; reader: {_reader(state)}"
+
+    def _new_runs(self, state: DemoState) -> Iterator[str]:
+        for run in reversed(state.runs):
             if self._runs.get(run.id) != run.state:
                 self._runs[run.id] = run.state
                 yield f"  {run.service} {run.instant or ''} {run.state.lower()}: {_why(run)}"
 
-    def _new_blocks(self, scene: DemoState) -> Iterator[str]:
-        if scene.table is None or scene.table.observed_at is None:
-            return  # the writer has not made the table yet
-        for name, service in scene.table.services.items():
+    def _new_blocks(self, state: DemoState) -> Iterator[str]:
+        if state.table is None or state.table.observed_at is None:
+            return  # the writer has not created the table yet
+        for name, service in state.table.services.items():
             decision = service.decision
             blocked = decision.reason if decision and decision.decision == "Blocked" else ""
             if self._blocks.get(name, "") != blocked:
@@ -105,30 +119,32 @@ class PlainScreen:
                     yield f"  {name} is blocked: {blocked}"
 
 
-def picture(scene: DemoState) -> RenderableType:
-    """Return the whole scene, drawn."""
-    return Group(_title(scene), "", _health(scene), "", _services(scene), "", _runs(scene))
+def picture(state: DemoState) -> RenderableType:
+    """Return the whole state, drawn."""
+    return Group(_title(state), "", _health(state), "", _services(state), "", _runs(state))
 
 
-def _title(scene: DemoState) -> RenderableType:
-    title = Text("lakewarden demo  ", style="bold").append(scene.act, style="cyan not bold")
-    if scene.table:
-        kind = f"{scene.table.kind or 'not there yet'}, table version {scene.table.version or '?'}"
-        title.append(f"\n{scene.table.path}  {kind}", style="dim not bold")
+def _title(state: DemoState) -> RenderableType:
+    title = Text("lakewarden demo  ", style="bold").append(state.phase, style="cyan not bold")
+    if state.table:
+        kind = f"{state.table.kind or 'not there yet'}, table version {state.table.version or '?'}"
+        title.append(f"\n{state.table.path}  {kind}", style="dim not bold")
+    if state.page:
+        title.append(f"\nin a browser: {state.page}", style="not bold")
     return title
 
 
-def _health(scene: DemoState) -> RenderableType:
+def _health(state: DemoState) -> RenderableType:
     grid = _grid()
-    grid.add_row("table", _table(scene))
-    grid.add_row("writer", Text(_writer(scene), style="red" if scene.failed_commits else ""))
-    grid.add_row("reader", Text(_reader(scene), style="red" if scene.failed_queries else ""))
+    grid.add_row("table", _table(state))
+    grid.add_row("writer", Text(_writer(state), style="red" if state.failed_commits else ""))
+    grid.add_row("reader", Text(_reader(state), style="red" if state.failed_queries else ""))
     return grid
 
 
-def _services(scene: DemoState) -> RenderableType:
+def _services(state: DemoState) -> RenderableType:
     grid = _grid("service", "commits since", "pending", "decided", "why")
-    for name, service in scene.table.services.items() if scene.table else ():
+    for name, service in state.table.services.items() if state.table else ():
         since = "" if service.commits_since is None else str(service.commits_since)
         grid.add_row(name, since, str(service.pending), *_decided(service))
     return grid
@@ -141,9 +157,9 @@ def _decided(service: ServiceBody) -> tuple[Text, Text]:
     return Text(decided, style=_COLOUR.get(decided, "")), Text(printable(service.decision.reason))
 
 
-def _runs(scene: DemoState) -> RenderableType:
+def _runs(state: DemoState) -> RenderableType:
     grid = _grid("run", "instant", "state", "seconds", "why")
-    for run in scene.runs[:_RUNS_SHOWN]:
+    for run in state.runs[:_RUNS_SHOWN]:
         took = "" if run.run_seconds is None else f"{run.run_seconds:.1f}"
         grid.add_row(
             run.service,
@@ -152,7 +168,7 @@ def _runs(scene: DemoState) -> RenderableType:
             took,
             Text(printable(_why(run))),
         )
-    for _ in range(_RUNS_SHOWN - len(scene.runs)):
+    for _ in range(_RUNS_SHOWN - len(state.runs)):
         grid.add_row("", "", "", "", "")
     return grid
 
@@ -163,28 +179,28 @@ def _why(run: RunBody) -> str:
     return run.outcome or run.reason
 
 
-def _table(scene: DemoState) -> str:
-    writers = scene.table.writers if scene.table else None
+def _table(state: DemoState) -> str:
+    writers = state.table.writers if state.table else None
     in_flight = len(writers.in_flight) if writers else 0
-    return ", ".join(filter(None, [_counts(scene), f"{in_flight} writes in flight" if in_flight else ""]))
+    return ", ".join(filter(None, [_counts(state), f"{in_flight} writes in flight" if in_flight else ""]))
 
 
-def _counts(scene: DemoState) -> str:
-    return ", ".join(f"{gauge.now} (peak {gauge.peak}) {gauge.words}" for gauge in scene.counts.values())
+def _counts(state: DemoState) -> str:
+    return ", ".join(f"{gauge.now} (peak {gauge.peak}) {gauge.words}" for gauge in state.counts.values())
 
 
-def _writer(scene: DemoState) -> str:
-    answered = scene.record.acknowledged()
+def _writer(state: DemoState) -> str:
+    answered = state.record.acknowledged()
     last = answered[-1] if answered else None
     took = f", the last took {(last.answered - last.begun).total_seconds():.1f} s" if last and last.answered else ""
-    heard = f", {scene.hooks} hooks heard" if scene.hooks else ""
-    return f"{scene.commits} commits, {scene.failed_commits} failed{took}{heard}"
+    heard = f", {state.hooks} hooks taken" if state.hooks else ""
+    return f"{state.commits} commits, {state.failed_commits} failed{took}{heard}"
 
 
-def _reader(scene: DemoState) -> str:
-    last = scene.queries[-1] if scene.queries else None
+def _reader(state: DemoState) -> str:
+    last = state.queries[-1] if state.queries else None
     found = f", the last found {last.rows} rows in {last.seconds * 1000:.0f} ms" if last else ""
-    return f"{len(scene.queries)} queries, {scene.failed_queries} failed{found}"
+    return f"{len(state.queries)} queries, {state.failed_queries} failed{found}"
 
 
 def _grid(*headings: str) -> Grid:
@@ -192,5 +208,5 @@ def _grid(*headings: str) -> Grid:
     grid = Grid(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0), show_header=any(headings))
     for heading in headings[:-1]:
         grid.add_column(heading, no_wrap=True, min_width=_WIDEST.get(heading, len(heading)))
-    grid.add_column(headings[-1], no_wrap=True, overflow="ellipsis")  # the words give way first
+    grid.add_column(headings[-1], no_wrap=True, overflow="ellipsis")  # the words are cut first
     return grid

@@ -1,4 +1,4 @@
-"""What there is to see at one moment of the demo, and whoever looks."""
+"""The state of the demo at one moment, and its observer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from lakewarden.demo.daemon import Daemon, RefusedError
+from lakewarden.demo.daemon import DaemonProcess, RequestRefusedError
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.reader import Query, read_queries
 from lakewarden.demo.writers.record import Ending, Record, merged, read_record
@@ -18,25 +18,26 @@ _COUNT_EVERY_SECONDS = 1.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gauge:
-    """A number that goes up and down, and the most it has been. `words` say what is counted."""
+    """A number that rises and falls, and its maximum. `words` say what is counted."""
 
     words: str = ""
     now: int = 0
     peak: int = 0
 
     def moved_to(self, value: int) -> Gauge:
-        """Return the gauge at a new value."""
+        """Return the gauge with a new value."""
         return replace(self, now=value, peak=max(self.peak, value))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DemoState:
-    """One moment. `act` says what the demo is at; `table` is None until the daemon knows it; `counts` has what the
-    piece counts, by its name in the report.
+    """One moment. `phase` is the current step of the demo. `table` is None until the daemon knows the table. `counts`
+    are the counts of the format, by their names in the report. `page` is the address of the table's page.
     """
 
-    act: str
+    phase: str
     table: TableBody | None = None
+    page: str | None = None
     runs: tuple[RunBody, ...] = ()
     hooks: int = 0
     record: Record = field(default_factory=Record)
@@ -59,53 +60,54 @@ class DemoState:
         return sum(bool(query.failure) for query in self.queries)
 
 
-class Observer:
-    """Looks at the stage from outside: the daemon's API and metrics, the records, the files in the folder."""
+class DemoObserver:
+    """Observes the demo from outside: the daemon's API and metrics, the records, the files in the folder."""
 
-    def __init__(self, stage: Environment) -> None:
-        self._stage = stage
-        self._daemon: Daemon | None = None
-        self._scene = DemoState(
-            act="", counts={name: Gauge(words=words) for name, words in stage.piece.counted.items()}
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._daemon: DaemonProcess | None = None
+        self._state = DemoState(
+            phase="", counts={name: Gauge(words=words) for name, words in environment.format_demo.counted.items()}
         )
         self._counted_at = 0.0
 
-    def meet(self, daemon: Daemon) -> None:
+    def meet(self, daemon: DaemonProcess) -> None:
         """From now on, ask the daemon, too."""
         self._daemon = daemon
 
-    def look(self, act: str) -> DemoState:
-        """Return what there is to see; what the daemon does not tell in time stays as it was."""
-        queries = read_queries(self._stage.queries)
-        counts = dict(self._scene.counts)
-        for counted in (*(query.counted for query in queries[len(self._scene.queries) :]), self._stored()):
+    def look(self, phase: str) -> DemoState:
+        """Return the state. If the daemon does not answer in time, its part stays as it was."""
+        queries = read_queries(self._environment.queries)
+        counts = dict(self._state.counts)
+        for counted in (*(query.counted for query in queries[len(self._state.queries) :]), self._stored()):
             counts |= {name: counts[name].moved_to(value) for name, value in counted.items()}
-        scene = replace(
-            self._scene,
-            act=act,
-            record=merged(map(read_record, self._stage.records)),
+        state = replace(
+            self._state,
+            phase=phase,
+            record=merged(map(read_record, self._environment.records)),
             queries=tuple(queries),
             counts=counts,
         )
-        self._scene = self._as_told(scene)
-        return self._scene
+        self._state = self._as_told(state)
+        return self._state
 
     def _stored(self) -> Mapping[str, int]:
-        """Return what is counted on the disk, where it is time to count it again."""
+        """Return the counts on the disk, if it is time to count again."""
         if time.monotonic() - self._counted_at < _COUNT_EVERY_SECONDS:
             return {}
         self._counted_at = time.monotonic()
-        return self._stage.piece.count_stored(self._stage.directory)
+        return self._environment.format_demo.count_stored(self._environment.directory)
 
-    def _as_told(self, scene: DemoState) -> DemoState:
+    def _as_told(self, state: DemoState) -> DemoState:
         if self._daemon is None:
-            return scene
+            return state
         try:
             return replace(
-                scene,
+                state,
                 table=self._daemon.table(),
+                page=self._daemon.page,
                 runs=tuple(self._daemon.runs()),
                 hooks=self._daemon.hooks_accepted(),
             )
-        except (TemporaryError, RefusedError):
-            return scene
+        except (TemporaryError, RequestRefusedError):
+            return state

@@ -1,4 +1,4 @@
-"""A ZooKeeper for the lock of the demo's table: PySpark brings the server among its jars."""
+"""A ZooKeeper for the lock of the demo's table. PySpark has the server among its jars."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ZooKeeper:
 
     @property
     def address(self) -> str:
-        """`host:port`, as `hoodie.write.lock.zookeeper.url` wants it."""
+        """`host:port`, the value of `hoodie.write.lock.zookeeper.url`."""
         return f"127.0.0.1:{self.port}"
 
     def ready(self) -> bool:
@@ -48,5 +48,5 @@ class ZooKeeper:
             return False
 
     def stop(self) -> None:
-        """End it and return when it is gone."""
+        """End it. Returns when it is gone."""
         self.process.end(grace=_GRACE)

@@ -1,1 +1,1 @@
-"""How a run is carried out. Knows Spark, not schedules."""
+"""How a run is carried out. This package knows Spark, and no schedules."""

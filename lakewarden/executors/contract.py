@@ -1,8 +1,8 @@
-"""What the daemon and whoever carries out its runs agree on. Free of Spark.
+"""The contract between the daemon and the workers that carry out its runs. Free of Spark.
 
 daemon ── Assignment ──► pool ──► program.open(session, assignment, storage) as steps
-       ◄── Asked(plan) ──       each step asks leave before it changes the table
-       ─── Permit ──────►       steps.plan -> steps.execute -> steps.commit
+       ◄── Asked(plan) ──         each step asks for a permit before it changes the table
+       ─── Permit ──────►         steps.plan -> steps.execute -> steps.commit
        ◄── Ended(outcome) ─
 """
 
@@ -15,38 +15,36 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
+from lakewarden.executors.progress import RunProgress
 from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.ports import Storage
 
-
-class Step(StrEnum):
-    """The three steps of every program."""
-
-    PLAN = "plan"
-    EXECUTE = "execute"
-    COMMIT = "commit"
-
-
 GOES_ON = "goes_on"
-"""The figure of a run that did a part of what there is to do, and is due again at once: 1 there, and not there else."""
+"""The key of a figure. It is 1 if the run did a part of the work and is due again at once. Else it is missing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Assignment:
-    """One run, as a worker gets it. `catalog` (None for a table that is found by its path), `table_options` and
-    `service_options` are the format's settings as JSON (`model_dump(mode="json")`), read back by the program with the
-    types the format declares.
+    """One run, as a worker gets it. `catalog`, `table_options` and `service_options` are the format's settings as JSON
+    (`model_dump(mode="json")`). The program reads them back with the types that the format declares. `catalog` is None
+    for a table that is found by its path.
 
-    `instant` is the pending plan to take up; None asks for a new one. `predecessor_dead`: the JVM that was at it before
-    is proved dead, so the heartbeat that it left guards nobody and may be removed. `largest_share` is
-    the share of the table's data files, in percent, that the run may delete: it asks a deleting service to count them,
-    as far as judging it takes; `most_files` is how many it may delete. `last_beats` is when the writes in flight were
-    last seen to give a sign of life: whoever looks at them once cannot tell one that has taken its heartbeat away from
-    one that never had any. `stopped_beats` is when one was first seen gone, of those that were.
-    `largest_plan` is how many bytes a new plan may rewrite, where a service can choose. `stepped_back` is how often in
-    a row its last runs came to nothing: a smaller slice may get through. `session_conf` is Spark configuration for the
-    run's own session.
+    - `instant` is the pending plan to take up. None asks for a new plan.
+    - `predecessor_dead`: the JVM that executed the plan before is proved dead. Its heartbeat guards nothing and may be
+      removed.
+    - `largest_share` is the share of the table's data files, in percent, that the run may delete. It asks a deleting
+      service to count the files, as far as the decision needs it. `most_files` is how many files the run may delete.
+    - `last_beats` is when the heartbeats of writes in flight were last seen. A single observation cannot tell a write
+      that has removed its heartbeat from one that never had any. `stopped_beats` is when a heartbeat that had been seen
+      was first missing.
+    - `largest_plan` is how many bytes a new plan may rewrite, if the service can choose.
+    - `plan_bytes` is how large its plan may become, as far as that is known.
+    - `retries` is how often in a row the last runs yielded. A smaller plan may succeed.
+    - `rewrite_all` is the mark of a rewrite of all files (`TableView.rewrites_all`). None: what the service finds due.
+    - `dry_run`: the run makes its plan, reports it and ends. Its plan step changes nothing.
+    - `session_conf` is Spark configuration for the run's own session.
     """
 
     run: RunId
@@ -65,7 +63,10 @@ class Assignment:
     last_beats: Mapping[str, datetime] = field(default_factory=dict)
     stopped_beats: Mapping[str, datetime] = field(default_factory=dict)
     largest_plan: int | None = None
-    stepped_back: int = 0
+    plan_bytes: int | None = None
+    retries: int = 0
+    rewrite_all: str | None = None
+    dry_run: bool = False
     session_conf: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -73,11 +74,11 @@ class Assignment:
 class Plan:
     """What a run is going to do: sizes in file groups, bytes, files, partitions and (archived) instants.
 
-    `instant` is its plan on the timeline; None for a service that puts none there. Its ending the timeline tells only
-    where what it commits bears the run's name (Iceberg's rewrites); else (Hudi's archive) it is asked for again when
-    it is due. What a deleting service would delete is held against
-    the table's deletion budget; `files_in_table` is what its percentage counts from, or at least so many that the
-    deletion is within it.
+    `instant` is its plan on the timeline. None for a service that puts none there. Then the timeline shows how the run
+    ended only if its commit bears the run's name (Iceberg's rewrites). Else (Hudi's archive) the service runs again
+    when it is due. `files_to_delete` and `partitions_to_delete` are compared with the table's deletion budget.
+    `files_in_table` is the base of its percentage. It may be a lower bound that suffices to show that the deletion is
+    within the budget. `figures` are what a dry run shows.
     """
 
     instant: str | None
@@ -87,10 +88,11 @@ class Plan:
     partitions_to_delete: int | None = None
     files_in_table: int | None = None
     instants: int | None = None
+    figures: Mapping[str, int | float | str] = field(default_factory=dict)
 
     @property
     def on_timeline(self) -> str:
-        """Return the plan's instant. Raises ValueError for a plan that is not on the timeline."""
+        """Return the plan's instant. Raises ValueError if the plan is not on the timeline."""
         if self.instant is None:
             raise ValueError("this plan has no instant")
         return self.instant
@@ -98,8 +100,9 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Granted:
-    """Take the step now. A joined step is ended by killing its JVM when none of its Spark tasks has ended for as long
-    as `expires`, or when it has not ended within `at_most` although they do (None: as long as they do).
+    """The run may take the step now. The worker's JVM is killed if a joined step stands still: none of its Spark tasks
+    has ended for `expires`. It is also killed if the step has not ended within `at_most`. None: no limit while tasks
+    end.
     """
 
     reason: str = ""
@@ -109,14 +112,14 @@ class Granted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wait:
-    """Not yet: the question stays open and is judged again. Never sent to a worker."""
+    """Not yet. The question stays open and is judged again. It is never sent to a worker."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refused:
-    """Do not take the step: abort, leaving the table as it is, and end as Yielded."""
+    """The run must not take the step. It aborts, leaves the table as it is, and ends as Yielded."""
 
     reason: str
 
@@ -134,8 +137,8 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Succeeded:
-    """The step `commit` returned. `figures` are the format's own numbers (files written, files deleted, ...),
-    with their unit in the name.
+    """The step `commit` returned. `figures` are the format's own numbers (files written, files deleted, ...), with
+    their unit in the name.
     """
 
     figures: Mapping[str, int | float | str] = field(default_factory=dict)
@@ -143,8 +146,8 @@ class Succeeded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NothingToDo:
-    """The format found nothing to plan: a good ending. There may be something after `again`, also if nobody writes to
-    the table meanwhile; None where nothing but a change of it can bring some.
+    """The format found nothing to plan. The run has succeeded. There may be something after `again`, even if no writer
+    writes meanwhile. None if only a change of the table can bring work.
     """
 
     reason: str
@@ -153,8 +156,8 @@ class NothingToDo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Yielded:
-    """The run stepped back (a permit was refused, it was cancelled, or it made way for a writer); what it planned may
-    be pending. After `delay` it is worth another try.
+    """The run yielded: a permit was refused, the run was cancelled, or a writer went first. Its plan may be pending.
+    After `delay` the run may be tried again.
     """
 
     reason: str
@@ -163,9 +166,9 @@ class Yielded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failed:
-    """The run ended with an error in `step`. After the commit permit was granted, only the timeline knows more.
+    """The run ended with an error in `step`. If the commit permit was granted, only the timeline tells what happened.
 
-    `delay` is when a temporary failure is worth another try.
+    `delay` is when a temporary failure may be tried again.
     """
 
     kind: FailureKind
@@ -178,27 +181,27 @@ Outcome = Succeeded | NothingToDo | Yielded | Failed
 
 
 class Steps(Protocol):
-    """The three steps of one run, in this order, each after its permit."""
+    """The three steps of one run, in this order. Each needs a permit."""
 
     def plan(self) -> Plan | NothingToDo | None:
-        """Put a plan on the timeline, or take up the assigned one. None: there is nothing to do; a program that knows
-        more about why says so.
+        """Put a plan on the timeline, or take up the assigned one. Return NothingToDo, with a reason, or None if there
+        is nothing to do.
         """
         ...
 
     def execute(self, plan: Plan) -> None:
-        """Do the work that can be done without committing it. Nothing where the format joins it with commit."""
+        """Do the work that can be done without a commit. If the format joins it with the commit, do nothing."""
         ...
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Complete the instant; returns figures for people. Raises UnknownError if the ending is not known."""
+        """Complete the instant, and return figures for people. Raises UnknownError if the outcome is not known."""
         ...
 
 
 class Program(Protocol):
     """One service of one format, run inside a worker.
 
-    `open` is a bracket that owns the format's client: leaving it frees everything and deletes no data file.
+    `open` is a context manager that owns the format's client. At its end it frees everything and deletes no data file.
     Every step translates foreign exceptions into TemporaryError, PermanentError or UnknownError.
     """
 
@@ -208,16 +211,30 @@ class Program(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FormatPrograms:
+    """The programs of one format, by service. `release` closes what they keep open between runs, before their
+    JVM ends.
+    """
+
+    programs: Mapping[Service, Callable[[], Program]]
+    release: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Started:
-    """A worker has taken the run up, in the JVM `executor` (`ProcessIdentity.to_text`; None where it is not known)."""
+    """A worker has begun the run in the JVM `executor` (`ProcessIdentity.to_text`, None if it is not known).
+
+    `application` is set if that JVM only drives executors on other machines (`ClusterApplication.to_text`).
+    """
 
     run: RunId
     executor: str | None = None
+    application: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """A run asks leave for its next step and stands still until it is answered. `plan` is None before planning."""
+    """A run asks for the permit for its next step, and waits for the answer. `plan` is None before planning."""
 
     run: RunId
     step: Step
@@ -226,26 +243,43 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """A run has ended, as its worker saw it."""
+    """A run has ended, with the outcome that its worker saw."""
 
     run: RunId
     outcome: Outcome
 
 
 class Blame(StrEnum):
-    """Whose fault it is, as far as a run is concerned, that its worker is dead."""
+    """Whether a run is the cause of the death of its worker."""
 
     ITS_OWN = "its own"
-    """It was alone in the JVM, or the worker was killed for its sake: its step outlived its permit."""
-    ANYBODYS = "anybody's"
-    """The JVM died, or hung, while the run was in it beside others: nobody knows who it was."""
+    """The run was alone in the JVM, or the worker was killed because the run's step outlived its permit."""
+    UNKNOWN = "unknown"
+    """The JVM died or hung while the run was in it beside others. It is not known which run was the cause."""
     NOT_ITS = "not its"
-    """We killed the worker for another reason: the pool was closed, the lease was lost, another run hung in it."""
+    """The daemon killed the worker for another reason: the pool was closed, the lease was lost, or another run hung."""
+
+
+class WorkerEnd(StrEnum):
+    """Why a session worker ended that is started again."""
+
+    DIED = "died"
+    """Its process ended, and the daemon had not killed it."""
+    KILLED = "killed"
+    """The daemon killed it, because its JVM did not answer or one of its runs did not end."""
+    EVICTED = "evicted"
+    """The daemon killed it, because the lease of the replica was lost or late."""
+    REPLACED = "replaced"
+    """It had taken many runs, was old, or its memory had grown."""
+    RESTED = "rested"
+    """It had had no run for a while. It is started again when a run waits for it."""
+    NOT_STARTED = "not_started"
+    """Its process could not be started."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lost:
-    """The worker of a run is dead, and so is its JVM: what became of the run, only the timeline can tell."""
+    """The worker of a run is dead, and so is its JVM. Only the timeline tells what happened to the run."""
 
     run: RunId
     reason: str
@@ -253,67 +287,87 @@ class Lost:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RoomChanged:
-    """A worker became ready, or went away: there may be more or fewer slots."""
+class CapacityChanged:
+    """A worker became ready or ended. There may be more or fewer slots."""
 
     reason: str
 
 
-PoolEvent = Started | Asked | Ended | Lost | RoomChanged
+PoolEvent = Started | Asked | Ended | Lost | CapacityChanged
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Room:
-    """Slots of the pool: how many there are, and how many are free."""
+class Capacity:
+    """Slots of the pool: how many there are, and how many are free. `in_use` counts every run in a worker, also in one
+    that takes no new run and therefore has no slot. `resting` are the slots of workers that are not started, because no
+    run waits for them. `held` says why the pool starts no run now, or only one, although its workers are up.
+    `largest` is the largest plan, in bytes, that a free slot takes now. None: any.
+    """
 
     slots: int
     free: int
+    in_use: int = 0
+    resting: int = 0
+    held: str | None = None
+    largest: int | None = None
 
 
 class Pool(Protocol):
     """All session workers of one `spark` profile.
 
-    Every method returns at once; what happens is told, from any thread, to the function given to `start`.
-    For each submitted run exactly one Ended or Lost is told, and it is the last thing told of it.
+    Every method returns at once. Events are passed, from any thread, to the function given to `start`. For each
+    submitted run there is exactly one Ended or Lost, and it is the last event of the run.
     """
 
     def start(self, tell: Callable[[PoolEvent], None]) -> None:
-        """Start the workers. RoomChanged is told when one is ready."""
+        """Start the workers. CapacityChanged is sent when one is ready."""
         ...
 
-    def room(self) -> Room:
-        """Return the slots there are now."""
+    def capacity(self) -> Capacity:
+        """Return the present slots."""
         ...
 
-    def submit(self, assignment: Assignment) -> None:
-        """Give a run to a free slot. Raises TemporaryError where there is none."""
-        ...
-
-    def answer(self, run: RunId, step: Step, permit: Granted | Refused) -> None:
-        """Answer a run's question. An answer for a run that is gone is ignored."""
-        ...
-
-    def cancel(self, run: RunId, reason: str) -> None:
-        """Ask a run to stop: it ends as Yielded, or, where it does not within the profile's grace, as Lost."""
-        ...
-
-    def advanced_at(self, run: RunId) -> float | None:
-        """Return when a Spark task of the run was last seen to end, on the machine's monotonic clock; None where none
-        was, or the run is gone.
+    def need(self, runs: int) -> None:
+        """Say how many runs wait for a slot, anew whenever that may have changed. Workers that rest are started for
+        them.
         """
         ...
 
-    def extend(self, until: float) -> None:
-        """Let the workers live until this moment of the machine's monotonic clock, and no longer unless it is extended.
+    def submit(self, assignment: Assignment) -> None:
+        """Give a run to a free slot. Raises TemporaryError if there is none."""
+        ...
 
-        They watch it themselves, and kill their JVM when it passes: a daemon that is frozen cannot.
+    def answer(self, run: RunId, step: Step, permit: Granted | Refused) -> None:
+        """Answer a run's question. If the run has ended, the answer is ignored."""
+        ...
+
+    def cancel(self, run: RunId, reason: str) -> None:
+        """Ask a run to stop. It ends as Yielded. If it does not end within the profile's grace, it ends as Lost."""
+        ...
+
+    def advanced_at(self, run: RunId) -> float | None:
+        """Return when a Spark task of the run was last seen to end, on the machine's monotonic clock. None if no task
+        has ended, or the run is gone.
+        """
+        ...
+
+    def progress(self) -> Mapping[RunId, RunProgress]:
+        """Return what the runs in the workers do, as far as it is known. Any thread may call it."""
+        ...
+
+    def extend(self, until: float) -> None:
+        """Let the workers live until this moment of the machine's monotonic clock. Without a later call they end then.
+
+        The workers watch the clock themselves, and kill their JVM at that moment, because a frozen daemon cannot.
         """
         ...
 
     def evict(self, reason: str) -> None:
-        """End every worker and its JVM now, and return when they are gone; new ones are started. Safe in any thread."""
+        """Kill every worker and its JVM now, and return when they are gone. New ones are started. Any thread may call
+        it.
+        """
         ...
 
     def close(self) -> None:
-        """End every worker and its JVM, at once, and return when they are gone. Running runs end as Lost."""
+        """Kill every worker and its JVM at once, and return when they are gone. Runs in progress end as Lost."""
         ...

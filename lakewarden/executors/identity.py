@@ -1,4 +1,4 @@
-"""Which process it is, for ever: so that it can be proved dead later, by another process, on the same machine."""
+"""The identity of a process. With it another process on the same machine can prove later that the process is dead."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _NAMESPACE = Path("/proc/self/ns/pid")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessIdentity:
-    """One process. Its id means something only in one namespace (a container has its own) of one boot of one machine.
+    """One process. A process id has a meaning only in one namespace (a container has its own) of one boot of one
+    machine.
 
-    And only together with when it started, since ids are used again: in clock ticks since the boot, for a time of day
-    is computed from the wall clock, and after a jump of that a living process would look like another one.
+    Ids are used again, so the start time belongs to the identity. It is in clock ticks since the boot. A time of day
+    would be computed from the wall clock, and after a jump of that clock a living process would look like another one.
     """
 
     boot: str
@@ -28,7 +29,7 @@ class ProcessIdentity:
 
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity | None:
-        """Return who process `pid` is; None if there is no such process, or the system does not tell."""
+        """Return the identity of process `pid`. None if there is no such process, or the system does not tell."""
         try:
             where, state = _here(), _state(pid)
         except OSError:
@@ -38,8 +39,8 @@ class ProcessIdentity:
         return cls(boot=where[0], namespace=where[1], pid=pid, started=state.started)
 
     def is_proved_dead(self) -> bool:
-        """Whether it certainly runs no more. False also where we cannot know: on another machine, or in a container
-        whose processes we do not see.
+        """Whether the process certainly does not run any more. False also if that cannot be known: the process is on
+        another machine, or in a container with invisible processes.
         """
         if _here() != (self.boot, self.namespace):
             return False
@@ -75,10 +76,11 @@ class _State(NamedTuple):
 
 
 def _state(pid: int) -> _State | None:
-    """Return what /proc/<pid>/stat says (proc(5): the name in parentheses may hold anything); None: no such process.
+    """Return what /proc/<pid>/stat says (proc(5): the name in parentheses may contain anything). None if there is no
+    such process.
 
-    A zombie runs no more, whether or not its parent reaps it; but one whose first thread alone has ended is a zombie
-    as well, while its other threads go on. Raises OSError if there is one that /proc does not show us.
+    A zombie does not run any more, even if its parent never reaps it. But a process is also a zombie if only its first
+    thread has ended while others continue. Raises OSError if the process exists and /proc does not show it.
     """
     try:
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
@@ -90,9 +92,9 @@ def _state(pid: int) -> _State | None:
 
 
 def _require_absent(pid: int) -> None:
-    """Raise OSError if there is a process `pid` after all: /proc may be mounted with `hidepid`."""
+    """Raise OSError if there is a process `pid` after all. /proc may be mounted with `hidepid`."""
     try:
-        os.kill(pid, 0)  # signals nothing
+        os.kill(pid, 0)  # sends no signal
     except ProcessLookupError:
         return
     raise OSError(f"/proc does not show process {pid}")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from lakewarden.executors import cluster_conf
+from lakewarden.executors.registry import ON_SPARK
 from lakewarden.planners.settings import Duration, Settings, Size, TimeZone, Within, format_duration, shown
 
 _OURS = {
@@ -18,7 +21,7 @@ _OURS = {
     "spark.serializer": "",
     "spark.kryo.registrator": "",
 }
-"""Keys that Lakewarden sets itself, each with the setting that says it."""
+"""Keys that Lakewarden sets itself, each with the setting for it."""
 
 SessionKey = Literal[
     "spark.sql.adaptive.advisoryPartitionSizeInBytes",
@@ -28,9 +31,10 @@ SessionKey = Literal[
     "spark.sql.files.maxPartitionBytes",
     "spark.sql.shuffle.partitions",
 ]
-"""Keys that a run's own session may have another value for: how much work is made of the rows, never what they are."""
+"""Keys that the session of one run may set. They change how the work is divided, and never the rows."""
 
 _MASTER = re.compile(r"(local(\[(\*|[0-9]{1,4})(, ?[0-9]{1,4})?\])?|local-cluster\[.+\]|yarn|(spark|k8s|mesos)://\S+)")
+_MASTER_UI = re.compile(r"https?://[A-Za-z0-9._\[\]:-]{1,300}(/[A-Za-z0-9._/-]{0,200})?")
 _MEMORY = re.compile(r"[0-9]{1,7}[mg]")
 _LEAST_MEMORY, _MOST_MEMORY = 256, 1024 * 1024
 
@@ -40,50 +44,97 @@ def _megabytes(memory: str) -> int:
 
 
 class SparkProfile(Settings):
-    """A `spark` profile: how many session workers there are and what Spark they run."""
+    """A `spark` profile: the number of session workers, and their Spark."""
 
     master: str = "local[*]"
-    """Spark's master URL. `local[*]` runs everything inside the worker's own JVM."""
+    """Spark's master URL. `local[*]` runs everything in the JVM of the worker, and `spark://host:7077` on a standalone
+    cluster. No table is acted on by another one yet: nothing proves that executors that outlive their driver have
+    ended.
+    """
+
+    master_ui: str | None = None
+    """Where a standalone master (`spark://`) tells of its applications, as `http://master:8080`. There Lakewarden
+    learns that the executors of a dead worker have ended. Without it their own deadline is waited for.
+    """
 
     workers: Annotated[int, Within(1, 64)] = 1
     """Session workers (processes, each with its own JVM and SparkSession)."""
 
+    at_rest: Annotated[int, Within(0, 64)] | None = None
+    """Workers that are kept when there is nothing to do. The others are started when runs wait for a slot, which takes
+    as long as a JVM needs to start. 0: none occupies memory until it is needed. The default is all `workers`.
+    """
+
+    idle_after: Annotated[Duration, Within("1s", "365d")] = Field(default="10m", validate_default=True)
+    """A worker beyond `at_rest` is stopped when it has had no run for this long."""
+
     slots: Annotated[int, Within(1, 64)] = 3
-    """Runs that one worker carries out at a time. With two or more in the pool, one is kept for cleans."""
+    """Runs that one worker carries out at a time. If the pool has two or more slots, one is kept for cleans."""
+
+    plans_at_once: Annotated[Size, Within("1MiB", "1024TiB")] | None = None
+    """The plans of the runs in one worker have at most so many bytes together. A run with a larger plan has a worker to
+    itself. So the memory of a JVM is not shared by several large plans. The default is no limit: `slots` alone decides.
+    """
 
     timezone: TimeZone = "UTC"
-    """The one time zone of the worker's JVM, as in the IANA database. Instants are stamped in it, so it must be
-    the zone of the tables' timelines; a table whose zone differs is Blocked."""
+    """The one time zone of the worker's JVM, as in the IANA database. The JVM stamps instants in it, so it must be the
+    zone of the tables' timelines. A table with another zone is blocked."""
 
     memory: str = "1g"
     """The driver JVM's heap (`-Xmx`), in Spark's own notation."""
 
-    formats: tuple[str, ...] = ("hudi",)
-    """Formats whose bundle is put on the worker's class path."""
+    formats: tuple[str, ...] = tuple(islice(ON_SPARK, 1))
+    """The formats with a bundle on the worker's class path. The default are those of the tables of the profile with
+    services.
+    """
 
     conf: dict[str, str] = Field(default_factory=dict)
-    """Further Spark configuration. What Lakewarden itself must set cannot be overridden."""
+    """Further Spark configuration. The keys that Lakewarden itself sets cannot be overridden."""
 
     heartbeat: Annotated[Duration, Within("100ms", "1m")] = Field(default="1s", validate_default=True)
     """How often a worker proves that its JVM answers."""
 
     hung_after: Annotated[Duration, Within("1s", "1d")] = Field(default="60s", validate_default=True)
-    """Without such a proof for this long, worker and JVM are killed and their runs settled by the timeline."""
+    """If there is no such proof for this long, worker and JVM are killed. The timeline tells how their runs ended."""
 
     start_within: Annotated[Duration, Within("10s", "1h")] = Field(default="120s", validate_default=True)
-    """A worker whose session is not up after this long is killed and started again."""
+    """If a worker's session is not up after this time, it is killed and started again."""
+
+    executors_within: Annotated[Duration, Within("10s", "1d")] = Field(default="5m", validate_default=True)
+    """If the jobs of a worker on a cluster have no executor for this long, its runs are cancelled: the master or all
+    its workers are gone, or the cluster is full."""
+
+    breaker_after: Annotated[int, Within(1, 1000)] = 3
+    """After so many workers in a row that got no executors, or lost their application, no run starts for a minute. Then
+    one run is tried, and the pause doubles, up to half an hour, until a run has succeeded.
+    """
 
     cancel_grace: Annotated[Duration, Within("1s", "1h")] = Field(default="30s", validate_default=True)
-    """A cancelled run that has not ended after this long takes its JVM with it."""
+    """If a cancelled run has not ended after this time, its JVM is killed."""
 
     recycle_after: Annotated[int, Within(1, 1_000_000)] = 500
-    """After this many runs a worker takes no new one, and is replaced once it is idle."""
+    """After this many runs a worker takes no new run. It is replaced when it is idle."""
 
     recycle_age: Annotated[Duration, Within("1s", "365d")] = Field(default="24h", validate_default=True)
-    """The same after this long."""
+    """The same after this time."""
 
     recycle_growth: Annotated[Size, Within("16MiB", "1TiB")] = Field(default="512MiB", validate_default=True)
-    """The same when the resident memory of its JVM has grown by more than this since its twentieth run."""
+    """The same if the resident memory of its JVM has grown by more than this since its twentieth run."""
+
+    @property
+    def kept_at_rest(self) -> int:
+        """How many workers are kept when there is nothing to do."""
+        return self.workers if self.at_rest is None else self.at_rest
+
+    @property
+    def has_remote_executors(self) -> bool:
+        """Whether a dead worker proves nothing about the executors of its runs."""
+        return not (self.master == "local" or self.master.startswith("local["))
+
+    @property
+    def is_standalone(self) -> bool:
+        """Whether its executors are those of a standalone cluster. Their end can be proved."""
+        return self.master.startswith("spark://")
 
     @field_validator("master")
     @classmethod
@@ -93,12 +144,35 @@ class SparkProfile(Settings):
             raise ValueError(f"{shown(value)} is no master that Spark knows: write one like {known}")
         return value
 
+    @field_validator("master_ui")
+    @classmethod
+    def _answers_http(cls, value: str | None) -> str | None:
+        if value is not None and _MASTER_UI.fullmatch(value) is None:
+            raise ValueError(f"{shown(value)} is no address of a master's page: write one like http://master:8080")
+        return value
+
     @field_validator("memory")
     @classmethod
     def _holds_a_session(cls, value: str) -> str:
         if _MEMORY.fullmatch(value) is None or not _LEAST_MEMORY <= _megabytes(value) <= _MOST_MEMORY:
             raise ValueError(f"{shown(value)} is no heap that a session can work with: write 256m to 1024g")
         return value
+
+    @model_validator(mode="after")
+    def _ends_its_executors(self) -> SparkProfile:
+        if self.has_remote_executors:
+            cluster_conf.check(self.conf)
+        if self.is_standalone:
+            cluster_conf.masters(self.master)
+        if self.master_ui is not None and not self.is_standalone:
+            raise ValueError(f"master_ui is for a standalone master, and master is {shown(self.master)}: remove one")
+        return self
+
+    @model_validator(mode="after")
+    def _rests_with_workers_that_it_has(self) -> SparkProfile:
+        if self.kept_at_rest > self.workers:
+            raise ValueError(f"at_rest: {self.at_rest} is more than workers: {self.workers}: lower it or raise workers")
+        return self
 
     @model_validator(mode="after")
     def _is_heard_before_it_is_hung(self) -> SparkProfile:

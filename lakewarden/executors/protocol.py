@@ -1,11 +1,11 @@
-"""What the daemon and a session worker say to each other: one JSON object per line over a socket pair, both ways.
+"""The protocol between the daemon and a session worker: one JSON object per line, over a socket pair, both ways.
 
-    daemon ── Begin ─────────────────────────────► worker     the profile; the worker brings its JVM up
+    daemon ── Begin ─────────────────────────────► worker     the profile; the worker starts its JVM
            ◄─ Ready ─ Beat ─ Beat ─ ... ───────────           and proves that it answers
            ── Assignment ─ Answer ─ Cancel ─ LiveUntil ─ Stop ──►
            ◄─ Started ─ Asked ─ Ended ──────────────
 
-Standard output is no channel: the JVM prints there.
+Standard output is not used for it, because the JVM prints there.
 """
 
 from __future__ import annotations
@@ -28,28 +28,31 @@ from lakewarden.executors.contract import (
     NothingToDo,
     Refused,
     Started,
-    Step,
     Succeeded,
     Yielded,
 )
+from lakewarden.executors.progress import RunProgress
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId
+from lakewarden.planners.model.step import Step
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Begin:
-    """The first frame, as JSON: the profile the worker is to obey, and how it reaches the stores of its tables.
+    """The first frame. As JSON it has the worker's profile, the settings of its tables' stores, and words for further
+    jars that its tables need.
 
-    Secrets are no part of it: the worker looks for them where the settings say.
+    It contains no secrets. The worker reads them where the settings say.
     """
 
     profile: Mapping[str, Any]
     storage: tuple[Mapping[str, Any], ...] = ()
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """The permit for the step a run asked for."""
+class PermitAnswer:
+    """The permit for the step that a run asked for."""
 
     run: RunId
     step: Step
@@ -58,7 +61,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cancel:
-    """Stop this run, leaving the table as it is."""
+    """Stop this run, and leave the table as it is."""
 
     run: RunId
     reason: str
@@ -66,8 +69,8 @@ class Cancel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LiveUntil:
-    """Kill the JVM and exit at this moment, in seconds of the machine's monotonic clock (the same in all its
-    processes), unless a later moment is said before: the daemon's right to act on its tables ends then.
+    """Kill the JVM and exit at this moment, unless a later moment is sent before. The daemon's right to act on its
+    tables ends then. The moment is in seconds of the machine's monotonic clock, which is the same in all its processes.
     """
 
     moment: float
@@ -75,13 +78,13 @@ class LiveUntil:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stop:
-    """End in good order: sent to a worker without runs."""
+    """End without haste. It is sent only to a worker without runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ready:
-    """The session is up. `versions` are for people: Spark, Java, the bundles on the class path. In `file_names` the JVM
-    reads and writes the names of files: an encoding.
+    """The session is up. `versions` are for people: Spark, Java, the bundles on the class path. `file_names` is the
+    encoding in which the JVM reads and writes the names of files.
     """
 
     jvm_pid: int
@@ -93,21 +96,32 @@ class Ready:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Beat:
-    """The JVM has just answered a question; `rss_bytes` is its resident memory. Of the runs that `advanced` Spark tasks
-    have ended since the last beat.
+    """The JVM has just answered. `rss_bytes` is its resident memory. `advanced` are the runs with Spark tasks that have
+    ended since the last beat. `progress` says what each run does.
     """
 
     rss_bytes: int
     advanced: tuple[RunId, ...] = ()
+    progress: tuple[RunProgress, ...] = ()
 
 
-FromDaemon = Begin | Assignment | Answer | Cancel | LiveUntil | Stop
-FromWorker = Ready | Beat | Started | Asked | Ended
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unable:
+    """The worker can work no more, and is going to end: its cluster gives it no executors, or has ended its
+    application. It is the last that it says of itself. `no_run_is_to_blame`: none of its runs can have caused it.
+    """
+
+    reason: str
+    no_run_is_to_blame: bool
+
+
+FromDaemon = Begin | Assignment | PermitAnswer | Cancel | LiveUntil | Stop
+FromWorker = Ready | Beat | Unable | Started | Asked | Ended
 Frame = FromDaemon | FromWorker
 
 _FRAMES: Mapping[str, TypeAdapter[Frame]] = {
     kind.__name__: TypeAdapter(kind)
-    for kind in (Begin, Assignment, Answer, Cancel, LiveUntil, Stop, Ready, Beat, Started, Asked, Ended)
+    for kind in (Begin, Assignment, PermitAnswer, Cancel, LiveUntil, Stop, Ready, Beat, Unable, Started, Asked, Ended)
 }
 _CHOICES: Mapping[str, Mapping[str, TypeAdapter[Any]]] = {
     field_name: {kind.__name__: TypeAdapter(kind) for kind in kinds}
@@ -119,11 +133,11 @@ _CHOICES: Mapping[str, Mapping[str, TypeAdapter[Any]]] = {
 
 
 class ProtocolError(PermanentError):
-    """The other side said something that is not in the protocol: the two are not of one version."""
+    """The other side sent something that is not in the protocol. The two sides have different versions."""
 
 
 def encode(frame: Frame) -> bytes:
-    """Return `frame` as one line. A field that may hold one of several types names the one it holds."""
+    """Return `frame` as one line. If a field may hold one of several types, its type is named."""
     kind = type(frame).__name__
     body: dict[str, Any] = _FRAMES[kind].dump_python(frame, mode="json")
     for name in _CHOICES.keys() & body.keys():
@@ -132,7 +146,7 @@ def encode(frame: Frame) -> bytes:
 
 
 def decode(line: bytes) -> Frame:
-    """Return the frame that `line` holds. Raises ProtocolError, quoting the start of what it cannot read."""
+    """Return the frame in `line`. Raises ProtocolError that quotes the start of the line."""
     try:
         kind, body = _only(json.loads(line))
         for name in _CHOICES.keys() & body.keys():
@@ -150,7 +164,7 @@ def _only(value: dict[str, Any]) -> tuple[str, Any]:
 
 
 class Channel:
-    """One end of the socket pair. Any thread may send; one thread receives."""
+    """One end of the socket pair. Any thread may send. One thread receives."""
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
@@ -164,16 +178,16 @@ class Channel:
             self._socket.sendall(line)
 
     def received(self) -> Iterator[Frame]:
-        """Yield what the other side says until it is gone. Raises ProtocolError."""
+        """Yield the frames of the other side until it is gone. Raises ProtocolError."""
         try:
             for line in self._lines:
                 if not line.endswith(b"\n"):
-                    return  # the other side died in mid-sentence
+                    return  # the other side died in the middle of a frame
                 yield decode(line)
         except OSError:
             return
 
     def close(self) -> None:
-        """Close this end; the other side sees it."""
+        """Close this end. The other side notices it."""
         self._socket.close()
         self._lines.close()

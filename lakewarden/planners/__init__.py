@@ -1,1 +1,1 @@
-"""What is true of a table, and what it needs. Deciding is pure; reading goes through Storage."""
+"""The facts about a table, and what it needs. Decisions are pure functions. Reading goes through Storage."""

@@ -1,23 +1,27 @@
-"""One decide function for every service and format: what is due, and why. Pure."""
+"""One decide function for every service and format. It says what is due, and why. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import assert_never
 
-from lakewarden.planners.model.decision import Blocked, Decision, Due, NotDue
+from lakewarden.planners.model.decision import Blocked, Decision, DoesNotApply, Due, NotDue, WouldRun
 from lakewarden.planners.model.instant import Deed, Instant, RunId, Service
 from lakewarden.planners.model.table import Mode, Policy, Scheduling
 from lakewarden.planners.model.view import Backlog, TableView
 from lakewarden.planners.services import SERVICES
 
+PROOF_AGAIN = timedelta(minutes=1)
+"""How often a service that waits for the proof is decided on again. A hook, or a worker, changes no table."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Idle:
-    """The service did all that there was to do, and the format does not count from that (it wrote no instant, or
-    found no work): after the change `after`, with so many `commits` and `rewrites` in its backlog, at `at`.
+    """A run of the service did all the work there was, and the format does not count from that run: it wrote no
+    instant, or found no work. The run ended `at` this time, after the change `after`, with so many `commits` and
+    `rewrites` in its backlog.
     """
 
     after: str
@@ -28,7 +32,7 @@ class Idle:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Backoff:
-    """The service is left alone until `until`: it `failed` or stepped back, or else has nothing to do before."""
+    """The service does not run before `until`. A run `failed` or yielded, or there is nothing to do before then."""
 
     until: datetime
     reason: str
@@ -36,14 +40,15 @@ class Backoff:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
-    """What we know of one service of one table apart from its metadata.
+class ServiceState:
+    """The facts about one service of one table besides its metadata.
 
-    `ours` are the instants that runs of ours planned, as the store remembers them: a plan whose format
-    cannot carry its author is recognised by it. `approval` is the block of a deletion that waits for a person.
-    `claimed` is the block by another daemon that has claimed the table. `freed` are pending instants whose executor is
-    proved dead: the heartbeat that it left guards nobody. `unproved` is the block of a table whose writers were not
-    seen to hold its lock.
+    `ours` are the instants that Lakewarden planned, as the store remembers them. If a plan of the format cannot carry
+    its author, it is recognised by them. `approval` is the block of a deletion that waits for an operator. `claimed` is
+    the block of a table that another daemon has claimed. `unguarded` are the pending instants with an executor that is
+    proved dead, so that its heartbeat guards nothing. `unproved` is the block of a table with writers that were not
+    seen to hold its lock. `rewrite_all` says in words that a rewrite of all files was asked for and has not ended.
+    `lacking` says what is not proved of a table with a policy that asks for the proof.
     """
 
     mode: Mode
@@ -56,82 +61,99 @@ class Standing:
     ours: frozenset[str] = field(default_factory=frozenset)
     claimed: Blocked | None = None
     unproved: Blocked | None = None
-    freed: frozenset[str] = field(default_factory=frozenset)
+    unguarded: frozenset[str] = field(default_factory=frozenset)
+    rewrite_all: str | None = None
+    lacking: str | None = None
 
 
 def decide(
-    *, service: Service, view: TableView, policy: Policy, standing: Standing, now: datetime, asked: bool = False
+    *,
+    service: Service,
+    view: TableView,
+    policy: Policy,
+    service_state: ServiceState,
+    now: datetime,
+    asked: bool = False,
 ) -> Decision:
     """Return whether `service` is due on the table that `view` shows, with the reason.
 
-    `asked` is a person's request through the API: it skips the trigger and the window, and never a block.
+    `asked` is an operator's request through the API. It skips the trigger and the window, and never a block.
     """
-    if standing.active is not None:
-        return NotDue(reason=f"run {standing.active} is active")
-    held = _held_back(service, view, standing, now)
+    if service_state.active is not None:
+        return NotDue(reason=f"run {service_state.active} is active")
+    moot = next((blocker for blocker in view.blockers if blocker.moot and blocker.concerns(service)), None)
+    if moot is not None:
+        return DoesNotApply(reason=moot.reason)
+    held = _blocked(service, view, service_state, now)
     if held is not None:
         return held
     pending = view.timeline.pending(service)
-    decision = (
-        _take_up(service, _first(pending, standing), policy, standing, now)
-        if pending
-        else _plan_anew(service, view, policy, standing, now, asked=asked)
-    )
-    return _as_far_as_trusted(decision, standing.mode)
+    if pending:
+        decision = _take_up(service, _first(pending, service_state), policy, service_state, now)
+    else:
+        anew = _plan_anew if service_state.rewrite_all is None else _rewrite_all
+        decision = anew(service, view, policy, service_state, now, asked=asked)
+    if isinstance(decision, Due) and service_state.mode is Mode.ACT and service_state.lacking is not None:
+        return _unproved(decision, service_state.lacking, now)
+    return _as_far_as_trusted(decision, service_state.mode)
 
 
-def _held_back(service: Service, view: TableView, standing: Standing, now: datetime) -> Blocked | None:
-    """Return what forbids the service whatever its backlog is: people first, then the table, then we."""
-    if standing.mode is Mode.OBSERVE:
+def _blocked(service: Service, view: TableView, service_state: ServiceState, now: datetime) -> Blocked | None:
+    """Return what forbids the service whatever its backlog is. Operators come first, then the table, then a backoff."""
+    if service_state.mode is Mode.OBSERVE:
         return Blocked(reason="the table is only observed", remedy="set its mode to plan or act")
-    if standing.paused is not None:
-        return Blocked(reason=f"paused: {standing.paused}", remedy="resume it")
-    if standing.quarantined is not None:
-        return Blocked(reason=f"in quarantine: {standing.quarantined}", remedy="mend the cause, then resume the table")
-    waits_for_others = standing.claimed or standing.approval or standing.unproved
+    if service_state.paused is not None:
+        return Blocked(reason=f"paused: {service_state.paused}", remedy="resume it")
+    if service_state.quarantined is not None:
+        return Blocked(
+            reason=f"in quarantine: {service_state.quarantined}", remedy="mend the cause, then resume the table"
+        )
+    waits_for_others = service_state.claimed or service_state.approval or service_state.unproved
     if waits_for_others is not None:
         return waits_for_others
     if view.faults:
         return Blocked(reason=f"the table's metadata cannot be read whole: {view.faults[0]}")
-    for hindrance in view.hindrances:
-        if hindrance.concerns(service):
-            return Blocked(reason=hindrance.reason, remedy=hindrance.remedy)
-    if standing.backoff is not None and standing.backoff.failed and now < standing.backoff.until:
-        return Blocked(reason=f"backing off: {standing.backoff.reason}", again_at=standing.backoff.until)
+    for blocker in view.blockers:
+        if blocker.concerns(service):
+            return Blocked(reason=blocker.reason, remedy=blocker.remedy)
+    if service_state.backoff is not None and service_state.backoff.failed and now < service_state.backoff.until:
+        return Blocked(reason=f"backing off: {service_state.backoff.reason}", again_at=service_state.backoff.until)
     return None
 
 
-def _first(pending: Sequence[Instant], standing: Standing) -> Instant:
-    """Return the plan to be judged: the oldest of ours, whatever others have left lying, or else the oldest."""
-    return next((plan for plan in pending if _is_ours(plan, standing)), pending[0])
+def _first(pending: Sequence[Instant], service_state: ServiceState) -> Instant:
+    """Return the plan to be judged: the oldest of Lakewarden's, else the oldest of all."""
+    return next((plan for plan in pending if _is_ours(plan, service_state)), pending[0])
 
 
-def _is_ours(plan: Instant, standing: Standing) -> bool:
-    return plan.author is not None or plan.time in standing.ours
+def _is_ours(plan: Instant, service_state: ServiceState) -> bool:
+    return plan.author is not None or plan.time in service_state.ours
 
 
-def _take_up(service: Service, plan: Instant, policy: Policy, standing: Standing, now: datetime) -> Decision:
-    """Decide on the oldest pending plan: it is due by itself unless somebody may be at it."""
-    if plan.guarded_until is not None and now < plan.guarded_until and plan.time not in standing.freed:
+def _take_up(service: Service, plan: Instant, policy: Policy, service_state: ServiceState, now: datetime) -> Decision:
+    """Decide on the oldest pending plan. It is due unless another executor may be working on it."""
+    if plan.guarded_until is not None and now < plan.guarded_until and plan.time not in service_state.unguarded:
         return Blocked(
-            reason=f"instant {plan.time} is guarded by the heartbeat of whoever executes it",
+            reason=f"instant {plan.time} is guarded by the heartbeat of its executor",
             again_at=plan.guarded_until,
         )
-    if _is_ours(plan, standing):
-        return Due(reason=f"our plan {plan.time} waits to be completed", instant=plan.time)
+    if _is_ours(plan, service_state):
+        return Due(reason=f"Lakewarden's plan {plan.time} waits to be completed", instant=plan.time)
     if policy.schedule is Scheduling.DAEMON and not SERVICES[service].one_plan:
         return Blocked(
             reason=f"plan {plan.time} was made by a writer, and schedule: daemon leaves it to that writer",
             remedy="set schedule: both (or writer) if the table's writers leave execution to Lakewarden",
         )
-    ripe_at = plan.requested_at + policy.grace
-    if now < ripe_at:
-        return NotDue(reason=f"plan {plan.time} of another author is left to it for a grace time", again_at=ripe_at)
+    grace_ends_at = plan.requested_at + policy.grace
+    if now < grace_ends_at:
+        return NotDue(
+            reason=f"plan {plan.time} of another author is left to it for a grace time", again_at=grace_ends_at
+        )
     return Due(reason=f"plan {plan.time} of another author waits to be executed", instant=plan.time)
 
 
 def _plan_anew(
-    service: Service, view: TableView, policy: Policy, standing: Standing, now: datetime, *, asked: bool
+    service: Service, view: TableView, policy: Policy, service_state: ServiceState, now: datetime, *, asked: bool
 ) -> Decision:
     backlog = view.backlogs.get(service)
     if backlog is None:
@@ -142,8 +164,8 @@ def _plan_anew(
         return Due(reason=backlog.unfinished)
     if policy.schedule is Scheduling.WRITER:
         return NotDue(reason="its plans are made by the table's writers")
-    idle = None if backlog.exact else standing.idle
-    resting = _rests(standing.backoff, idle, view, now)
+    idle = None if backlog.exact else service_state.idle
+    resting = _rests(service_state.backoff, idle, view, now)
     if resting is not None:
         return resting
     if idle is not None:
@@ -156,8 +178,28 @@ def _plan_anew(
     return Due(reason=verdict.reason)
 
 
+def _rewrite_all(
+    service: Service, view: TableView, policy: Policy, service_state: ServiceState, now: datetime, *, asked: bool
+) -> Decision:
+    """Decide on a rewrite of all files. The backlog does not count, because it has only the files that are due.
+
+    The run that an operator has asked for skips the window. The runs that continue it do not.
+    """
+    reason = service_state.rewrite_all or ""
+    if (wait := view.waits.get(service)) is not None:
+        return wait
+    if asked:
+        return Due(reason=reason)
+    resting = _rests(service_state.backoff, None, view, now)
+    if resting is not None:
+        return resting
+    if policy.window is not None and not policy.window.contains(now):
+        return NotDue(reason=f"outside its window: {reason}", again_at=policy.window.next_start(now))
+    return Due(reason=reason)
+
+
 def _rests(backoff: Backoff | None, idle: Idle | None, view: TableView, now: datetime) -> NotDue | None:
-    """Return why there is nothing to do, as the last run found it; None where there may be something by now."""
+    """Return why there is nothing to do, according to the last run. None if there may be something now."""
     if backoff is not None and now < backoff.until:
         return NotDue(reason=backoff.reason, again_at=backoff.until)
     if idle is not None and idle.after == last_change(view):
@@ -166,10 +208,10 @@ def _rests(backoff: Backoff | None, idle: Idle | None, view: TableView, now: dat
 
 
 def _since_idle(backlog: Backlog, idle: Idle) -> Backlog:
-    """Return the backlog without what the service has seen already.
+    """Return the backlog without the work that the service has already considered.
 
-    A smaller count than that of then means nothing: the service has completed since, or the timeline has forgotten
-    commits. When it looked last is true all the same.
+    If a count is smaller than it was then, it is not reduced: the service has completed since, or the timeline has
+    forgotten commits. The time of the last run counts in any case.
     """
     seen, rewrites = (idle.commits, idle.rewrites) if backlog.commits >= idle.commits else (0, 0)
     return replace(
@@ -186,11 +228,20 @@ def _later(one: datetime | None, other: datetime | None) -> datetime | None:
     return max((moment for moment in (one, other) if moment is not None), default=None)
 
 
+def _unproved(due: Due, lacking: str, now: datetime) -> Blocked:
+    next_minute = now.replace(second=0, microsecond=0) + PROOF_AGAIN
+    return Blocked(
+        reason=f"would run once the table is proved: {due.reason}. Not proved is {lacking}",
+        remedy="`lakewarden doctor TABLE` prints each check with its cure; act_when: at_once asks for no proof",
+        again_at=next_minute,
+    )
+
+
 def _as_far_as_trusted(decision: Decision, mode: Mode) -> Decision:
     match decision:
         case Due() if mode is Mode.PLAN:
-            return Blocked(reason=f"would run: {decision.reason}", remedy="set the table's mode to act")
-        case Due() | NotDue() | Blocked():
+            return WouldRun(reason=decision.reason, instant=decision.instant)
+        case Due() | NotDue() | WouldRun() | Blocked() | DoesNotApply():
             return decision
         case _:
             assert_never(decision)
@@ -200,9 +251,9 @@ _BRINGS_WORK = frozenset({Deed.WRITE, Service.COMPACTION, Service.LOG_COMPACTION
 
 
 def last_change(view: TableView) -> str:
-    """Return by what new work is recognised: how much was written or rewritten, and when last.
+    """Return a text that changes with new work: how much was written or rewritten, and when last.
 
-    A rewrite counts: a compaction leaves behind the very files that a clean found nothing of before.
+    A rewrite counts. A compaction leaves behind old files for a clean that found none before.
     """
     changes = [i.completed_time or i.time for i in view.timeline.instants if _is_change(i)]
     return f"{len(changes)} until {max(changes, default='ever')}"
@@ -212,7 +263,7 @@ def _is_change(instant: Instant) -> bool:
     return not instant.pending and instant.stands_for in _BRINGS_WORK
 
 
-def next_look(decisions: Mapping[Service, Decision]) -> datetime | None:
+def next_decision_at(decisions: Iterable[Decision]) -> datetime | None:
     """Return when time alone could change one of the decisions."""
-    times = [d.again_at for d in decisions.values() if not isinstance(d, Due) and d.again_at is not None]
+    times = [d.again_at for d in decisions if isinstance(d, NotDue | Blocked) and d.again_at is not None]
     return min(times) if times else None

@@ -1,11 +1,12 @@
-"""Hive metastores: the first of several that answers is asked, on a connection of its own and within bounds.
+"""Hive metastores. The first of several that answers is asked, with one connection for each request and within bounds.
 
-The client is the one that pyiceberg brings, generated from Hive's own IDL. It needs `pip install 'lakewarden[hive]'`.
+The client comes with pyiceberg, generated from Hive's own IDL. It needs `pip install 'lakewarden[hive]'`.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
     from hive_metastore.ThriftHiveMetastore import Client  # type: ignore[import-untyped]
 
 URIS = r"^thrift://[^,\s]+(,thrift://[^,\s]+)*$"
-"""How metastores are written: `thrift://host:9083`, with commas between several."""
+"""The form of the addresses of metastores: `thrift://host:9083`, with commas between several."""
 
 _T = TypeVar("_T")
 _PORT = 9083
 _LONGEST_TEXT = 16 * 2**20
 _MOST_ENTRIES = 1_000_000
+
+logging.getLogger("thrift").addHandler(logging.NullHandler())  # what it says is in the error that is raised
 
 
 class NoAnswerError(TemporaryError):
@@ -30,38 +33,42 @@ class NoAnswerError(TemporaryError):
 
 
 class Metastores:
-    """The metastores of one catalog. For any thread."""
+    """The metastores of one catalog. Any thread may use it."""
 
     def __init__(self, name: str, uris: str, *, timeout: timedelta) -> None:
-        """`name` is what people call the catalog. Raises PermanentError where there is no client."""
-        if importlib.util.find_spec("hive_metastore") is None:
+        """Prepare the client. `name` is the name of the catalog for people. Raises PermanentError if the client is not
+        installed.
+        """
+        if any(importlib.util.find_spec(needed) is None for needed in ("hive_metastore", "thrift")):
             raise PermanentError(f"the catalog {name} needs a Thrift client: pip install 'lakewarden[hive]'")
         self._name = name
         self._uris = uris.split(",")
         self._timeout = timeout
 
     def asked(self, ask: Callable[[Client], _T]) -> _T:
-        """Return what `ask` brings. Hive's own NoSuchObjectException is raised as it is.
+        """Return the result of `ask`. Hive's own NoSuchObjectException is raised as it is.
 
-        Raises NoAnswerError, and TemporaryError where a metastore has answered with an error.
+        Raises NoAnswerError, and TemporaryError if a metastore has answered with an error.
         """
         from hive_metastore.ttypes import MetaException, NoSuchObjectException  # type: ignore  # noqa: PLC0415
         from thrift.Thrift import TApplicationException, TException  # type: ignore  # noqa: PLC0415
 
-        troubles, answered = [], False
+        errors, answered = [], False
         for uri in self._uris:
             try:
                 return self._ask_one(uri, ask)
             except NoSuchObjectException:
                 raise
-            except (TException, MetaException, OSError, EOFError) as trouble:
-                answered = answered or isinstance(trouble, MetaException | TApplicationException)
-                troubles.append(f"{uri}: {' '.join(str(trouble).split()) or type(trouble).__name__}")
+            except (TException, MetaException, OSError, EOFError) as error:
+                answered = answered or isinstance(error, MetaException | TApplicationException)
+                errors.append(f"{uri}: {' '.join(str(error).split()) or type(error).__name__}")
         kind = TemporaryError if answered else NoAnswerError
-        raise kind(f"the catalog {self._name} does not answer: {'; '.join(troubles)}")
+        raise kind(f"the catalog {self._name} does not answer: {'; '.join(errors)}")
 
     def _ask_one(self, uri: str, ask: Callable[[Client], _T]) -> _T:
-        """Ask one metastore. What it raises passes no generator's bracket: its exceptions are frozen, even to that."""
+        """Ask one metastore. Its exceptions must not pass a generator's `with` block: they are frozen, and the block
+        would set an attribute.
+        """
         from hive_metastore.ThriftHiveMetastore import Client  # noqa: PLC0415 - optional, and slow to import
         from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # type: ignore  # noqa: PLC0415
         from thrift.transport.TSocket import TSocket  # type: ignore  # noqa: PLC0415

@@ -1,26 +1,30 @@
-"""The contracts that planners ask of the outside: a place that holds files, and a table format."""
+"""The contracts between planners and the outside: a storage that holds files, and a table format."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from lakewarden.planners.hooks import CommitHook
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.timeline import ArchivePage
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.settings import Settings
+from lakewarden.planners.triggers import Trigger
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileEntry:
-    """One entry of a listing: its name within the folder, its size in bytes, when it was last written.
+    """One entry of a listing: its name within the folder, its size in bytes, and the time of its last write.
 
-    `version` is what the store calls this content (an ETag); empty where it does not say. Folders have no time of
-    their own in object stores: theirs is the epoch.
+    `version` is the store's name for this content (an ETag). It is empty if the store has none. Folders have no time of
+    their own in object stores, so their time is the epoch.
     """
 
     name: str
@@ -31,52 +35,69 @@ class FileEntry:
 
 
 MOST_ENTRIES = 100_000
-"""How many entries of a folder of metadata are taken in: a thousand times what a table has that is kept in order."""
+"""How many entries of a folder of metadata are read. That is a thousand times what a well-kept table has."""
 
 MOST_FILES = 1_000_000
-"""How many entries of a folder of data are taken in."""
+"""How many entries of a folder of data are read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listing:
-    """The identifiers (`namespace.table`) of a catalog's tables, and why the tables of some namespaces, and of those
-    below them, could not be told this time; the namespace without a name is the whole catalog.
+    """The identifiers (`namespace.table`) of a catalog's tables. `unlisted` are the namespaces that could not be listed
+    this time, with their tables and all namespaces below, and the reason. The namespace with the empty name is the
+    whole catalog.
 
-    `locations` are the canonical locations of tables that are not known by their name in the catalog, and `refused`
-    what might be a table, by whatever tells it, and why it cannot be one of these.
+    `locations` are the canonical locations of tables that are not known by their name in the catalog. `refused` are the
+    things that look like a table and cannot be one, with the reason. `properties` are those options of writers that the
+    catalog keeps and that name the lock of a table, by its identifier.
     """
 
     tables: Sequence[str] = ()
     unlisted: Mapping[str, str] = field(default_factory=dict)
     locations: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 class Storage(Protocol):
-    """Reads files and lists folders below one location prefix. Locations are absolute, without a scheme for
-    local paths. A missing thing raises FileNotFoundError; any other trouble raises TemporaryError.
+    """Reads files and lists folders below one location prefix. Locations are absolute, without a scheme for local
+    paths. If a file or folder does not exist, FileNotFoundError is raised. Any other failure raises TemporaryError.
     """
 
     def stamp(self, location: str) -> str:
-        """Return a text that changes when entries of the folder come, go or are replaced: one request.
+        """Return a text that changes when entries of the folder are added, removed or replaced. It takes one request.
 
-        It may miss changes of content in place and changes within one tick of the clock behind it.
-        Raises PermanentError if there are more than MOST_ENTRIES.
+        It may miss a change of content in place, and a change within one tick of the clock. Raises PermanentError if
+        there are more than MOST_ENTRIES.
         """
         ...
 
     def changed_at(self, location: str) -> datetime | None:
-        """Return when the folder's entries last changed; None where its stamp misses no change within a tick."""
+        """Return when the folder's entries last changed. None if its stamp misses no change within a tick."""
         ...
 
     def version(self, location: str) -> str:
-        """Return a text that changes when the file is replaced or written anew: one request."""
+        """Return a text that changes when the file is replaced or written anew. It takes one request."""
         ...
 
     def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
-        """Return every entry of a folder, whole or not at all, with sizes and times.
+        """Return every entry of a folder with sizes and times, or raise an error. A partial listing is never returned.
 
         Raises PermanentError if there are more than `most`.
+        """
+        ...
+
+    def entries(self, location: str) -> Iterator[FileEntry]:
+        """Yield every entry of a folder, however many there are. An error ends it: then it was a part of the folder.
+
+        It takes no more memory than the storage's client takes for the listing.
+        """
+        ...
+
+    def present(self, location: str, names: Collection[str]) -> Collection[str]:
+        """Return those of the names that a folder has: all of them, or an error. A folder that is missing has none.
+
+        It takes time and memory for these names, and not for the folder.
         """
         ...
 
@@ -85,14 +106,26 @@ class Storage(Protocol):
         ...
 
     def read_part(self, location: str, *, begin: int, size: int) -> bytes:
-        """Return at most `size` bytes of a file from the place `begin` on: fewer only at its end, none beyond it."""
+        """Return at most `size` bytes of a file from `begin` on. There are fewer at its end, and none beyond it."""
+        ...
+
+
+@runtime_checkable
+class DeepListing(Protocol):
+    """A storage that lists a folder with all below it in one go: an object store, which knows keys and no folders."""
+
+    def each_below(self, location: str, take: Callable[[str, FileEntry], None]) -> None:
+        """Give `take` every file below a folder, with its path below it, in the order of the paths.
+
+        Raises FileNotFoundError where there is none, and what `take` raises.
+        """
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Versioned:
-    """A file as it was at one moment: its content, what its storage calls this version of it, and when it was written,
-    on the storage's own clock.
+    """A file at one moment: its content, the storage's name for this version, and the time at which it was written, on
+    the storage's own clock.
     """
 
     content: bytes
@@ -101,46 +134,48 @@ class Versioned:
 
 
 class NoConditionsError(PermanentError):
-    """The store takes no notice of conditions: whoever writes there may overwrite what another has just written."""
+    """The store ignores conditions. A writer there may overwrite what another one has just written."""
 
 
 class ConditionalWrites(Protocol):
-    """Writes small files below one location prefix, each on a condition: of all who race for it, in whatever process
-    or machine, one wins. No two writes of one file have the same content.
+    """Writes small files below one location prefix, each on a condition. If several processes or machines race, one of
+    them wins. No two writes of one file have the same content.
 
-    Nothing is done, and None or False returned, where the condition does not hold. Raises TemporaryError where it is
-    not known what was done, and NoConditionsError.
+    If the condition does not hold, nothing is done, and None or False is returned. Raises TemporaryError if the outcome
+    is not known, and NoConditionsError.
     """
 
     def versioned(self, location: str) -> Versioned | None:
-        """Return the file as it is; None where there is none."""
+        """Return the file. None if there is none."""
         ...
 
     def create(self, location: str, content: bytes) -> Versioned | None:
-        """Write the file if there is none. Its folder is made, but no folder above that: FileNotFoundError."""
+        """Write the file if there is none. Its folder is created, but no folder above that: then it raises
+        FileNotFoundError.
+        """
         ...
 
     def replace(self, location: str, content: bytes, *, version: str) -> Versioned | None:
-        """Write the file if it is still of this version."""
+        """Write the file if it still has this version."""
         ...
 
     def delete(self, location: str, *, version: str) -> bool:
-        """Delete the file if it is still of this version."""
+        """Delete the file if it still has this version."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observation:
-    """What one look at a table brought: the token it was taken under, the view, and the format's own memo.
+    """The result of one observation: the token before it, the view, and the format's own memo.
 
-    The memo is what the format needs to read only what is new the next time; nobody else looks into it. Without one
-    (None) everything is read anew, and the view still tells what there was. It is `lasting` where it tells of nothing
-    but files that never change: then it is kept when the table is read in full.
+    The format uses the memo to read only what is new the next time. No other code looks into it. Without a memo (None)
+    the next observation reads everything again, and the view still shows what there was. A memo is `lasting` if it
+    describes only files that never change. Then it is kept even if the table is read in full.
 
-    An equal token vouches for the view only before `keep_until` (None: for as long as it is equal), because two
-    things escape a token: a change within the same tick of the storage's clock as the one it saw, and a heartbeat,
-    which is renewed without its timeline changing. A format sets `keep_until` to the time it was observed where
-    the view must not be kept at all: it has faults, or its newest change is too young.
+    An equal token vouches for the view only before `keep_until`. None means: for as long as it is equal. A token misses
+    two things: a change within the same tick of the storage's clock, and a renewed heartbeat, which does not change the
+    timeline. If a view has faults, or its newest change is too young, it must not be kept. Then the format sets
+    `keep_until` to the time of the observation.
     """
 
     token: str
@@ -150,52 +185,81 @@ class Observation:
     keep_until: datetime | None = None
 
     def vouched_for(self, *, token: str, now: datetime) -> bool:
-        """Whether the view still stands, if `token` is the table's token `now`."""
+        """Whether the view is still valid, if `token` is the table's token `now`."""
         return token == self.token and (self.keep_until is None or now < self.keep_until)
 
 
-class WriterEngine(StrEnum):
-    """What writes to a table; `streamer` is Hudi Streamer."""
+class Syntax(StrEnum):
+    """The form in which a writer's options are written down."""
 
-    SPARK = "spark"
-    FLINK = "flink"
-    STREAMER = "streamer"
+    PROPERTIES = "properties"
+    WITH_CLAUSE = "with_clause"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriterEngine:
+    """A program that writes to a table, and the syntax of its options. `name` is its name in requests."""
+
+    name: str
+    syntax: Syntax = Syntax.PROPERTIES
+
+    def __str__(self) -> str:
+        return self.name
+
+
+SPARK = WriterEngine(name="spark")
+FLINK = WriterEngine(name="flink", syntax=Syntax.WITH_CLAUSE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """What the daemon has measured on a table and the options of its writers depend on: the longest time for which the
+    table's lock was held. None before the first run.
+    """
+
+    lock_held: timedelta | None = None
+
+
+NOTHING_MEASURED = Measured()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WriterOption:
-    """An option that a table's writer must set beside Lakewarden, and why, in a few words.
+    """An option that a table's writer must set beside Lakewarden, and the reason in a few words.
 
-    Neighbours with the same reason belong together. A key with leading dashes is a flag of the command line.
+    Options with the same reason that follow each other belong together. A key with leading dashes is a flag of the
+    command line. `shared`: writers need it without Lakewarden, too, as long as several of them write.
     """
 
     key: str
     value: str
     why: str
+    shared: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contradiction:
-    """Settings of a table that cannot hold together: the key to change, below the table, and why.
+    """Settings of a table that contradict each other: the key to change, below the table, and the reason.
 
-    `holds_back`: the table can be looked at with them, but nothing runs on it; else the daemon refuses them.
+    If it `blocks` the table, the table can be observed with these settings, but nothing runs on it. Else the daemon
+    refuses the configuration.
     """
 
     key: str
     reason: str
-    holds_back: bool = False
+    blocks: bool = False
 
 
 class TableFormat(Protocol):
-    """One lakehouse format: metadata in, TableView out. No JVM, no commits, no deletes.
+    """One lakehouse format. It turns metadata into a TableView. It starts no JVM, commits nothing and deletes nothing.
 
-    `services` are the table services it supports with the type of their options; `table_options` is the type
-    of the options of a table, `catalog_settings` that of the catalogs that its tables may be found in.
+    `services` are the table services of the format, with the type of their options. `table_options` is the type of a
+    table's options. `catalog_settings` is the type of the settings of its catalogs.
     """
 
     @property
     def name(self) -> str:
-        """Return the format's word in config, API and metrics."""
+        """Return the name of the format in the configuration, the API and the metrics."""
         ...
 
     @property
@@ -205,15 +269,15 @@ class TableFormat(Protocol):
 
     @property
     def catalog_settings(self) -> Any:
-        """Return the type of a catalog's settings (what pydantic's TypeAdapter takes); None if the format has none."""
+        """Return the type of a catalog's settings, for pydantic's TypeAdapter. None if the format has no catalogs."""
         ...
 
     def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
-        """Return the tables that the catalog of this name and these settings knows; none for a format without
-        catalogs. `storage` is the one of `catalog://` locations.
+        """Return the tables of the catalog with this name and these settings. A format without catalogs returns none.
+        `storage` is the one for `catalog://` locations.
 
-        A namespace that alone cannot be listed is named in the listing. Raises TemporaryError where the catalog does
-        not answer, PermanentError where its settings are wrong.
+        If one namespace alone cannot be listed, the listing names it. Raises TemporaryError if the catalog does not
+        answer, and PermanentError if its settings are wrong.
         """
         ...
 
@@ -222,64 +286,114 @@ class TableFormat(Protocol):
         """Return the supported services, each with the type of its policy's options."""
         ...
 
+    @property
+    def trigger_strategies(self) -> Mapping[str, Callable[[Any], Trigger]]:
+        """Return the format's own names of triggers, each with the reader of its argument (None if it has no
+        argument).
+        """
+        ...
+
+    @property
+    def thorough(self) -> TableFormat:
+        """Return the format in the form that reads all that any policy could ask for. It is for a single inspection of
+        a table.
+        """
+        ...
+
+    @property
+    def commit_hook(self) -> CommitHook | None:
+        """Return how commits to the format's tables are announced to Lakewarden. None if its writers announce none."""
+        ...
+
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
-        """Return what cannot be right of a table's settings, taken together. Pure."""
+        """Return the settings of a table that contradict each other. Pure."""
         ...
 
     def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
-        """Return the address that a table of a catalog has in common with every other address of it, as far as the
-        catalog's settings tell: the address of its folder, where they say which it is. Pure.
+        """Return an address that is the same for every address of a catalog's table, as far as the catalog's settings
+        tell. If they tell its folder, that is the address. Pure.
 
-        Raises PermanentError where tables of the format are not known by their names in a catalog.
+        Raises PermanentError if tables of the format are not known by their names in a catalog.
         """
         ...
 
     def as_found(self, table: Table, identifier: str) -> Table:
-        """Return a table that its catalog knows as `identifier`, with what follows from that for its policies. Pure."""
+        """Return a table that its catalog knows as `identifier`, with the consequences for its policies. Pure."""
+        ...
+
+    @property
+    def writer_engines(self) -> tuple[WriterEngine, ...]:
+        """Return the programs that write tables of the format, the most usual first."""
         ...
 
     def writer_options(
-        self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None
+        self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED
     ) -> Sequence[WriterOption]:
-        """Return exactly what a writer of the table must set beside Lakewarden.
+        """Return exactly the options that a writer of the table must set beside Lakewarden.
 
-        Pure. Commits are announced at `hook_url`; `worst_hold` is the longest time for which we were seen to hold
-        the table's lock. Raises PermanentError where the table's settings leave open how writers are kept apart.
+        Pure. `engine` is one of `writer_engines`. Commits are announced at `hook_url`. Raises PermanentError if the
+        table's settings do not say how writers and Lakewarden are kept apart.
+        """
+        ...
+
+    @property
+    def notes_are_facts(self) -> bool:
+        """Whether the notes of a view speak of the table alone. Otherwise they speak of policies too, and an inspection
+        without policies leaves them out.
         """
         ...
 
     def claim_location(self, table: Table) -> str | None:
-        """Return where a claim of the table may lie that no client of the format minds, and that no token shows when
-        it is renewed; None where the format's own commits keep two executors apart. Pure.
+        """Return where a claim of the table may lie. No client of the format may be disturbed by the file, and no token
+        may change when it is renewed. None if the format's own commits keep two executors apart. Pure.
         """
         ...
 
     def token(self, table: Table, storage: Storage) -> str:
-        """Return a text that changes when the table's metadata changes: O(1), at most two requests.
+        """Return a text that changes when the table's metadata changes. It takes at most two requests, whatever the
+        size of the table.
 
         Raises PermanentError if the location holds no table of this format.
         """
         ...
 
     def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
-        """Return the table's view, reading only what `previous` does not already hold.
+        """Return the observation of the table. It reads only what `previous` does not hold. The view of `previous` may
+        be without its backlogs.
 
-        The token is read before the listing, so that a change during the reading is seen the next time. A listing
-        that leaves out what the previous view shows, and what is there, is a fault.
-        Raises PermanentError if the location holds no table of this format, TemporaryError if it cannot be read.
-        Single unreadable instants do not raise: they are the view's `faults`.
+        The token is read before the listing, so that the next poll sees a change during the observation. It is a fault
+        if the listing leaves out an entry that the previous view shows and that still exists. Raises PermanentError if
+        the location holds no table of this format, and TemporaryError if it cannot be read. A single instant that
+        cannot be read does not raise: it is one of the view's `faults`.
         """
         ...
 
-    def endangered(self, view: TableView, service: Service, *, step: str, instant: str | None) -> tuple[Instant, ...]:
-        """Return the writes in flight that would fail if `service` now took `step` (plan, execute, commit).
+    def endangered(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> tuple[Instant, ...]:
+        """Return the writes in flight that would fail if `service` took `step` now (plan, execute, commit).
 
         Pure. For the plan step `instant` is None.
         """
         ...
 
-    def awaited(self, view: TableView, service: Service, *, step: str, instant: str | None) -> str | None:
-        """Return, for people, what `service` had better wait for before it takes `step` although no write in flight
-        would fail by it now; None if nothing. It waits for a bounded time. Pure.
+    def awaited(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> str | None:
+        """Return in words what `service` should wait for before it takes `step`, although no write in flight would fail
+        now. None if it need not wait. The wait is bounded. Pure.
+        """
+        ...
+
+
+class NoArchiveError(PermanentError):
+    """The table has no archive that Lakewarden reads."""
+
+
+@runtime_checkable
+class KeepsArchive(Protocol):
+    """A format that moves its oldest instants from the timeline to an archive."""
+
+    def archived(self, table: Table, storage: Storage, *, before: datetime | None, limit: int) -> ArchivePage:
+        """Return archived instants that were requested before a moment, the newest first. `limit` is at least 1.
+
+        Raises NoArchiveError if this table has no archive that can be read, TemporaryError if it cannot be read now,
+        and PermanentError if it is damaged.
         """
         ...

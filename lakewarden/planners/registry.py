@@ -1,12 +1,16 @@
-"""The formats Lakewarden can observe, by their word in the configuration."""
+"""The formats that Lakewarden can observe, by their name in the configuration."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakewarden.planners.formats.fake import FAKE
+from lakewarden.planners.formats.directory import DIRECTORY
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.iceberg import ICEBERG
+from lakewarden.planners.formats.paimon import PAIMON
 from lakewarden.planners.ports import TableFormat
 
-FORMATS: Mapping[str, TableFormat] = {one.name: one for one in (HUDI, ICEBERG, FAKE)}
+RECOGNISED: Mapping[str, TableFormat] = {one.name: one for one in (HUDI, ICEBERG, PAIMON)}
+"""The formats with metadata by which their tables are recognised."""
+
+FORMATS: Mapping[str, TableFormat] = {**RECOGNISED, DIRECTORY.name: DIRECTORY}

@@ -1,61 +1,72 @@
-"""What every table service is called, whether it deletes, and what may run beside it on one table."""
+"""The traits of every table service: whether it deletes, what may run beside it on one table, how large its plan is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.view import TableView
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServiceTraits:
-    """What the road needs to know of a service without knowing any format.
+    """What the daemon has to know of a service. It is the same for every format.
 
-    `beside` are the services that may run on the same table at the same time. `barrier` services are
-    waited for before the table's next commit by us. `one_plan`: a pending plan, whoever made it, has to be finished
-    before another can be made, so that leaving it to its author for ever would end the service. `joined`: it is
-    executed and committed in one step, which nobody can stop half-way, so its permit expires. `yields`: its pending
-    plan makes writers fail, so it never waits with one: it is executed at once or withdrawn at once. `meets_writers`: a
-    write can fail by its plan or by its commit. `hinders`: a plan of it that was left half-way is in the way of writers
-    or of other services until it is finished or given up. `gives_way_to`: what goes first where both are due on one
-    table, because it costs readers more the longer it waits. `by_hand`: it runs when a person asks for it, and never by
-    itself. `locked`: its joined step holds the table's lock, for which writers wait.
+    - `deletes`: the service deletes files or partitions.
+    - `joined`: execute and commit are one step. Nothing can stop that step half-way, so its permit expires.
+    - `yields`: a pending plan of the service makes writers fail. So a plan never waits: it is executed at once or
+      withdrawn at once.
+    - `beside`: the services that may run on the same table at the same time.
+    - `delays_commits`: the next commit of a run on the table waits until the service has ended.
+    - `one_plan`: no other plan can be made while one is pending, even if a writer made it. If that plan were left to
+      its author for ever, the service would never run again.
+    - `meets_writers`: a write can fail because of a plan or a commit of the service.
+    - `blocks_others`: a plan that was left half-way blocks writers or other services until it is finished or withdrawn.
+    - `gives_way_to`: the services that go first if both are due on one table. Readers pay more the longer those wait.
+    - `by_hand`: the service runs only if an operator asks for it.
+    - `locked`: the joined step holds the lock of the table, and writers wait for it.
+    - `oldest_beside`: a run that began longer ago than this may not run beside it. The service deletes unknown files
+      that are older than a day. A younger run has no file that is that old.
     """
 
     deletes: bool
     joined: bool = True
     yields: bool = False
     beside: frozenset[Service] = frozenset()
-    barrier: bool = False
+    delays_commits: bool = False
     one_plan: bool = False
     meets_writers: bool = False
-    hinders: bool = False
+    blocks_others: bool = False
     gives_way_to: frozenset[Service] = frozenset()
     by_hand: bool = False
     locked: bool = False
+    oldest_beside: timedelta | None = None
 
 
 _CLEANED_BESIDE = frozenset({Service.COMPACTION, Service.LOG_COMPACTION})
-_COMPACTION_FIRST = frozenset({Service.COMPACTION})
-"""What every query has to merge grows until it is done; and what a log compaction would merge it merges, too."""
+_COMPACTION = frozenset({Service.COMPACTION})
+_COMPACTION_FIRST = _COMPACTION
+"""Every query has to merge log files until the compaction is done. A compaction also merges the log files that a log
+compaction would merge."""
 
 SERVICES: Mapping[Service, ServiceTraits] = {
     Service.COMPACTION: ServiceTraits(
-        deletes=False, joined=False, beside=frozenset({Service.CLEAN}), meets_writers=True
+        deletes=False, joined=False, beside=frozenset({Service.CLEAN, Service.ORPHANS}), meets_writers=True
     ),
     Service.LOG_COMPACTION: ServiceTraits(
         deletes=False,
         joined=False,
         beside=frozenset({Service.CLEAN}),
         meets_writers=True,
-        hinders=True,
+        blocks_others=True,
         gives_way_to=_COMPACTION_FIRST,
     ),
     Service.CLUSTERING: ServiceTraits(
-        deletes=False, yields=True, meets_writers=True, hinders=True, gives_way_to=_COMPACTION_FIRST
+        deletes=False, yields=True, meets_writers=True, blocks_others=True, gives_way_to=_COMPACTION_FIRST
     ),
-    Service.CLEAN: ServiceTraits(deletes=True, beside=_CLEANED_BESIDE, barrier=True, one_plan=True),
+    Service.CLEAN: ServiceTraits(deletes=True, beside=_CLEANED_BESIDE, delays_commits=True, one_plan=True),
     Service.ARCHIVE: ServiceTraits(deletes=True),
     Service.ROLLBACK: ServiceTraits(deletes=True, one_plan=True),
     Service.TTL: ServiceTraits(deletes=True, meets_writers=True),
@@ -64,8 +75,24 @@ SERVICES: Mapping[Service, ServiceTraits] = {
     Service.CATALOG_SYNC: ServiceTraits(deletes=False),
     Service.METADATA_VALIDATION: ServiceTraits(deletes=False, joined=False, by_hand=True),
     Service.METADATA_REBUILD: ServiceTraits(deletes=False, by_hand=True, locked=True),
-    Service.ORPHANS: ServiceTraits(deletes=True),
+    Service.TABLE_STATS: ServiceTraits(deletes=False, joined=False),
+    Service.PARTITION_COMMIT: ServiceTraits(deletes=False),
+    Service.ORPHANS: ServiceTraits(deletes=True, beside=_COMPACTION, oldest_beside=timedelta(hours=12)),
 }
 
 BY_HAND = frozenset(service for service, traits in SERVICES.items() if traits.by_hand)
-"""What runs only when a person asks for it."""
+"""The services that run only if an operator asks for them."""
+
+
+def plan_bytes(view: TableView, service: Service, instant: str | None = None) -> int | None:
+    """Return how many bytes a run of a service that rewrites files reads at most: those of the pending plan `instant`,
+    if that says it, or all that has piled up. None if it is not known, or the service deletes.
+    """
+    if SERVICES[service].deletes:
+        return None
+    named = () if instant is None else view.timeline.pending(service)
+    plan = next((one.plan for one in named if one.time == instant), None)
+    if plan is not None and plan.bytes is not None:
+        return plan.bytes
+    backlog = view.backlogs.get(service)
+    return None if backlog is None else backlog.bytes

@@ -1,4 +1,6 @@
-"""The base of every settings type: frozen, no unknown keys, durations and sizes with their unit, numbers bounded."""
+"""The base of every settings type. Settings are frozen and refuse unknown keys. Durations and sizes have a unit, and
+numbers are bounded.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,14 @@ _BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)")
 
 LONGEST_TEXT = 8192
-"""So many characters may a setting have that is a text."""
+"""The most characters of a setting that is a text."""
 
 _PRINTING = reprlib.Repr()
 _PRINTING.maxstring = _PRINTING.maxother = _PRINTING.maxlong = 60
 
 
 class Settings(BaseModel):
-    """A group of settings. A key it does not know is refused, with its path."""
+    """A group of settings. An unknown key is refused, with its path."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, str_max_length=LONGEST_TEXT, allow_inf_nan=False
@@ -43,7 +45,7 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _nothing_is_the_default(cls, value: Any) -> Any:
-        """Read a group or a list with nothing behind its key as if it were not there: all in it is a comment."""
+        """If a group or a list has nothing behind its key, ignore the key. All its lines are comments then."""
         if not isinstance(value, Mapping):
             return value
         return {key: one for key, one in value.items() if one is not None or not cls._holds_others(key)}
@@ -57,27 +59,27 @@ class Settings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The lowest and the highest value of a setting, as they would be written in the file. Both may be taken.
+    """The lowest and the highest value of a setting, as they would be written in the file. Both are allowed.
 
-    It stands in the annotation of every setting that is a number, a duration or a size: nothing that a person writes
-    there makes the daemon spin, wait for ever, or count beyond what Python can.
+    Every setting that is a number, a duration or a size has one in its annotation. So no value in a file makes the
+    daemon spin, wait without end, or count beyond what Python can.
     """
 
     least: float | str
     most: float | str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return the schema of the setting, with its bounds around it."""
+        """Return the schema of the setting with its bounds."""
         return core_schema.no_info_wrap_validator_function(self._checked, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Return the JSON schema, which can bear the bounds of plain numbers, but not of durations and sizes."""
+        """Return the JSON schema. It can express the bounds of plain numbers, but not those of durations and sizes."""
         bounds = {} if isinstance(self.least, str) else {"minimum": self.least, "maximum": self.most}
         return handler(schema) | bounds
 
     def _checked(self, written: Any, read: core_schema.ValidatorFunctionWrapHandler) -> Any:
         if isinstance(written, bool):
-            raise ValueError(f"{str(written).lower()} is no number: write {self}")  # noqa: TRY004 - pydantic's word
+            raise ValueError(f"{str(written).lower()} is no number: write {self}")  # noqa: TRY004 - the error type of pydantic
         value = read(written)
         least, most = (_measured(bound, value) for bound in (self.least, self.most))
         if least <= value <= most:
@@ -85,24 +87,24 @@ class Within:
         raise ValueError(f"{_said(written)} is too {'low' if value < least else 'high'}: write {self}")
 
     def __str__(self) -> str:
-        """Return both bounds, as a message names them."""
+        """Return both bounds in the words of a message."""
         return f"{self.least} to {self.most}"
 
 
 def _measured(bound: float | str, value: Any) -> Any:
-    """Return a bound as what it is held against."""
+    """Return a bound as a value of the type that it is compared with."""
     if not isinstance(bound, str):
         return bound
     return parse_duration(bound) if isinstance(value, timedelta) else parse_size(bound)
 
 
 def shown(value: Any) -> str:
-    """Return a value as a message may show it: never longer than a line."""
+    """Return a value in the form of a message: never longer than a line."""
     return _PRINTING.repr(value)
 
 
 def _said(written: Any) -> str:
-    """Return a value as it was written, but for its quotes."""
+    """Return a value as it was written, without its quotes."""
     match written:
         case timedelta():
             return format_duration(written)
@@ -121,8 +123,8 @@ def _quantity(value: Any, units: dict[str, Any], what: str) -> float:
 
 
 def parse_duration(value: Any) -> timedelta:
-    """Return the duration that `value` names (`500ms`, `10s`, `15m`, `2h`, `7d`): the longest that there is for one
-    that is longer still, so that it is found beyond its bound.
+    """Return the duration that `value` names (`500ms`, `10s`, `15m`, `2h`, `7d`). One that is too long for a
+    `timedelta` becomes the longest, so that it is found beyond its bound.
 
     Raises ValueError, naming the units, for anything else.
     """

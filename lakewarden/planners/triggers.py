@@ -1,17 +1,24 @@
-"""Triggers: rules over a backlog, composed with AllOf and AnyOf."""
+"""Triggers: rules over a backlog, composed with AllOf and AnyOf.
+
+A class contains everything about a trigger: when it fires, its description in words, how it is written down, and what a
+format has to count for it. A new trigger is a class, and its name in `TRIGGERS`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Annotated, Any, ClassVar, Self, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from lakewarden.planners.model.view import Backlog
-from lakewarden.planners.settings import format_duration, format_size
+from lakewarden.planners.settings import Duration, Size, Within, format_duration, format_size, shown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
+class TriggerJudgement:
     """What a trigger says of a backlog: whether it fires, why, and when time alone would make it fire."""
 
     fires: bool
@@ -19,52 +26,98 @@ class Verdict:
     again_at: datetime | None = None
 
 
-class Trigger(Protocol):
-    """A rule over a backlog."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trigger(ABC):
+    """A rule over a backlog. Pure.
 
-    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
-        """Say whether the backlog asks for the service. Pure."""
-        ...
+    `word` is its key in the configuration. None if it has no key. `compound`: its description is put in brackets among
+    others.
+    """
+
+    word: ClassVar[str | None] = None
+    compound: ClassVar[bool] = False
+
+    @abstractmethod
+    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
+        """Return whether the backlog makes the service due."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return its description: `10 commits since the last one or 1GiB of log files in a file group`."""
+
+    def counts_files(self) -> bool:
+        """Whether it needs to know the table's files, and not only its commits."""
+        return False
+
+    @classmethod
+    def read(cls, argument: Any) -> Self:
+        """Return the trigger for `{word: argument}`, by the type of its one field.
+
+        Raises ValueError in the words of that type.
+        """
+        hints = get_type_hints(cls, include_extras=True)
+        [name] = (field.name for field in fields(cls))
+        try:
+            return cls(**{name: TypeAdapter(hints[name]).validate_python(argument)})
+        except ValidationError as wrong:
+            found = wrong.errors()[0]
+            said = found["ctx"]["error"] if found["type"] == "value_error" else f"{shown(argument)} is no number"
+            raise ValueError(said) from wrong
+
+
+Count = Annotated[int, Within(1, 1_000_000)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NumCommits:
+class NumCommits(Trigger):
     """Fires at `at_least` commits since the service last completed."""
 
-    at_least: int
+    word: ClassVar = "num_commits"
+    at_least: Count
 
-    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
         """Count commits."""
-        return Verdict(
+        return TriggerJudgement(
             fires=backlog.commits >= self.at_least,
             reason=_counted(backlog.commits, self.at_least, "commits since the last one"),
         )
 
+    def describe(self) -> str:
+        """Return `10 commits since the last one`."""
+        return f"{_plural(self.at_least, 'commit')} since the last one"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NumCommitsAfterLastRequest:
-    """Fires at `at_least` commits since the service was last asked for, whether that has completed or not."""
+class NumCommitsAfterLastRequest(Trigger):
+    """Fires at `at_least` commits since the service was last requested, whether that request has completed or not."""
 
-    at_least: int
+    word: ClassVar = "num_commits_after_last_request"
+    at_least: Count
 
-    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
         """Count commits since the newest plan."""
-        return Verdict(
+        return TriggerJudgement(
             fires=backlog.commits_since_request >= self.at_least,
             reason=_counted(backlog.commits_since_request, self.at_least, "commits since the last request"),
         )
 
+    def describe(self) -> str:
+        """Return `10 commits since the last request`."""
+        return f"{_plural(self.at_least, 'commit')} since the last request"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TimeElapsed:
+class TimeElapsed(Trigger):
     """Fires when `at_least` has passed since the service last completed (else since the first commit)."""
 
-    at_least: timedelta
+    word: ClassVar = "time_elapsed"
+    compound: ClassVar = True
+    at_least: Annotated[Duration, Within("1s", "3650d")]
 
-    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
         """Measure the time since the last completion. Without a commit since then it never fires."""
         if backlog.since is None or backlog.commits == 0:
-            return Verdict(fires=False, reason="no commit since the last one")
+            return TriggerJudgement(fires=False, reason="no commit since the last one")
         due_at = backlog.since + self.at_least
         passed = timedelta(seconds=max(0, int((now - backlog.since).total_seconds())))
         reason = _measured(
@@ -73,50 +126,70 @@ class TimeElapsed:
             "since the last one",
             beyond=passed > self.at_least,
         )
-        return Verdict(fires=now >= due_at, reason=reason, again_at=due_at)
+        return TriggerJudgement(fires=now >= due_at, reason=reason, again_at=due_at)
+
+    def describe(self) -> str:
+        """Return `a commit, and 1h since the last one`."""
+        return f"a commit, and {format_duration(self.at_least)} since the last one"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NumRewrites:
+class NumRewrites(Trigger):
     """Fires at `at_least` compactions and clusterings since the service last completed."""
 
-    at_least: int
+    at_least: Count
 
-    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
         """Count rewrites."""
-        return Verdict(
+        return TriggerJudgement(
             fires=backlog.rewrites >= self.at_least,
             reason=_counted(backlog.rewrites, self.at_least, "compactions or clusterings since the last one"),
         )
 
+    def describe(self) -> str:
+        """Return `10 compactions or clusterings since the last one`."""
+        once = self.at_least == 1
+        rewrites = "a compaction or clustering" if once else f"{self.at_least} compactions or clusterings"
+        return f"{rewrites} since the last one"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LogFiles:
+class LogFiles(Trigger):
     """Fires when a file group has `at_least` log files."""
 
-    at_least: int
+    word: ClassVar = "log_files"
+    at_least: Count
 
-    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
         """Look at the file group with the most log files."""
         if backlog.log_files is None:
-            return Verdict(fires=False, reason="the number of log files is not known")
-        return Verdict(
+            return TriggerJudgement(fires=False, reason="the number of log files is not known")
+        return TriggerJudgement(
             fires=backlog.log_files >= self.at_least,
             reason=_counted(backlog.log_files, self.at_least, "log files in a file group"),
         )
 
+    def describe(self) -> str:
+        """Return `10 log files in a file group`."""
+        return f"{_plural(self.at_least, 'log file')} in a file group"
+
+    def counts_files(self) -> bool:
+        """Return True."""
+        return True
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LogBytes:
+class LogBytes(Trigger):
     """Fires when the log files of a file group have `at_least` bytes."""
 
-    at_least: int
+    word: ClassVar = "log_bytes"
+    at_least: Annotated[Size, Within("1B", "1024TiB")]
 
-    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
         """Look at the file group with the most bytes in log files."""
         if backlog.log_bytes is None:
-            return Verdict(fires=False, reason="the size of the log files is not known")
-        return Verdict(
+            return TriggerJudgement(fires=False, reason="the size of the log files is not known")
+        return TriggerJudgement(
             fires=backlog.log_bytes >= self.at_least,
             reason=_measured(
                 format_size(backlog.log_bytes),
@@ -126,44 +199,85 @@ class LogBytes:
             ),
         )
 
+    def describe(self) -> str:
+        """Return `1GiB of log files in a file group`."""
+        return f"{format_size(self.at_least)} of log files in a file group"
+
+    def counts_files(self) -> bool:
+        """Return True."""
+        return True
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SmallFiles:
+class SmallFiles(Trigger):
     """Fires at `at_least` small base files."""
 
-    at_least: int
+    word: ClassVar = "small_files"
+    at_least: Count
 
-    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
+    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
         """Count small files."""
         if backlog.small_files is None:
-            return Verdict(fires=False, reason="the number of small files is not known")
-        return Verdict(
+            return TriggerJudgement(fires=False, reason="the number of small files is not known")
+        return TriggerJudgement(
             fires=backlog.small_files >= self.at_least,
             reason=_counted(backlog.small_files, self.at_least, "small files"),
         )
 
+    def describe(self) -> str:
+        """Return `10 small files`."""
+        return _plural(self.at_least, "small file")
+
+    def counts_files(self) -> bool:
+        """Return True."""
+        return True
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WhenAsked:
-    """Never fires: a person asks for the service, or nobody does."""
+class WhenAsked(Trigger):
+    """Never fires. The service runs only if an operator asks for it."""
 
-    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
-        """Wait for a person."""
-        return Verdict(fires=False, reason="it runs only when a person asks for it")
+    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
+        """Return that it does not fire."""
+        return TriggerJudgement(fires=False, reason="it runs only when a person asks for it")
+
+    def describe(self) -> str:
+        """Return its description."""
+        return "a person asks for it"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AllOf:
-    """Fires when every one of `triggers` does."""
+class Composite(Trigger):
+    """Combines `triggers`. It is written as a list of them."""
 
+    compound: ClassVar = True
+    joined_by: ClassVar[str]
     triggers: tuple[Trigger, ...]
 
-    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
-        """Ask them all; look again when the last clock among those still waiting has run out."""
+    def describe(self) -> str:
+        """Return the descriptions of its triggers."""
+        return f" {self.joined_by} ".join(
+            f"({one.describe()})" if one.compound else one.describe() for one in self.triggers
+        )
+
+    def counts_files(self) -> bool:
+        """Whether one of its triggers does."""
+        return any(one.counts_files() for one in self.triggers)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AllOf(Composite):
+    """Fires when every one of `triggers` does."""
+
+    word: ClassVar = "all_of"
+    joined_by: ClassVar = "and"
+
+    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
+        """Judge all triggers. The time to judge again is the last one among the triggers that do not fire yet."""
         verdicts = [trigger.judge(backlog, now) for trigger in self.triggers]
         waiting = [v for v in verdicts if not v.fires]
         clocks = [v.again_at for v in waiting if v.again_at is not None]
-        return Verdict(
+        return TriggerJudgement(
             fires=not waiting,
             reason=" and ".join(v.reason for v in (waiting or verdicts)),
             again_at=max(clocks) if clocks and len(clocks) == len(waiting) else None,
@@ -171,21 +285,41 @@ class AllOf:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AnyOf:
+class AnyOf(Composite):
     """Fires when one of `triggers` does."""
 
-    triggers: tuple[Trigger, ...]
+    word: ClassVar = "any_of"
+    joined_by: ClassVar = "or"
 
-    def judge(self, backlog: Backlog, now: datetime) -> Verdict:
-        """Ask them all; look again when the first clock runs out."""
+    def judge(self, backlog: Backlog, now: datetime) -> TriggerJudgement:
+        """Judge all triggers. The time to judge again is the first one."""
         verdicts = [trigger.judge(backlog, now) for trigger in self.triggers]
         firing = [v for v in verdicts if v.fires]
         clocks = [v.again_at for v in verdicts if v.again_at is not None]
-        return Verdict(
+        return TriggerJudgement(
             fires=bool(firing),
             reason=" or ".join(v.reason for v in (firing or verdicts)),
             again_at=min(clocks) if clocks else None,
         )
+
+
+TRIGGERS: tuple[type[Trigger], ...] = (
+    NumCommits,
+    NumCommitsAfterLastRequest,
+    TimeElapsed,
+    NumRewrites,
+    LogFiles,
+    LogBytes,
+    SmallFiles,
+    WhenAsked,
+    AllOf,
+    AnyOf,
+)
+"""Every trigger, in the order in which a message lists those that can be written down."""
+
+
+def _plural(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _counted(count: int, at_least: int, what: str) -> str:

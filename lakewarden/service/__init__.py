@@ -1,1 +1,1 @@
-"""The daemon: when services run, under whose lease, with what configuration, and who is told."""
+"""The daemon: when services run, under which lease, with which configuration, and who is told."""

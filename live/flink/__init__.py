@@ -1,1 +1,1 @@
-"""A Flink job that is restored from its savepoint after its table was cleaned, by us and by a careless caretaker."""
+"""Real Flink jobs beside Lakewarden: stopped with a savepoint, and restored after our care of their tables."""

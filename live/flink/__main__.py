@@ -1,149 +1,49 @@
-"""`./dev flink [--report FILE]`: Flink, restored from its savepoint after Lakewarden's care of its table.
+"""`./dev flink [--format iceberg|paimon|directory] [--report FILE]`: real Flink jobs beside Lakewarden.
 
-Two jobs fill two tables and are stopped. One table is compacted and cleaned by a real daemon, as far as it will; the
-other by a caretaker that keeps the newest snapshot alone. Then both jobs are restored. Takes some five minutes.
+They are stopped with a savepoint, and restored. It takes about five minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
-from lakewarden.demo.daemon import Daemon
-from lakewarden.demo.process import environment
-from lakewarden.executors.worker import bundles
-from lakewarden.planners.model.instant import Service
-from lakewarden.service.model.run import RunState
-from live.flink.lake import Lake
-from live.flink.writer import ROWS, FlinkWriter, UnfinishedError
-from live.sqlite_driver import SQLITE
+from live.flink.directory import scenario as directory
+from live.flink.found import Found
+from live.flink.iceberg import scenario as iceberg
+from live.flink.paimon import scenario as paimon
+from live.flink.process import UnfinishedError
 
-_COMMITS = 4
-_PATIENCE_SECONDS = 180.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fate:
-    """What became of one table: its snapshots before and after it was taken care of, why its job could not be restored
-    (None if it could), and what stands in it at the end; `twice` are rows that are there for another time.
-    """
-
-    before: int
-    after: int
-    not_restored: str | None
-    rows: int
-    twice: int
-
-    @property
-    def right(self) -> bool:
-        """Whether every row is there once."""
-        return self.not_restored is None and self.rows == ROWS and self.twice == 0
+SCENARIOS: Mapping[str, Callable[[Path], Found]] = {
+    "iceberg": iceberg.run,
+    "paimon": paimon.run,
+    "directory": directory.run,
+}
+"""The scenario of each format. It runs in a folder of its own."""
 
 
 def main() -> int:
-    """Play it; returns 0 only if our table is right, something expired in it, and the other table shows the danger."""
+    """Run the scenario of a format. Returns 0 only if it has shown what it promises."""
     parser = argparse.ArgumentParser(prog="flink", description=__doc__)
+    parser.add_argument("--format", choices=tuple(SCENARIOS), default="iceberg", help="the format (default: iceberg)")
     parser.add_argument("--report", type=Path, help="write what was found to this file, as JSON")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lakewarden-flink-") as folder:
         try:
-            ours, theirs = _played(Path(folder))
+            found = SCENARIOS[asked.format](Path(folder))
         except UnfinishedError as unfinished:
             print(unfinished, file=sys.stderr)
             return 1
-    report = {"rows": ROWS, "lakewarden": asdict(ours), "careless": asdict(theirs)}
-    text = json.dumps(report, indent=2)
+    text = json.dumps(found.report, indent=2)
     print(text)
     if asked.report is not None:
         asked.report.write_text(text + "\n", encoding="utf-8")
-    proved = ours.right and ours.after < ours.before and not theirs.right
-    print("no row is lost or there twice" if proved else "NOT proved")
-    return 0 if proved else 1
-
-
-def _played(folder: Path) -> tuple[Fate, Fate]:
-    lake = Lake(folder)
-    caretakers: Mapping[str, Callable[[Lake, str], None]] = {
-        "ours": partial(_lakewarden, folder / "daemon"),
-        "theirs": _careless,
-    }
-    writers = {name: FlinkWriter(name, lake, folder) for name in caretakers}
-    savepoints = {name: _filled(name, writer, lake) for name, writer in writers.items()}
-    fates = []
-    for name, take_care in caretakers.items():
-        before = lake.commits(name)
-        take_care(lake, name)
-        after = lake.commits(name)
-        print(f"{name}: {before} snapshots became {after}", flush=True)
-        not_restored = writers[name].restored(savepoints[name], within=_PATIENCE_SECONDS)
-        print(f"{name}: {not_restored or 'restored'}", flush=True)
-        contents = lake.contents(name)
-        fates.append(
-            Fate(before=before, after=after, not_restored=not_restored, rows=contents.rows, twice=contents.twice)
-        )
-    ours, theirs = fates
-    return ours, theirs
-
-
-def _filled(name: str, writer: FlinkWriter, lake: Lake) -> str:
-    """Let a job commit some times, stop it, and return its savepoint."""
-    savepoint = writer.until_stopped(lambda: lake.commits(name) >= _COMMITS, within=_PATIENCE_SECONDS)
-    print(f"{name}: stopped with {lake.commits(name)} commits", flush=True)
-    return savepoint
-
-
-def _lakewarden(folder: Path, lake: Lake, name: str) -> None:
-    """Let a daemon compact the table and clean it until nothing is left to do: nothing stays for its age or number."""
-    daemon = Daemon(
-        folder,
-        table={
-            "format": "iceberg",
-            "path": lake.location(name),
-            "poll": "1s",
-            "options": {"longest_outage": "1s"},
-        },
-        services={
-            "compaction": {"trigger": {"num_commits": 1}, "options": {"min_input_files": 2}},
-            "clean": {"options": {"max_snapshot_age": "1s", "min_snapshots_to_keep": 1}},
-        },
-        settings={
-            "catalogs": {"lake": {"format": "iceberg", **lake.settings}},
-            "spark": {"default": {"conf": {"spark.driver.extraClassPath": str(bundles.bring(SQLITE))}}},
-        },
-    )
-    try:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while not (daemon.ready() and _has_nothing_left_to_do(daemon)):
-            if time.monotonic() > deadline or daemon.process.exit_code is not None:
-                raise UnfinishedError(f"the daemon has not cleaned the table: {daemon.process.last_words(20)}")
-            time.sleep(1)
-    finally:
-        daemon.stop()
-
-
-def _has_nothing_left_to_do(daemon: Daemon) -> bool:
-    runs = daemon.runs()
-    succeeded = {run.service for run in runs if run.state == RunState.SUCCEEDED}
-    at_rest = all(run.ended_at is not None for run in runs)
-    decided = [one.decision for one in daemon.table().services.values()]
-    not_due = all(one is not None and one.decision == "NotDue" for one in decided)
-    return succeeded == {Service.COMPACTION, Service.CLEAN} and at_rest and not_due
-
-
-def _careless(lake: Lake, name: str) -> None:
-    command = [sys.executable, "-m", "live.flink.careless", "--table", lake.identifier(name)]
-    command += ["--catalog", json.dumps(dict(lake.settings))]
-    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-    if ended.returncode != 0:
-        raise UnfinishedError(f"the careless caretaker failed: {ended.stderr[-500:]}")
+    print("no row is lost or there twice" if found.proved else "NOT proved")
+    return 0 if found.proved else 1
 
 
 if __name__ == "__main__":

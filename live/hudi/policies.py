@@ -1,4 +1,4 @@
-"""What the suite asks of Lakewarden, and of a writer that schedules inline."""
+"""The policies that the suite gives to Lakewarden, and the options of a writer that schedules inline."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class WriterKind(StrEnum):
 
 
 DEAD_AFTER = timedelta(minutes=10)
-"""How long a writer is silent before it is rolled back."""
+"""How long a writer is silent before its write is rolled back."""
 
 COMPACT_AT = 12
-"""So many commits of several writers are the trigger of compaction."""
+"""The trigger of compaction: so many commits of several writers."""
 
 _ON_LOG_FILES = frozenset({Service.COMPACTION, Service.LOG_COMPACTION})
 
 _POLICIES: Mapping[Service, Mapping[str, Any]] = {
     Service.COMPACTION: {"trigger": {"num_commits": 6}},
     Service.LOG_COMPACTION: {"trigger": {"num_commits": 3}, "options": {"log_blocks_threshold": 2}},
-    # a day is cold for good once it is not warm any more; every warm one is touched by every batch
+    # a day that is not warm any more stays cold; every batch touches every warm day
     Service.CLUSTERING: {
         "trigger": {"num_commits": 4},
         "options": {"untouched_for": "25s", "sort_columns": ["order_id"]},
@@ -40,7 +40,7 @@ _POLICIES: Mapping[Service, Mapping[str, Any]] = {
     Service.ARCHIVE: {"trigger": {"num_commits": 3}, "options": {"keep_min_commits": 10, "keep_max_commits": 13}},
     Service.ROLLBACK: {"options": {"dead_after": format_duration(DEAD_AFTER)}},
 }
-"""Every service that a run of minutes can show. Days are the least that ttl counts."""
+"""Every service that a run of minutes can show. ttl counts in days, no less."""
 
 _OF_SEVERAL: Mapping[Service, Mapping[str, Any]] = {
     **_POLICIES,
@@ -54,19 +54,19 @@ _OF_SEVERAL: Mapping[Service, Mapping[str, Any]] = {
     Service.ARCHIVE: {"trigger": {"num_commits": 5}, "options": {"keep_min_commits": 20, "keep_max_commits": 26}},
     Service.ROLLBACK: {"options": {"dead_after": "3m"}},
 }
-"""The same for several writers, who commit as often as one does, each of them."""
+"""The same for several writers. Each of them commits as often as one writer alone does."""
 
 _INLINE = frozenset({Service.COMPACTION})
-"""What the inline writer schedules. It could schedule clustering too, and would hurt itself: a table has few days, and
-Hudi's `ClusteringPlanPartitionFilter` throws IndexOutOfBounds where there are fewer than it is told to skip. Without
-skipping, its plans take the warm days, and the next batch's updates of those are rejected. So clustering stays ours.
-"""
+"""What the inline writer schedules. It could also schedule clustering, but that fails in two ways. A table has few
+days, and Hudi's `ClusteringPlanPartitionFilter` throws IndexOutOfBounds if there are fewer days than it must skip. If
+it skips none, its plans take the warm days, and the next batch's updates of those days are rejected. So Lakewarden does
+the clustering."""
 
 _INLINE_COMMITS = 4
 
 
 def policies(kind: TableType, writer: WriterKind, supported: Collection[Service]) -> dict[str, Any]:
-    """Return the policies, as a configuration writes them, of every supported service with a meaning for the table."""
+    """Return the policies, as a configuration writes them, of every supported service that has work on the table."""
     found: dict[str, Any] = {}
     for service, policy in _POLICIES.items():
         if service not in supported or (kind is TableType.COW and service in _ON_LOG_FILES):
@@ -86,7 +86,7 @@ def policies_of_several(kind: TableType) -> dict[str, Any]:
 
 
 def inline_options(services: Collection[str]) -> dict[str, str]:
-    """Return what a writer that schedules inline sets besides: when to schedule."""
+    """Return the further options of a writer that schedules inline: when it schedules."""
     if Service.COMPACTION not in services:
         return {}
     return {"hoodie.compact.inline.max.delta.commits": str(_INLINE_COMMITS)}

@@ -1,4 +1,4 @@
-"""What a streaming query remembers, in its checkpoint and in the table's commits."""
+"""What a streaming query records, in its checkpoint and in the table's commits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from live.hudi.travel import commits
 
 
 def forget_last_micro_batch(streaming: Path) -> int | None:
-    """Take the newest micro-batch from the checkpoint's commit log, as if the query had died between its commit to
-    the table and the one to its checkpoint: it will send that micro-batch again. Returns its number; None is none.
+    """Remove the newest micro-batch from the checkpoint's commit log. The query then looks as if it had died between
+    its commit to the table and the one to its checkpoint, and sends that micro-batch again. Returns its number, None if
+    there is none.
     """
     log = _log(streaming)
     newest = max((int(path.name) for path in log.iterdir() if path.name.isdigit()), default=None)
@@ -26,7 +27,7 @@ def was_sent_again(streaming: Path, micro_batch: int | None) -> bool:
 
 
 def doubled_micro_batches(table: Path) -> set[int]:
-    """Return the micro-batches that more than one write of the active timeline says it is."""
+    """Return the micro-batches that more than one write of the active timeline names."""
     written = Counter(commit.micro_batch for commit in commits(table) if commit.writes)
     return {number for number, times in written.items() if number is not None and times > 1}
 

@@ -1,4 +1,4 @@
-"""Time travel to every instant that the clean has left readable, by hudi-rs, which is not the code under test."""
+"""Time travel to every instant that the clean has left readable. hudi-rs reads it, and is not the code under test."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _COMPLETED = re.compile(r"(?P<requested>\d+)_(?P<completed>\d+)\.(?P<action>[a-z
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Commit:
-    """One completed instant of the active timeline, with the time of its completion. `operation` is Hudi's word for
-    what it did, and `micro_batch` the number that a streaming sink left in it. `signed` is what one of several writers
-    left in it: its name, and the number of its batch.
+    """One completed instant of the active timeline, with the time of its completion. `operation` is Hudi's word for it.
+    `micro_batch` is the number that a streaming sink left in it. `signed` is what one of several writers left in it:
+    its name, and the number of its batch.
     """
 
     instant: str
@@ -80,8 +80,8 @@ def earliest_retained(table: Path) -> str:
 
 
 def travel(table: Path, records: Mapping[str, Record]) -> list[Journey]:
-    """Read the table at every retained instant and compare it with the records of its writers as of that instant. Of
-    several writers each has keys of its own, and signs its commits with its name in `records`.
+    """Read the table at every retained instant and compare it with the records of its writers as of that instant. Each
+    of several writers has keys of its own, and signs its commits with its name in `records`.
     """
     earliest = earliest_retained(table)
     all_commits = commits(table)
@@ -121,8 +121,8 @@ def _journey(table: Path, commit: Commit, all_commits: Sequence[Commit], records
 
 
 def rows_at(instant: str, all_commits: Sequence[Commit], records: Mapping[str, Record]) -> Mapping[str, Row]:
-    """Return the rows that a query as of an instant must find. What a write was stamped with counts, not when it was
-    complete; a write that has left the active timeline is older than any instant that is retained.
+    """Return the rows that a query as of an instant must find. The time in the instant of a write counts, not the time
+    of its completion. A write that has left the active timeline is older than any retained instant.
     """
     at = time_of(instant)
     later = {id(batch_of(commit, records)) for commit in all_commits if commit.writes and commit.instant > instant}
@@ -136,8 +136,8 @@ def rows_at(instant: str, all_commits: Sequence[Commit], records: Mapping[str, R
 def overtakings(
     all_commits: Sequence[Commit], records: Mapping[str, Record], *, as_of: str
 ) -> Iterator[tuple[str, Batch]]:
-    """Yield the batches whose writes were in flight when a compaction was planned that `as_of` does not show, each
-    with the compaction.
+    """Yield the batches whose writes were in flight when a compaction was planned that `as_of` does not show. Each
+    comes with its compaction.
     """
     compactions = [commit.instant for commit in all_commits if commit.operation == "COMPACT" and commit.instant > as_of]
     for write in all_commits:
@@ -148,9 +148,9 @@ def overtakings(
 
 
 def batch_of(write: Commit, records: Mapping[str, Record]) -> Batch | None:
-    """Return the batch that a write is of: the one that it is signed with, or that was open when it was stamped.
+    """Return the batch of a write: the one that it is signed with, or the one that was open at the time in its instant.
 
-    A record numbers attempts, a writer batches, which it repeats until one is acknowledged.
+    A record numbers attempts. A writer numbers batches, and repeats a batch until it is acknowledged.
     """
     if write.signed is not None:
         writer, number = write.signed
@@ -162,5 +162,5 @@ def batch_of(write: Commit, records: Mapping[str, Record]) -> Batch | None:
 
 
 def time_of(instant: str) -> datetime:
-    """Return the time that an instant is stamped with: wall-clock time in UTC, to the millisecond."""
+    """Return the time in an instant: wall-clock time in UTC, to the millisecond."""
     return datetime.strptime(instant + "000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)

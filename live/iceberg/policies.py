@@ -1,4 +1,4 @@
-"""What the suite asks of Lakewarden on Iceberg."""
+"""The policies that the suite gives to Lakewarden on Iceberg."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _POLICIES: Mapping[Service, Mapping[str, Any]] = {
     },
     Service.ORPHANS: {"trigger": {"time_elapsed": "30s"}, "options": {"unknown_for": "10s"}},
     Service.ARCHIVE: {"trigger": {"num_commits": 20}, "options": {"small_manifests": 10}},
+    Service.TABLE_STATS: {"trigger": {"num_commits": 40}},
 }
 """Every service of the format."""
 

@@ -1,4 +1,4 @@
-"""The suite on Iceberg: an appender and a MERGE/DELETE writer beside every service."""
+"""The suite on Iceberg: an appender and a MERGE/DELETE writer beside every service, or every kind of writer."""
 
 from __future__ import annotations
 
@@ -8,26 +8,36 @@ from collections.abc import Callable
 from lakewarden.demo.environment import Environment
 from lakewarden.demo.run import DemoRun
 from lakewarden.executors.worker import bundles
-from live.acts import Acts
-from live.iceberg.acts import IcebergActs
-from live.iceberg.piece import CatalogPiece, driver
-from live.script import Script
+from live.goal import Goal
+from live.iceberg.catalog_demo import CatalogDemo, driver
+from live.iceberg.scenario import IcebergScenario
+from live.iceberg.together.scenario import TogetherScenario
+from live.scenario import LiveScenario
 
 
 class IcebergSuite:
     """Fulfils `Suite`."""
 
-    piece = CatalogPiece()
+    format_demo = CatalogDemo()
     commits = 150
 
-    def add_arguments(self, _parser: argparse.ArgumentParser) -> None:
-        """Add nothing: there is one table and one pair of writers."""
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the argument that selects the writers."""
+        parser.add_argument(
+            "--writers",
+            choices=("two", "all"),
+            default="two",
+            help="two (an appender and MERGE/DELETE, the default), or all: these and an upsert job, staged commits, "
+            "branches, a table that is renamed, and an incremental reader",
+        )
 
     def fetch(self, say: Callable[[str], None]) -> None:
-        """Bring Iceberg's bundle and the driver of the catalog's database."""
+        """Download Iceberg's bundle and the driver of the catalog's database."""
         bundles.fetch(("iceberg",), say=say)
         driver(say)
 
-    def acts(self, script: Script, _asked: argparse.Namespace, stage: Environment, show: DemoRun) -> Acts:
-        """Return one performance."""
-        return IcebergActs(script, stage, show)
+    def scenario(
+        self, goal: Goal, asked: argparse.Namespace, environment: Environment, demo_run: DemoRun
+    ) -> LiveScenario:
+        """Return the scenario."""
+        return (TogetherScenario if asked.writers == "all" else IcebergScenario)(goal, environment, demo_run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -10,22 +10,32 @@ from pyiceberg.table import Table
 
 from lakewarden.demo.formats.iceberg.reader import read_snapshot
 from lakewarden.demo.reader import complaints
-from lakewarden.demo.writers.record import Record
+from lakewarden.demo.writers.record import Record, Row
 from live.journey import Journey
 
 _PRECISION = timedelta(milliseconds=1)
-"""Of the times of snapshots, which are cut off."""
+"""The resolution of the times of snapshots, which are cut off."""
 
 
-def travel(table: Table, records: Sequence[Record]) -> list[Journey]:
-    """Read the table at every snapshot, and hold its rows against the writers' records as of that snapshot."""
+Rows = Callable[[int], Mapping[str, Row]]
+"""Returns the rows of a snapshot. Raises any error of the foreign reader."""
+
+
+def rows_of(table: Table) -> Rows:
+    """Return the reader of the table's snapshots."""
+    return lambda snapshot: read_snapshot(table, snapshot=snapshot).rows
+
+
+def travel(table: Table, records: Sequence[Record], rows_at: Rows | None = None) -> list[Journey]:
+    """Read the table at every snapshot, and compare its rows with the writers' records as of that snapshot."""
+    rows_at = rows_at or rows_of(table)
     found = []
     for snapshot in table.metadata.snapshots:
         operation = "" if snapshot.summary is None else str(snapshot.summary.operation.value)
         journey = Journey(instant=str(snapshot.snapshot_id), operation=operation)
         at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
         try:
-            rows = read_snapshot(table, snapshot=snapshot.snapshot_id).rows
+            rows = rows_at(snapshot.snapshot_id)
         except Exception as error:  # noqa: BLE001 - whatever a foreign reader raises is a journey that failed
             found.append(replace(journey, failure=f"{type(error).__name__}: {error}"))
             continue
@@ -38,8 +48,8 @@ def travel(table: Table, records: Sequence[Record]) -> list[Journey]:
 def acknowledged_by(at: datetime, record: Record) -> Record:
     """Return what must be in a snapshot of that time.
 
-    A snapshot gets its time after its parent was read, and is committed only if its parent is still the newest one: so
-    whatever was acknowledged before that time is in it.
+    A snapshot gets its time after its parent was read. It is committed only if its parent is still the newest one. So
+    everything that was acknowledged before that time is in it.
     """
     certain = (b for b in record.acknowledged() if b.answered is not None and b.answered < at)
     return Record(batches=tuple(certain))

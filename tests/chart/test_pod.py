@@ -1,4 +1,4 @@
-"""What the pod may write to, and when it is made anew."""
+"""The places that the pod may write to, and the changes that create a new pod."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from tests.support.chart import ROOT, Rendered
+from tests.support.helm.chart import ROOT, Rendered
 
 pytestmark = pytest.mark.chart
 
@@ -14,7 +14,7 @@ CONTAINERFILE = (ROOT / "Dockerfile").read_text()
 
 
 def test_it_may_write_to_its_data_its_scratch_and_tmp_and_nowhere_else() -> None:
-    """The root file system is read-only, the configuration and the secrets too."""
+    """The root file system, the configuration and the secrets are read-only."""
     rendered = Rendered({"secrets": {"files": {"key": {"secret": "lake", "key": "secret"}}}})
     mounts = rendered.container["volumeMounts"]
 
@@ -27,7 +27,7 @@ def test_it_may_write_to_its_data_its_scratch_and_tmp_and_nowhere_else() -> None
 
 
 def test_another_configuration_is_another_pod() -> None:
-    """The daemon reads its configuration once; what does not change it makes no new pod."""
+    """The daemon reads its configuration once. Other changes create no new pod."""
     first, same, other = Rendered(), Rendered({"config": {}}), Rendered({"config": {"defaults": {"poll": "5s"}}})
 
     assert first.pod == same.pod
@@ -35,14 +35,14 @@ def test_another_configuration_is_another_pod() -> None:
 
 
 def test_it_runs_as_the_user_of_the_image() -> None:
-    """The folders of the image belong to that user, and no other one has a name there, which Hadoop asks for."""
+    """The folders of the image belong to that user. Only this user has a name there, and Hadoop asks for it."""
     security = Rendered().pod["spec"]["securityContext"]
 
     assert f"USER {security['runAsUser']}:{security['runAsGroup']}" in CONTAINERFILE.splitlines()
 
 
 def test_the_configuration_is_where_the_image_looks_for_it() -> None:
-    """`lakewarden` commands that are run in the container find it without being told."""
+    """`lakewarden` commands in the container find it without an argument."""
     rendered = Rendered()
     [config] = [one["mountPath"] for one in rendered.container["volumeMounts"] if one["name"] == "config"]
 

@@ -1,4 +1,4 @@
-"""What is rendered is what Kubernetes' own schemas describe."""
+"""The rendered objects are valid by Kubernetes' own schemas."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.chart import FULL, ROOT, Rendered
+from tests.support.helm.chart import FULL, POSTGRES, ROOT, Rendered
 
 pytestmark = pytest.mark.chart
 
 OURS = ROOT / "helm" / "schemas"
 VERSIONS = ("1.27", "1.36")
-"""The oldest Kubernetes that the chart is for, and the newest one whose schemas are at hand."""
+"""The oldest Kubernetes that the chart supports, and the newest one with available schemas."""
 
 
 def _standing_alone(schema: Any) -> Any:
-    """Return a schema whose references lead to the file beside it, and that says nothing of where it was found."""
+    """Return a schema with references to the file beside it, and without its original address."""
     if isinstance(schema, list):
         return [_standing_alone(one) for one in schema]
     if not isinstance(schema, dict):
@@ -36,7 +36,7 @@ def _standing_alone(schema: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Put the schemas that come as a Python package into the form that kubeconform reads."""
+    """Put the schemas of a Python package into the form that kubeconform reads."""
     [package] = (ROOT / ".dev" / "tools").glob("lib/python3*/site-packages/kubernetes_validate/kubernetes-json-schema")
     made = tmp_path_factory.mktemp("schemas")
     for version in VERSIONS:
@@ -56,19 +56,22 @@ def _judged(rendered: str, schemas: Path, version: str) -> subprocess.CompletedP
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_object_is_valid(schemas: Path, version: str) -> None:
-    """With every value set, on the oldest and the newest Kubernetes, without a field that it does not know."""
+    """Every value is set. The objects are valid on the oldest and the newest Kubernetes, without an unknown field."""
     full = yaml.safe_load(FULL.read_text())
-    judged = _judged(Rendered(full, "--api-versions", "monitoring.coreos.com/v1").text, schemas, version)
+    instead = {"serviceMonitor": {"enabled": False}, "podMonitor": {"enabled": True}}
+    for values in (full, full | instead, yaml.safe_load(POSTGRES.read_text()), {"fixedUser": False}):
+        rendered = Rendered(values, "--api-versions", "monitoring.coreos.com/v1")
+        judged = _judged(rendered.text, schemas, version)
 
-    assert judged.returncode == 0, judged.stdout + judged.stderr
-    assert "Valid: 6, Invalid: 0, Errors: 0, Skipped: 0" in judged.stdout
+        assert judged.returncode == 0, judged.stdout + judged.stderr
+        assert f"Valid: {len(rendered.objects)}, Invalid: 0, Errors: 0, Skipped: 0" in judged.stdout
 
 
 @pytest.mark.parametrize(
     ("right", "wrong"), [("serviceName:", "serviceNam:"), ("periodSeconds: 10", "periodSeconds: ten")]
 )
 def test_a_field_that_is_wrong_is_found(schemas: Path, right: str, wrong: str) -> None:
-    """The schemas are read at all: a name with a letter missing and a word for a number are both refused."""
+    """This shows that the schemas are read: a misspelled name and a word in place of a number are both refused."""
     rendered = Rendered().text
     assert right in rendered
 

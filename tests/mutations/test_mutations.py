@@ -1,14 +1,16 @@
-"""The suite is proved: with one rule taken out of the product at a time, tests fail, by an assertion.
+"""The tests are tested: one rule at a time is taken out of the product, and tests fail by an assertion.
 
-A checker that has never failed proves nothing. Where a rule moves, its mutation here moves with it: a text that is no
-longer found fails, so that none can silently stop breaking anything.
+A checker that has never failed proves nothing. If a rule moves, its mutation here must move with it. A text that is not
+found is an error, so no mutation can stop working without notice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.support.mutated import Copy, Mutation
+from tests.support.mutations.mutated import ROOT, Copy, Mutation
 
 STORE = "tests/contract/store"
 
@@ -28,11 +30,11 @@ MUTATIONS = (
         tests=(f"{STORE}/test_adoption.py::test_a_late_result_of_an_old_owner_is_rejected[memory]",),
     ),
     Mutation(
-        name="whoever has not the share of a table claims its runs",
+        name="a replica without the share of a table claims its runs",
         file="lakewarden/service/store/sql/runs.py",
-        text="            check_attends(connection, owner, location_of(identity))\n",
+        text="            check_owns(connection, owner, location_of(identity))\n",
         instead="",
-        tests=(f"{STORE}/test_adoption.py::test_only_whoever_attends_a_table_claims_its_runs[sqlite]",),
+        tests=(f"{STORE}/test_adoption.py::test_only_the_owner_of_a_table_claims_its_runs[sqlite]",),
     ),
     Mutation(
         name="the runs of the living are adopted",
@@ -49,84 +51,131 @@ MUTATIONS = (
         tests=(f"{STORE}/test_replicas.py::test_a_lease_that_has_ended_is_not_brought_back[memory]",),
     ),
     Mutation(
+        name="a dry run gets every permit",
+        file="lakewarden/service/rules/permits.py",
+        text="if request.run.dry_run and request.step is not Step.PLAN:",
+        instead="if False:",
+        tests=("tests/unit/service/rules/test_permits.py::test_a_dry_run_gets_no_permit_but_that_of_its_plan",),
+    ),
+    Mutation(
+        name="a rewrite of all files takes what it has rewritten",
+        file="lakewarden/planners/formats/iceberg/rewriting/reach.py",
+        text="and file.snapshot == self.snapshot)",
+        instead=")",
+        tests=(
+            "tests/unit/planners/formats/iceberg/rewriting/test_reach.py"
+            "::test_only_files_from_before_the_request_that_were_not_rewritten_since_are_taken",
+        ),
+    ),
+    Mutation(
         name="a permit does not ask for the lease",
         file="lakewarden/service/rules/permits.py",
-        text="if not around.lease_held:",
+        text="if not context.lease_held:",
         instead="if False:",
-        tests=("tests/unit/permits/test_permits.py::test_what_forbids_any_step_is_refused_at_once",),
+        tests=("tests/unit/service/rules/test_permits.py::test_what_forbids_any_step_is_refused_at_once",),
     ),
     Mutation(
-        name="a permit does not ask whether the tenure holds",
+        name="a permit does not ask whether the lease holds",
         file="lakewarden/service/ownership/run_leases.py",
-        text="return newest and self._tenure.holds()",
+        text="return newest and self._replica_lease.holds()",
         instead="return newest",
-        tests=("tests/unit/leases/test_leases.py::test_no_lease_is_held_without_a_tenure",),
+        tests=("tests/unit/service/ownership/test_run_leases.py::test_no_lease_is_held_without_a_replica_lease",),
     ),
     Mutation(
-        name="a tenure holds after the moment until which it is safe",
+        name="a lease holds after the moment until which it is safe",
         file="lakewarden/service/ownership/replica_lease.py",
         text="return term is not None and self._clock.monotonic() < term.safe_until",
         instead="return term is not None",
-        tests=("tests/unit/tenure/test_tenure.py::test_it_holds_for_two_thirds_of_the_lease_and_no_longer",),
+        tests=(
+            "tests/unit/service/ownership/test_replica_lease.py::test_it_holds_for_two_thirds_of_the_lease_and_no_longer",
+        ),
     ),
     Mutation(
         name="a run is settled while its executor may be at the table",
         file="lakewarden/service/rules/settle.py",
         text="return None if ending.proved else ending.reason",
         instead="return None",
-        tests=("tests/unit/settle/test_every_case.py::test_no_run_ends_while_its_executor_may_be_at_the_table",),
+        tests=("tests/unit/service/rules/test_every_case.py::test_no_run_ends_while_its_executor_may_be_at_the_table",),
     ),
     Mutation(
         name="a permit does not ask for the claim",
         file="lakewarden/service/rules/permits.py",
-        text="if around.claimed is not None:",
+        text="if context.claimed is not None:",
         instead="if False:",
-        tests=("tests/unit/permits/test_permits.py::test_what_forbids_any_step_is_refused_at_once",),
+        tests=("tests/unit/service/rules/test_permits.py::test_what_forbids_any_step_is_refused_at_once",),
     ),
     Mutation(
         name="what is completed is carried on",
         file="lakewarden/service/rules/permits.py",
         text="if fate is not Fate.PENDING:",
         instead="if False:",
-        tests=("tests/unit/permits/test_permits.py::test_only_an_instant_that_is_pending_is_carried_on",),
+        tests=("tests/unit/service/rules/test_permits.py::test_only_an_instant_that_is_pending_is_carried_on",),
     ),
     Mutation(
         name="a commit does not look at the writes that it fails",
         file="lakewarden/service/rules/permits.py",
         text='    if writes:\n        return f"write',
         instead='    if False:\n        return f"write',
-        tests=("tests/unit/permits/test_permits.py::test_a_commit_waits_for_the_writes_it_would_fail_and_then_yields",),
+        tests=(
+            "tests/unit/service/rules/test_permits.py::test_a_commit_waits_for_the_writes_it_would_fail_and_then_yields",
+        ),
     ),
     Mutation(
         name="the clean's guard finds nothing that is needed",
         file="lakewarden/planners/formats/hudi/deletion/guard.py",
         text="if DataFile(partition, file.name) in doomed:",
         instead="if False:",
-        tests=("tests/unit/hudi/test_guard.py::test_exactly_the_files_that_both_name_overlap",),
+        tests=(
+            "tests/unit/planners/formats/hudi/deletion/test_guard.py::test_exactly_the_files_that_both_name_overlap",
+        ),
     ),
     Mutation(
         name="a plan is taken up although its heartbeat beats",
         file="lakewarden/planners/decide.py",
-        text="if plan.guarded_until is not None and now < plan.guarded_until and plan.time not in standing.freed:",
+        text="if plan.guarded_until is not None and now < plan.guarded_until and plan.time not in "
+        "service_state.unguarded:",
         instead="if False:",
-        tests=("tests/unit/decide/test_decide.py",),
+        tests=("tests/unit/planners/test_decide.py",),
+    ),
+    Mutation(
+        name="a commit to a Paimon table replaces the snapshot that is there",
+        file="lakewarden/planners/storage/new_files.py",
+        text="os.link(scratch, name,",
+        instead="os.replace(scratch, name,",
+        tests=("tests/unit/planners/storage/test_new_files.py::test_what_is_there_is_never_replaced",),
+    ),
+    Mutation(
+        name="a Paimon table is compacted beside another program that compacts it",
+        file="lakewarden/planners/formats/paimon/backlog/blockers.py",
+        text="if one.at > since and _collides(one, sight)",
+        instead="if False",
+        tests=(
+            "tests/unit/planners/formats/paimon/backlog/test_blockers.py"
+            "::test_a_table_that_another_program_has_just_compacted_is_left_alone",
+        ),
     ),
 )
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Copy:
-    """Return a copy in which nothing is broken, and every test that is to notice something passes."""
-    copy = Copy(tmp_path_factory.mktemp("mutated"))
-    verdict = copy.judge(sorted({test for mutation in MUTATIONS for test in mutation.tests}))
-    assert verdict.passed > 0
-    assert (verdict.failed, verdict.other) == (0, [])
-    return copy
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
+    """Return an unchanged copy in which every named test passes."""
+    with Copy(tmp_path_factory.mktemp("mutated")) as copy:
+        verdict = copy.judge(sorted({test for mutation in MUTATIONS for test in mutation.tests}))
+        assert verdict.passed > 0
+        assert (verdict.failed, verdict.other) == (0, [])
+        yield copy
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_each_rule_stands_where_its_mutation_looks_for_it(mutation: Mutation) -> None:
+    """Once. This needs no copy: a rule that was moved is noticed in a second."""
+    assert (ROOT / mutation.file).read_text().count(mutation.text) == 1
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_a_rule_that_is_taken_out_is_missed(sound: Copy, mutation: Mutation) -> None:
-    """Its tests fail, by what they assert: not because the broken product cannot be loaded."""
+    """Its tests fail by an assertion, and not because the broken product cannot be loaded."""
     with sound.broken_by(mutation):
         verdict = sound.judge(mutation.tests)
     assert verdict.failed > 0

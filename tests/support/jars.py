@@ -6,9 +6,9 @@ import sys
 import time
 
 from lakewarden.executors.worker import bundles
-from lakewarden.executors.worker.lines import LINE
+from lakewarden.executors.worker.spark_versions import LINE
 from lakewarden.planners.model.errors import TemporaryError
-from live.sqlite_driver import SQLITE
+from tests.support.catalogs.databases import drivers
 
 TRIES = 3
 PAUSE = 10.0
@@ -16,14 +16,15 @@ PAUSE = 10.0
 
 
 def bring_all() -> None:
-    """Bring the bundles of all formats and stores, and the driver of the catalogs in SQLite.
+    """Bring the bundles of all formats, stores and clients, and the drivers of all catalogs in databases.
 
     Raises TemporaryError if no repository has answered in three tries.
     """
+    needs = sorted({need for clients in LINE.clients.values() for need in clients})
     for left in reversed(range(TRIES)):
         try:
-            bundles.fetch(LINE.bundles, stores=LINE.stores)
-            bundles.bring(SQLITE)
+            bundles.fetch(LINE.bundles, stores=LINE.stores, needs=needs)
+            drivers()
         except TemporaryError as error:
             if left == 0:
                 raise

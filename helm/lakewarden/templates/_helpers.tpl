@@ -26,14 +26,58 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- default $made .Values.serviceAccount.name -}}
 {{- end -}}
 
+{{/* Not empty if the daemon has the API server judge tokens of service accounts. */}}
+{{- define "lakewarden.reviewsTokens" -}}
+{{- $accounts := dig "access" "service_accounts" dict .Values.config -}}
+{{- if and $accounts $accounts.grants -}}true{{- end -}}
+{{- end -}}
+
+{{/* Not empty if the configuration is a file that the chart does not write. */}}
+{{- define "lakewarden.foreignConfig" -}}
+{{- if or .Values.configFrom.configMap .Values.configFrom.sidecar -}}true{{- end -}}
+{{- end -}}
+
+{{/* Not empty if several daemons may share the store. */}}
+{{- define "lakewarden.shared" -}}
+{{- if or (dig "database" "url" "" .Values.config) .Values.configFrom.sharedStore -}}true{{- end -}}
+{{- end -}}
+
 {{/* What the daemon reads: the values' config, and over it what the chart itself must set. */}}
 {{- define "lakewarden.config" -}}
-{{- $url := printf "http://%s.%s.svc:8080" (include "lakewarden.fullname" .) .Release.Namespace -}}
+{{- $name := include "lakewarden.fullname" . -}}
+{{- $scheme := ternary "https" "http" (not (not (dig "api" "tls" "" .Values.config))) -}}
+{{- $api := dict "public_url" (printf "%s://%s.%s.svc:8080" $scheme $name .Release.Namespace) -}}
+{{- if include "lakewarden.shared" . -}}
+{{- $_ := set $api "peer_url" (printf "%s://{hostname}.%s-management.%s.svc:8080" $scheme $name .Release.Namespace) -}}
+{{- end -}}
 {{- $ours := dict
   "daemon" (dict "data_dir" "/var/lib/lakewarden" "drain" (printf "%ds" (int .Values.drainSeconds)))
-  "api" (dict "host" "0.0.0.0" "port" 8080)
-  "management" (dict "host" "0.0.0.0" "port" 8081)
+  "access" (dict "authentication" "keys")
+  "api" (dict "host" .Values.listenOn "port" 8080)
+  "management" (dict "host" .Values.listenOn "port" 8081)
 -}}
-{{- $config := mergeOverwrite (dict "api" (dict "public_url" $url)) (deepCopy .Values.config) $ours -}}
+{{- $watch := ternary "0s" "30s" .Values.restartOnChange -}}
+{{- $config := mergeOverwrite (dict "api" $api "daemon" (dict "watch_configuration" $watch)) (deepCopy .Values.config) $ours -}}
 {{- toYaml $config -}}
+{{- end -}}
+
+{{/* MiB of a quantity of Kubernetes: 3Gi, 512M, 1073741824. */}}
+{{- define "lakewarden.mebibytes" -}}
+{{- $said := toString . -}}
+{{- $unit := regexReplaceAll "^[0-9.]+" $said "" -}}
+{{- $bytes := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "m" 0.001 -}}
+{{- divf (mulf (float64 (regexFind "^[0-9.]+" $said)) (get $bytes $unit)) 1048576 | floor | int -}}
+{{- end -}}
+
+{{/* MiB that the daemon and all workers of the profiles need: 300, and for each worker its heap and 500. */}}
+{{- define "lakewarden.neededMebibytes" -}}
+{{- $needed := 300 -}}
+{{- range $name, $profile := default (dict "default" dict) .Values.config.spark -}}
+{{- $profile = default dict $profile -}}
+{{- $heap := toString (default "1g" $profile.memory) -}}
+{{- $each := int (regexFind "^[0-9]+" $heap) -}}
+{{- if hasSuffix "g" $heap -}}{{- $each = mul $each 1024 -}}{{- end -}}
+{{- $needed = add $needed (mul (int (default 1 $profile.workers)) (add $each 500)) -}}
+{{- end -}}
+{{- $needed -}}
 {{- end -}}

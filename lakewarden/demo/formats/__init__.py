@@ -1,1 +1,1 @@
-"""What each format brings to the demo."""
+"""The part of each format in the demo."""

@@ -1,1 +1,1 @@
-"""Live writers, one per format: what Lakewarden works beside, in the demo and in its tests."""
+"""Live writers, one per format. Lakewarden works beside them in the demo and in its tests."""

@@ -1,4 +1,4 @@
-"""What the demo's shop sells: endless, repeatable streams of small batches of upserts and deletes."""
+"""The orders of the demo's shop: endless, repeatable streams of small batches of upserts and deletes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LATEST_ARRIVAL_DAYS = 4
 
 
 class Change(StrEnum):
-    """What one batch of `shifts` does to the table, all in one commit."""
+    """The change of a table by one batch of `shifts`, all in one commit."""
 
     APPEND = "append"
     MERGE = "merge"
@@ -41,35 +41,35 @@ _PICKED_PER_DAY: Mapping[Change, tuple[int, ...]] = {
 
 
 def change_of(batch: int) -> Change:
-    """Return what batch `batch` of `shifts` does, from 1: they take turns."""
+    """Return the change of batch `batch` of `shifts`, from 1. The changes take turns."""
     return tuple(Change)[(batch - 1) % len(Change)]
 
 
 def day_by_count(batch: int) -> int:
-    """Return the day of a batch where every day has `BATCHES_PER_DAY`."""
+    """Return the day of a batch if every day has `BATCHES_PER_DAY`."""
     return (batch - 1) // BATCHES_PER_DAY
 
 
 def day_by_clock(seconds: float) -> Callable[[int], int]:
-    """Return the day of any batch that is made now, where a day is so long."""
+    """Return the day of a batch that is made now, if a day is so long."""
     return lambda _: int(time.time() / seconds)
 
 
 def batches(seed: int) -> Iterator[tuple[Row, ...]]:
-    """Yield the changes of one commit after another; every change's value is the number of its batch, from 1.
+    """Yield the changes of one commit after another. Every change's value is the number of its batch, from 1.
 
-    The first batch inserts half of the keys. Later ones update living rows, insert new ones, bring deleted ones
-    back, and delete some: no key twice in one batch.
+    The first batch inserts half of the keys. Later batches update existing rows, insert new ones, insert deleted ones
+    again, and delete some. No key is twice in one batch.
     """
-    dice = random.Random(seed)  # noqa: S311 - a shop's customers, no secret
+    rng = random.Random(seed)  # noqa: S311 - a shop's customers, no secret
     keys = [f"order-{number:04}" for number in range(_KEYS)]
     living = set(keys[: _KEYS // 2])
     yield tuple(_row(key, 1) for key in sorted(living))
     number = 1
     while True:
         number += 1
-        gone = set(dice.sample(sorted(living), _DELETES))
-        changed = dice.sample([key for key in keys if key not in gone], _UPSERTS)
+        gone = set(rng.sample(sorted(living), _DELETES))
+        changed = rng.sample([key for key in keys if key not in gone], _UPSERTS)
         living = (living - gone) | set(changed)
         yield (*(_row(key, number) for key in changed), *(_row(key, number, deleted=True) for key in sorted(gone)))
 
@@ -77,10 +77,10 @@ def batches(seed: int) -> Iterator[tuple[Row, ...]]:
 def days(seed: int) -> Iterator[tuple[Row, ...]]:
     """Yield the changes of one commit after another, in partitions that move on with time: a day has a few batches.
 
-    Every batch brings new orders of today, changes some of today's and fewer of the two days before, late ones, and
-    deletes one of each warm day. A day that is not warm any more is never touched again.
+    Every batch brings new orders of today, changes some of today's and fewer of the two days before, brings late
+    orders, and deletes one order of each warm day. A day that is not warm any more never changes again.
     """
-    dice = random.Random(seed)  # noqa: S311 - a shop's customers, no secret
+    rng = random.Random(seed)  # noqa: S311 - a shop's customers, no secret
     living: dict[int, list[str]] = {}
     number = 0
     while True:
@@ -88,7 +88,7 @@ def days(seed: int) -> Iterator[tuple[Row, ...]]:
         changed, gone = [], []
         for age, updates in enumerate(_UPDATES_PER_DAY[:WARM_DAYS]):
             orders = living.get(today - age, [])
-            picked = dice.sample(orders, min(updates + 1, len(orders)))
+            picked = rng.sample(orders, min(updates + 1, len(orders)))
             gone += picked[:1]
             changed += picked[1:]
         new = [_key(today, f"{number:04}", n) for n in range(_NEW_ORDERS)]
@@ -101,13 +101,13 @@ def days(seed: int) -> Iterator[tuple[Row, ...]]:
 
 
 def shifts(seed: int, day_of: Callable[[int], int] = day_by_count) -> Iterator[tuple[Row, ...]]:
-    """Yield the changes of one commit after another, in partitions that move on with time, each of one kind only
-    (`change_of`): new orders of today; changed orders of the warm days, and some late ones; cancelled orders of the
-    warm days. A day that is not warm any more is never touched again. Where nothing can be cancelled, a batch is empty.
+    """Yield the changes of one commit after another, in partitions that move on with time. Each is of one kind only
+    (`change_of`): new orders of today; changed orders of the warm days, and some late ones; or cancelled orders of the
+    warm days. A day that is not warm any more never changes again. If nothing can be cancelled, a batch is empty.
 
-    `day_of` tells the day of a batch, for example by the clock; such a stream cannot be taken up again later.
+    `day_of` returns the day of a batch, for example by the clock. Such a stream cannot be continued later.
     """
-    dice = random.Random(seed)  # noqa: S311 - a shop's customers, no secret
+    rng = random.Random(seed)  # noqa: S311 - a shop's customers, no secret
     living: dict[int, list[str]] = {}
     for number in itertools.count(1):
         today, change = day_of(number), change_of(number)
@@ -115,7 +115,7 @@ def shifts(seed: int, day_of: Callable[[int], int] = day_by_count) -> Iterator[t
         picked = []
         for age, most in enumerate(_PICKED_PER_DAY[change]):
             orders = living.get(today - age, [])
-            picked += dice.sample(orders, min(most, len(orders)))
+            picked += rng.sample(orders, min(most, len(orders)))
         gone = set(picked) if change is Change.DELETE else set()
         living = {day: [key for key in keys if key not in gone] for day, keys in living.items()}
         living[today] = living.get(today, []) + new
@@ -123,11 +123,11 @@ def shifts(seed: int, day_of: Callable[[int], int] = day_by_count) -> Iterator[t
 
 
 def arrivals(seed: int, day_of: Callable[[int], int] = day_by_count) -> Iterator[tuple[Row, ...]]:
-    """Yield the appends of somebody who never changes a row: new orders of today, and a late one of a day before."""
-    dice = random.Random(seed)  # noqa: S311 - a shop's customers, no secret
+    """Yield the batches of a writer that only appends: new orders of today, and a late one of a day before."""
+    rng = random.Random(seed)  # noqa: S311 - a shop's customers, no secret
     for number in itertools.count(1):
         today = day_of(number)
-        late = max(0, today - dice.randint(1, _LATEST_ARRIVAL_DAYS))
+        late = max(0, today - rng.randint(1, _LATEST_ARRIVAL_DAYS))
         days = (*[today] * _ARRIVALS, late)
         yield tuple(_order_of_a_day(_key(day, f"a{number:04}", n), number) for n, day in enumerate(days))
 

@@ -1,6 +1,6 @@
-"""The writer's own record: what it sent and what it was answered, from which the right rows follow.
+"""The writer's own record: its batches and their answers. The right rows follow from it.
 
-One JSON object per line, each on disk before the writer goes on:
+One JSON object per line, each on disk before the writer continues:
 
     {"batch": 7, "begun": "<UTC>", "rows": [["order-0042", "north", 7, false], ...]}
     {"batch": 7, "acknowledged": "<UTC>"}
@@ -41,7 +41,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """One commit of the writer's; `answered` is when it was acknowledged or failed."""
+    """One commit of the writer. `answered` is when it was acknowledged or failed."""
 
     number: int
     rows: tuple[Row, ...]
@@ -52,7 +52,7 @@ class Batch:
 
     @property
     def reason(self) -> str:
-        """The innermost cause that a failed batch tells, in one line; that it was never answered, where it was not."""
+        """The innermost cause of a failed batch, in one line. If it was never answered, the line says so."""
         lines = self.message.splitlines() or [f"it is {self.ending}"]
         return next((line for line in reversed(lines) if line.startswith("Caused by: ")), lines[0])
 
@@ -64,15 +64,15 @@ class RecordWriter:
         self._file = path.open("a", encoding="utf-8")
 
     def begun(self, batch: int, rows: Iterable[Row]) -> None:
-        """Note what is about to be sent."""
+        """Record the batch that is about to be sent."""
         self._append({"batch": batch, "begun": _now(), "rows": [_as_list(row) for row in rows]})
 
     def acknowledged(self, batch: int) -> None:
-        """Note that the commit came back without an error."""
+        """Record that the commit returned without an error."""
         self._append({"batch": batch, "acknowledged": _now()})
 
     def failed(self, batch: int, message: str) -> None:
-        """Note that the commit came back with an error."""
+        """Record that the commit returned with an error."""
         self._append({"batch": batch, "failed": _now(), "message": message})
 
     def _append(self, entry: Mapping[str, Any]) -> None:
@@ -83,7 +83,7 @@ class RecordWriter:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """All that a writer has recorded so far, oldest batch first."""
+    """All batches that a writer has recorded so far, the oldest first."""
 
     batches: tuple[Batch, ...] = ()
 
@@ -92,7 +92,7 @@ class Record:
         return [batch for batch in self.batches if batch.ending is Ending.ACKNOWLEDGED]
 
     def failures(self) -> Sequence[Batch]:
-        """Return the batches that failed, or, once the writer is gone, were never answered."""
+        """Return the batches that failed. After the writer's end, batches that were never answered count, too."""
         return [batch for batch in self.batches if batch.ending is not Ending.ACKNOWLEDGED]
 
     def expected_rows(self) -> Mapping[str, Row]:
@@ -101,13 +101,13 @@ class Record:
 
 
 def merged(records: Iterable[Record]) -> Record:
-    """Return one record of several writers, each of which has keys of its own."""
+    """Return one record of several writers. Each of them must have keys of its own."""
     batches = (batch for record in records for batch in record.batches)
     return Record(batches=tuple(sorted(batches, key=lambda batch: batch.begun)))
 
 
 def rows_after(batches: Iterable[Batch]) -> Mapping[str, Row]:
-    """Return the living rows, by key, after `batches` were applied in their order."""
+    """Return the existing rows, by key, after `batches` were applied in their order."""
     living: dict[str, Row] = {}
     for batch in batches:
         for row in batch.rows:
@@ -119,7 +119,7 @@ def rows_after(batches: Iterable[Batch]) -> Mapping[str, Row]:
 
 
 def read_record(path: Path) -> Record:
-    """Return what the record holds; an unfinished last line is left for later, a missing file is empty."""
+    """Return the batches in the file. An unfinished last line is left out, a missing file is empty."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The writer's loop: one batch after another, every attempt recorded, what failed tried again."""
+"""The writer's loop: one batch after another. Every attempt is recorded, and a failed batch is tried again."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Committer(Protocol):
     """Commits batches, one after another."""
 
     def commit(self, batch: int, rows: tuple[Row, ...]) -> None:
-        """Commit one batch; a batch that failed may be given again. Raises whatever the engine raises."""
+        """Commit one batch. A batch that failed may be given again. Raises any error of the engine."""
         ...
 
 
-class Patience(Protocol):
-    """Says when it is enough."""
+class Continuing(Protocol):
+    """Decides when the writer ends."""
 
     def start_counting(self) -> None:
-        """Note that the first commit is there."""
+        """Note that the first commit has succeeded."""
         ...
 
     def goes_on(self) -> bool:
@@ -38,9 +38,11 @@ class Patience(Protocol):
 
 
 def write_on(
-    committer: Committer, stream: Iterator[tuple[Row, ...]], record: Path, patience: Patience, *, every: float
+    committer: Committer, stream: Iterator[tuple[Row, ...]], record: Path, writing_time: Continuing, *, every: float
 ) -> None:
-    """Commit the stream's batches, at most one every `every` seconds, from where the record says that it is."""
+    """Commit the stream's batches, at most one every `every` seconds. The first batch is the one after the record's
+    last.
+    """
     before = read_record(record)
     done = len(before.acknowledged())
     attempt = len(before.batches)
@@ -48,7 +50,7 @@ def write_on(
     for batch, rows in enumerate(islice(stream, done, None), start=done + 1):
         acknowledged = False
         while not acknowledged:
-            if not patience.goes_on():
+            if not writing_time.goes_on():
                 return
             attempt += 1
             earliest_next = time.monotonic() + every
@@ -59,13 +61,13 @@ def write_on(
                 writer.failed(attempt, _told(error))
             else:
                 writer.acknowledged(attempt)
-                patience.start_counting()
+                writing_time.start_counting()
                 acknowledged = True
-            patience.sleep_until(earliest_next)
+            writing_time.sleep_until(earliest_next)
 
 
 def _told(error: Exception) -> str:
-    """Return what an error says: how it begins, and the causes, which stand far below in a stack of Java's."""
+    """Return the text of an error: its beginning, and the causes, which are far below in a Java stack trace."""
     text = str(error)
     causes = [line for line in text.splitlines() if line.startswith("Caused by: ")]
     return "\n".join([text[:_WORDS], *causes])[: 2 * _WORDS]

@@ -1,1 +1,1 @@
-"""The pool of session workers: processes, their supervision, and their ends. Free of Spark."""
+"""The pool of session workers: their processes, their supervision and their ends. Free of Spark."""

@@ -1,9 +1,9 @@
-"""What a daemon that was killed may have left running: found by a mark that only its own workers bear, and ended.
+"""Ends the processes that a killed daemon may have left. They are found by a mark that only its workers have.
 
-A worker ends by itself when its daemon is gone, and its JVM with it. But not while they are stopped, or hang: they
-would go on when they are continued, in the middle of a step. A process id is no name for them, since it is used again
-and the worker may be gone whose JVM is left. So every process of a worker bears a random mark in its environment, which
-it cannot lose, and the marks are kept in a file in the pool's own folder. (On Linux; elsewhere nothing is found.)
+A worker ends by itself when its daemon is gone, and its JVM with it. But a stopped or hanging process does not. It
+would continue in the middle of a step when it is resumed. A process id does not identify it: ids are used again, and
+the JVM of a dead worker may still run. So every process of a worker has a random mark in its environment, which it
+cannot lose. The marks are kept in a file in the pool's own folder. (On Linux. Elsewhere nothing is found.)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VARIABLE = "LAKEWARDEN_WORKERS"
 
 log = structlog.get_logger(__name__)
 
-_PATIENCE_SECONDS = 10.0
+_TIMEOUT_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 
 
@@ -36,11 +36,11 @@ class Marks:
         self._file = directory / "workers.marks"
 
     def renew(self) -> str:
-        """End whatever bears a mark of an earlier pool in this folder, and return the mark for this one, which is kept
-        before any process bears it.
+        """End every process with a mark of an earlier pool in this folder. Return the mark for this pool, which is
+        stored before any process has it.
 
-        What cannot be ended in ten seconds (the kernel may hold a process in a read from a dead file server) is left,
-        logged, and remembered for the next start. Nothing that it still does is taken for dead meanwhile.
+        If a process does not end in ten seconds, it is left, logged, and remembered for the next start. The kernel may
+        hold it in a read from a dead file server. Such a process does not count as dead.
         """
         if not hasattr(os, "pidfd_open"):
             return uuid.uuid4().hex
@@ -54,31 +54,31 @@ class Marks:
 
 
 def _end_bearers(marks: Collection[str]) -> bool:
-    """Kill every process that bears one of the marks; return whether one is left after a while."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    """Kill every process with one of the marks. Return whether one is left after a while."""
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     dying: set[ProcessIdentity] = set()
     while marks:
         found = {identity for process in psutil.process_iter() if (identity := _kill_if_bearing(process, marks))}
         if found - dying:
-            log.warning("processes of a daemon that is gone are ended", processes=sorted(each.pid for each in found))
+            log.warning("leftover_processes_ended", processes=sorted(each.pid for each in found))
         dying = {identity for identity in dying | found if not identity.is_proved_dead()}
         if not dying:
             return False
         if time.monotonic() > deadline:
             pids = sorted(each.pid for each in dying)
-            log.error("processes of a daemon that is gone do not end: see what holds them", processes=pids)
+            log.error("leftover_processes_do_not_end", processes=pids)
             return True
         time.sleep(_POLL_SECONDS)
     return False
 
 
 def _kill_if_bearing(process: psutil.Process, marks: Collection[str]) -> ProcessIdentity | None:
-    """Kill the process if it bears one of the marks, and return who it was.
+    """Kill the process if it has one of the marks. Return its identity.
 
-    Its descriptor is opened before its mark is looked at: if the id changes hands meanwhile, the signal still goes to
-    who had it first, and is lost.
+    Its descriptor is opened before its mark is read. If the id is used again meanwhile, the signal still goes to the
+    first process, and has no effect.
     """
-    with contextlib.suppress(psutil.Error, OSError):  # it is gone, or somebody else's
+    with contextlib.suppress(psutil.Error, OSError):  # the process is gone, or belongs to another user
         descriptor = os.pidfd_open(process.pid)
         try:
             identity = ProcessIdentity.of(process.pid)

@@ -1,4 +1,4 @@
-"""One session worker as a child process: starting it, and ending it together with its JVM."""
+"""One session worker as a child process: its start, and its end together with its JVM."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ import lakewarden
 from lakewarden.executors.pool import leftovers
 from lakewarden.executors.protocol import Channel
 
-_COMMAND = (sys.executable, "-m", "lakewarden.executors.worker.main")
+COMMAND = (sys.executable, "-m", "lakewarden.executors.worker.main")
 _POLL_SECONDS = 0.02
 _SEND_WITHIN = struct.pack("ll", 1, 0)
-"""One second, as a `struct timeval`: a worker that is frozen does not empty its channel, and must not hold us up."""
+"""One second, as a `struct timeval`. A frozen worker does not empty its channel, and must not block the daemon."""
 
 
 class WorkerProcess:
     """A worker, its JVM and the channel to it.
 
-    The worker leads a session of its own: a Ctrl-C in our terminal reaches us alone, and everything it starts can
-    be found and killed as one process group. Whatever it and its JVM print goes to `log`; what they leave in
-    temporary folders goes to `scratch`, which lasts no longer than they do: a killed JVM tidies nothing up. All of
-    them bear `mark`, by which they are found should we be killed (leftovers.py).
+    The worker leads a session of its own. So a Ctrl-C in the daemon's terminal reaches only the daemon, and everything
+    that the worker starts can be killed as one process group. The output of the worker and its JVM goes to `log`. Their
+    temporary folders are in `scratch`, which is deleted with them, because a killed JVM deletes nothing. All processes
+    have `mark`. By it the next daemon finds them if this one is killed (leftovers.py).
     """
 
-    def __init__(self, *, directory: Path, log: Path, scratch: Path, mark: str) -> None:
+    def __init__(self, command: Sequence[str], *, directory: Path, log: Path, scratch: Path, mark: str) -> None:
         self._scratch = scratch
-        shutil.rmtree(scratch, ignore_errors=True)  # of a daemon that was killed
+        shutil.rmtree(scratch, ignore_errors=True)  # left by a daemon that was killed
         scratch.mkdir(parents=True, mode=0o700)
         ours, theirs = socket.socketpair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _SEND_WITHIN)
         with theirs, log.open("ab") as output:
             self._process = subprocess.Popen(
-                [*_COMMAND, str(theirs.fileno())],
+                [*command, str(theirs.fileno())],
                 cwd=directory,
                 env=_environment(scratch, mark),
                 stdin=subprocess.DEVNULL,
@@ -59,17 +59,17 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """The worker's process id, which is also that of its process group."""
+        """The worker's process id. It is also the id of its process group."""
         return self._process.pid
 
     def kill(self) -> None:
-        """Kill the worker, its JVM and whatever else it started, all at one stroke. Returns at once."""
+        """Kill the worker, its JVM and everything else that it started, all at once. Returns at once."""
         with self._ending:
-            if not self._gone:  # until it is reaped, no other process can have got its id
+            if not self._gone:  # before it is reaped, no other process can have its id
                 os.killpg(self.pid, signal.SIGKILL)
 
     def wait_until_gone(self) -> None:
-        """Kill what is left of the worker and return when no process of its group is alive. Any thread may wait."""
+        """Kill the rest of the worker's group. Return when no process of it is alive. Any thread may wait."""
         self.kill()
         while not self._gone and _living_members(self.pid):
             time.sleep(_POLL_SECONDS)
@@ -79,16 +79,19 @@ class WorkerProcess:
                 self._gone = True
 
     def tidy_up(self) -> None:
-        """Close the channel and remove the scratch folder of a worker that is gone: by whoever listened to it."""
+        """Close the channel and remove the scratch folder of a worker that is gone. The thread that listened to it
+        calls this.
+        """
         self.channel.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 
 def _environment(scratch: Path, mark: str) -> dict[str, str]:
-    """Return our environment, marked, with this very package importable and temporary folders kept in `scratch`.
+    """Return the daemon's environment with the mark. This very package is importable, and temporary folders are in
+    `scratch`.
 
-    A JVM takes the names of files as its locale has it (`sun.jnu.encoding`): in `LC_ALL=C` it finds no file with a
-    letter beyond ASCII in its path, and a clean says to have deleted what is still there (run).
+    A JVM decodes file names by its locale (`sun.jnu.encoding`). With `LC_ALL=C` it finds no file with a letter beyond
+    ASCII in its path. Then a clean reports files as deleted that still exist (run).
     """
     root = str(Path(lakewarden.__file__).parent.parent)
     inherited = os.environ.get("PYTHONPATH")
@@ -103,8 +106,8 @@ def _environment(scratch: Path, mark: str) -> dict[str, str]:
 
 
 def _living_members(group: int) -> Sequence[int]:
-    """Return the processes of `group` that still run. A zombie runs no more, whether or not its parent reaps it; but
-    while one of its threads is held up in the kernel, what that began may still come to pass.
+    """Return the processes of `group` that still run. A zombie does not run any more, even if its parent never reaps
+    it. But while one of its threads waits in the kernel, the operation of that thread may still take effect.
     """
     living = []
     for process in psutil.process_iter(["status"]):

@@ -1,11 +1,10 @@
-"""The session pool as the daemon sees it: worker processes, their supervision, and what they tell. Free of Spark."""
+"""The session pool of the daemon: worker processes, their supervision, and their messages. Free of Spark."""
 
 from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import assert_never
@@ -15,36 +14,44 @@ import structlog
 from lakewarden.executors.contract import (
     Asked,
     Assignment,
-    Blame,
+    Capacity,
+    CapacityChanged,
     Ended,
     Granted,
     Lost,
     PoolEvent,
     Refused,
-    Room,
-    RoomChanged,
     Started,
-    Step,
+    Succeeded,
+    WorkerEnd,
 )
+from lakewarden.executors.pool.breaker import ProfileBreaker
 from lakewarden.executors.pool.leftovers import Marks
-from lakewarden.executors.pool.process import WorkerProcess
-from lakewarden.executors.pool.supervision import Backoff, Fault, Watch, Wear, allowance
+from lakewarden.executors.pool.listening import Listening, WorkerLine
+from lakewarden.executors.pool.living_worker import LivingWorker
+from lakewarden.executors.pool.need import WorkerNeed
+from lakewarden.executors.pool.process import COMMAND, WorkerProcess
+from lakewarden.executors.pool.run_logs import RunLogs
+from lakewarden.executors.pool.supervision import KillReason, RestartBackoff, Watchdog, Wear, allowance
 from lakewarden.executors.pool.worker_log import keep_within
 from lakewarden.executors.profile import SparkProfile
+from lakewarden.executors.progress import RunProgress
 from lakewarden.executors.protocol import (
-    Answer,
     Beat,
     Begin,
     Cancel,
     FromDaemon,
     LiveUntil,
+    PermitAnswer,
     ProtocolError,
     Ready,
     Stop,
+    Unable,
 )
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.storage.settings import StoreSettings
 
 log = structlog.get_logger(__name__)
@@ -58,47 +65,13 @@ _OTHER_NAMES = (
 )
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
-class _Worker:
-    """One life of one worker. Guarded by the pool's lock, except for `process`."""
-
-    name: str
-    log: Path
-    process: WorkerProcess
-    watch: Watch
-    wear: Wear  # since it is ready
-    slots: int = 0  # none until it is ready
-    runs: set[RunId] = field(default_factory=set)
-    fault: Fault | None = None  # why we killed it
-    ours: bool = False  # whether that was for a reason of our own
-    until: float | None = None  # the moment it was last told to live until
-    retiring: bool = False  # it takes no new run, and is asked to stop when it has none
-    stopping: bool = False
-
-    @property
-    def free(self) -> int:
-        return 0 if self.retiring or self.fault else self.slots - len(self.runs)
-
-    def blame(self, run: RunId) -> Blame:
-        """Return whose fault it is that the worker is dead, as far as a run is concerned that was in it."""
-        if self.ours:
-            return Blame.NOT_ITS
-        if self.fault is not None and self.fault.culprits:
-            return Blame.ITS_OWN if run in self.fault.culprits else Blame.NOT_ITS
-        return Blame.ITS_OWN if self.runs == {run} else Blame.ANYBODYS
-
-    def is_out_of_time(self, now: float) -> bool:
-        """Whether the moment has passed until which it may live: it ends by itself, if it has not ended yet."""
-        return self.until is not None and now >= self.until
-
-
 class WorkerPool:
     """A pool of session workers that are child processes of the daemon: fulfils `contract.Pool`.
 
-    Every worker has one keeper thread. It starts the worker, passes on what the worker says, and, when the worker's
-    end of the channel closes, makes sure that worker and JVM are gone before it tells `Lost`. So all that is told
-    of one run is told by one thread, in order. One more thread looks at every worker's watch and kills the faulty:
-    the rest follows from the closed channel.
+    Every worker has one keeper thread. It starts the worker and passes on the worker's messages. When the worker closes
+    its end of the channel, the keeper makes sure that worker and JVM are gone, and then sends `Lost`. So one thread
+    sends all events of one run, in order. One more thread checks every worker's watchdog and kills the faulty ones. The
+    closed channel does the rest.
     """
 
     def __init__(
@@ -107,84 +80,133 @@ class WorkerPool:
         *,
         directory: Path,
         storage: Sequence[StoreSettings] = (),
+        needs: Collection[str] = (),
         clock: Clock | None = None,
+        command: Sequence[str] = COMMAND,
+        restarted: Callable[[WorkerEnd], None] = lambda _: None,
+        line: Callable[[WorkerLine], None] | None = None,
+        logs: RunLogs | None = None,
     ) -> None:
-        """Keep the workers' working directory and logs in `directory`, which is made when it does not exist.
+        """Keep the workers' working directory and logs in `directory`, which is created if it does not exist.
 
-        `storage` are the settings of every store that a table of the pool may be on.
+        `storage` are the settings of every store that a table of the pool may be on. `needs` are the words for further
+        jars that the tables need. `command` starts a worker. `restarted` gets the reason why a worker ended,
+        before it is started again. `line` gets each line of the workers' logs. `logs` gets the lines of each run.
         """
         self._profile = profile
         self._storage = storage
+        self._needs = tuple(sorted(needs))
+        self._command = command
+        self._restarted = restarted
         self._directory = directory
+        self._names = [f"worker-{n}" for n in range(1, profile.workers + 1)]
+        self._listening = Listening(directory, self._names, logs=logs, line=line, storage=storage)
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._workers: list[_Worker] = []
-        self._owner: dict[RunId, _Worker] = {}
+        self._workers: list[LivingWorker] = []
+        self._owner: dict[RunId, LivingWorker] = {}
         self._until: float | None = None
+        self._need = WorkerNeed(profile, self._names)
+        self._breaker = ProfileBreaker(opens_after=profile.breaker_after)
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
         self._tell: Callable[[PoolEvent], None]  # given to start
-        self._mark: str  # of every process of ours, made by start
+        self._mark: str  # of every process of this pool, set by start
 
     def start(self, tell: Callable[[PoolEvent], None]) -> None:
-        """Start the workers, after what an earlier daemon may have left of its own. RoomChanged is told when one is
-        ready.
+        """End the processes that an earlier daemon may have left, and start the workers that are kept at rest.
+        CapacityChanged is sent when one is ready.
         """
         self._tell = tell
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._mark = Marks(self._directory).renew()
         keepers = [
-            threading.Thread(target=self._keep, args=(f"worker-{n}",), name=f"pool-worker-{n}", daemon=True)
-            for n in range(1, self._profile.workers + 1)
+            threading.Thread(target=self._keep, args=(name,), name=f"pool-{name}", daemon=True) for name in self._names
         ]
         self._threads = [*keepers, threading.Thread(target=self._supervise, name="pool-supervisor", daemon=True)]
         for thread in self._threads:
             thread.start()
 
-    def room(self) -> Room:
+    def capacity(self) -> Capacity:
         """Return the slots of all workers that are ready."""
         with self._lock:
-            serving = [w for w in self._workers if not w.retiring and not w.fault]
-            return Room(slots=sum(w.slots for w in serving), free=sum(w.free for w in serving))
+            now = self._clock.monotonic()
+            serving = [w for w in self._workers if w.takes_runs]
+            slots, free = sum(w.slots for w in serving), sum(w.free for w in serving)
+            most = self._breaker.runs_at_once(now)
+            if most:  # one run is tried, of any service: no slot is kept for cleans
+                slots, free = min(slots, most), min(free, max(0, most - len(self._owner)))
+            return Capacity(
+                slots=slots,
+                free=0 if most == 0 else free,
+                in_use=len(self._owner),
+                held=self._breaker.holds(now),
+                largest=self._largest(serving),
+                resting=self._need.resting_slots(others_alive=sum(not w.kept for w in self._workers)),
+            )
+
+    def _largest(self, serving: Sequence[LivingWorker]) -> int | None:
+        rooms = [worker.room(self._profile.plans_at_once) for worker in serving if worker.free > 0]
+        known = [room for room in rooms if room is not None]
+        return max(known) if known and len(known) == len(rooms) else None
+
+    def need(self, runs: int) -> None:
+        """Say how many runs wait for a slot. Their keepers start workers for them."""
+        with self._lock:
+            most = self._breaker.runs_at_once(self._clock.monotonic())
+            self._need.runs_wait(runs if most is None else min(runs, most))
 
     def submit(self, assignment: Assignment) -> None:
-        """Give a run to the least busy worker. Raises TemporaryError where there is no free slot."""
+        """Give a run to the worker with the most free slots, first to one that is kept at rest, so that the others can
+        rest. Raises TemporaryError if there is no free slot.
+        """
         with self._lock:
-            worker = max(self._workers, key=lambda w: w.free, default=None)
-            if worker is None or worker.free <= 0:
+            able = [w for w in self._workers if w.takes(assignment.plan_bytes, self._profile.plans_at_once)]
+            worker = max(able, key=lambda w: (w.kept, w.free), default=None)
+            most = self._breaker.runs_at_once(self._clock.monotonic())
+            if worker is None or (most is not None and len(self._owner) >= most):
                 raise TemporaryError("no free slot in the session pool")
             worker.runs.add(assignment.run)
+            worker.sizes[assignment.run] = assignment.plan_bytes or 0
             worker.wear.run_taken()
             self._owner[assignment.run] = worker
+        self._listening.assigned(assignment)
         self._send(worker, assignment)
 
     def answer(self, run: RunId, step: Step, permit: Granted | Refused) -> None:
-        """Answer a run's question. An answer for a run that is gone is ignored."""
+        """Answer a run's question. If the run has ended, the answer is ignored."""
         with self._lock:
             worker = self._owner.get(run)
             if worker is None:
                 return
             if isinstance(permit, Granted) and permit.expires is not None:
-                worker.watch.permitted(run, allowance(permit.expires, permit.at_most, now=self._clock.monotonic()))
-        self._send(worker, Answer(run=run, step=step, permit=permit))
+                worker.watchdog.permitted(run, allowance(permit.expires, permit.at_most, now=self._clock.monotonic()))
+        self._send(worker, PermitAnswer(run=run, step=step, permit=permit))
 
     def advanced_at(self, run: RunId) -> float | None:
         """Return when a Spark task of the run was last seen to end."""
         with self._lock:
             worker = self._owner.get(run)
-            return None if worker is None else worker.watch.advanced_at(run)
+            return None if worker is None else worker.watchdog.advanced_at(run)
+
+    def progress(self) -> Mapping[RunId, RunProgress]:
+        """Return what the runs did at the last beats of their workers."""
+        with self._lock:
+            return {run: done for worker in self._workers for run, done in worker.progress.items()}
 
     def cancel(self, run: RunId, reason: str) -> None:
-        """Ask a run to stop; its worker is killed if the run has not ended within the profile's grace."""
+        """Ask a run to stop. If the run has not ended within the profile's grace, its worker is killed."""
         with self._lock:
             worker = self._owner.get(run)
             if worker is None:
                 return
-            worker.watch.cancelled(run, self._clock.monotonic())
+            worker.watchdog.cancelled(run, self._clock.monotonic())
         self._send(worker, Cancel(run=run, reason=reason))
 
     def extend(self, until: float) -> None:
-        """Tell every worker, also one that starts later, until when it may live. One told too late is killed."""
+        """Tell every worker until when it may live. This holds for workers that start later, too. A worker that is told
+        too late is killed.
+        """
         now = self._clock.monotonic()
         with self._lock:
             self._until = until
@@ -198,7 +220,7 @@ class WorkerPool:
             self._send(worker, LiveUntil(moment=until))
 
     def evict(self, reason: str) -> None:
-        """Kill every worker with its JVM and return when they are gone; their keepers start new ones."""
+        """Kill every worker with its JVM, and return when they are gone. Their keepers start new ones."""
         with self._lock:
             workers = list(self._workers)
         for worker in workers:
@@ -207,7 +229,7 @@ class WorkerPool:
             worker.process.wait_until_gone()
 
     def close(self) -> None:
-        """Kill every worker with its JVM and return when they are gone."""
+        """Kill every worker with its JVM, and return when they are gone."""
         self._closing.set()
         self.evict("the pool was closed")
         for thread in self._threads:
@@ -217,12 +239,15 @@ class WorkerPool:
     # ---- one keeper thread per worker
 
     def _keep(self, name: str) -> None:
-        backoff = Backoff()
+        backoff = RestartBackoff()
         for life in itertools.count(1):
-            while self._is_out_of_time():  # a worker that were started now would end at once
+            # A worker that is started out of time would end at once.
+            while self._is_out_of_time() or not self._is_needed(name):
                 if self._closing.wait(_LOOK_EVERY_SECONDS):
                     return
             pause = self._live(f"{name}.{life}", self._directory / f"{name}.log", backoff)
+            with self._lock:
+                self._need.gone(name)
             if self._closing.wait(pause.total_seconds()):
                 return
 
@@ -230,47 +255,55 @@ class WorkerPool:
         with self._lock:
             return self._until is not None and self._clock.monotonic() >= self._until
 
-    def _live(self, name: str, output: Path, backoff: Backoff) -> timedelta:
-        """Follow one life of a worker from its start to its end; return how long to wait before the next."""
+    def _is_needed(self, name: str) -> bool:
+        with self._lock:
+            return self._need.begin(name, starting=sum(w.kept and not w.slots for w in self._workers))
+
+    def _live(self, name: str, output: Path, backoff: RestartBackoff) -> timedelta:
+        """Keep one worker from its start to its end. Return how long to wait before the next start."""
         try:
             worker = self._bring_up(name, log=output)
         except OSError as error:
-            log.warning("a session worker could not be started", worker=name, reason=str(error))
+            log.warning("session_worker_not_started", worker=name, reason=str(error))
+            self._restarted(WorkerEnd.NOT_STARTED)
             return backoff.after_death()
         self._listen(worker)
-        with self._lock:  # it ends itself when a permit is over
-            worker.fault = worker.fault or worker.watch.overdue(self._clock.monotonic())
+        with self._lock:  # the worker ends itself when a permit has expired
+            worker.fault = worker.fault or worker.watchdog.overdue(self._clock.monotonic())
         worker.process.wait_until_gone()
         worker.process.tidy_up()
         self._bury(worker)
+        if not self._closing.is_set():
+            self._restarted(worker.end)
         if worker.slots:
             backoff.worked()
         return timedelta(0) if worker.stopping or worker.ours else backoff.after_death()
 
-    def _bring_up(self, name: str, *, log: Path) -> _Worker:
+    def _bring_up(self, name: str, *, log: Path) -> LivingWorker:
         scratch, now = log.with_suffix(".scratch"), self._clock.monotonic()
-        worker = _Worker(
+        worker = LivingWorker(
             name=name,
             log=log,
-            process=WorkerProcess(directory=self._directory, log=log, scratch=scratch, mark=self._mark),
-            watch=Watch(self._profile, started=now),
+            process=WorkerProcess(self._command, directory=self._directory, log=log, scratch=scratch, mark=self._mark),
+            watchdog=Watchdog(self._profile, started=now),
             wear=Wear(self._profile, started=now),
+            kept=self._need.is_kept(log.stem),
         )
         storage = tuple(store.model_dump(mode="json") for store in self._storage)
         self._send(
-            worker, Begin(profile=self._profile.model_dump(mode="json"), storage=storage)
-        )  # before anything else
+            worker, Begin(profile=self._profile.model_dump(mode="json"), storage=storage, needs=self._needs)
+        )  # before any other frame
         with self._lock:
             self._workers.append(worker)
             worker.until = self._until
         if worker.until is not None:
             self._send(worker, LiveUntil(moment=worker.until))
-        if self._closing.is_set():  # closed between the last look and now
+        if self._closing.is_set():  # closed since the last check
             self._end(worker, "the pool was closed", ours=True)
         return worker
 
-    def _listen(self, worker: _Worker) -> None:
-        """Pass on what the worker says until it is gone, or says what nobody understands."""
+    def _listen(self, worker: LivingWorker) -> None:
+        """Pass on the messages of the worker until it is gone, or sends one that breaks the protocol."""
         try:
             for frame in worker.process.channel.received():
                 match frame:
@@ -278,60 +311,77 @@ class WorkerPool:
                         self._ready(worker, frame)
                     case Beat():
                         with self._lock:
-                            worker.watch.proof_of_life(self._clock.monotonic())
+                            worker.watchdog.proof_of_life(self._clock.monotonic())
                             worker.wear.weighed(frame.rss_bytes)
                             for run in worker.runs.intersection(frame.advanced):
-                                worker.watch.advanced(run, self._clock.monotonic())
+                                worker.watchdog.advanced(run, self._clock.monotonic())
+                            worker.progress = {one.run: one for one in frame.progress if one.run in worker.runs}
+                    case Unable():
+                        with self._lock:
+                            worker.unable = frame
                     case Started():
                         self._tell(frame)
                     case Asked():
                         with self._lock:
-                            worker.watch.step_ended(frame.run)
+                            worker.watchdog.step_ended(frame.run)
                         self._tell(frame)
                     case Ended():
                         self._ended(worker, frame)
-                    case Begin() | Assignment() | Answer() | Cancel() | LiveUntil() | Stop():
+                    case Begin() | Assignment() | PermitAnswer() | Cancel() | LiveUntil() | Stop():
                         raise ProtocolError(f"{type(frame).__name__} is for workers to hear, not to say")
                     case _:
                         assert_never(frame)
         except ProtocolError as broken:
             self._end(worker, f"it spoke nonsense: {broken}")
 
-    def _ready(self, worker: _Worker, ready: Ready) -> None:
+    def _ready(self, worker: LivingWorker, ready: Ready) -> None:
         if ready.file_names.upper() not in _UTF_8:
             self._end(worker, _OTHER_NAMES.format(ready.file_names))
             return
         with self._lock:
             worker.slots = ready.slots
+            self._need.ready(worker.log.stem)
             worker.wear = Wear(self._profile, started=self._clock.monotonic())
-            worker.watch.proof_of_life(self._clock.monotonic())
-        log.info("a session worker is ready", worker=worker.name, jvm_pid=ready.jvm_pid, **ready.versions)
-        self._tell(RoomChanged(reason=f"{worker.name} is ready with {ready.slots} slots"))
+            worker.watchdog.proof_of_life(self._clock.monotonic())
+        log.info("session_worker_ready", worker=worker.name, jvm_pid=ready.jvm_pid, **ready.versions)
+        self._tell(CapacityChanged(reason=f"{worker.name} is ready with {ready.slots} slots"))
 
-    def _ended(self, worker: _Worker, ended: Ended) -> None:
+    def _ended(self, worker: LivingWorker, ended: Ended) -> None:
         with self._lock:
-            worker.watch.run_ended(ended.run)
+            worker.watchdog.run_ended(ended.run)
             worker.runs.discard(ended.run)
+            worker.sizes.pop(ended.run, None)
+            worker.progress.pop(ended.run, None)
             self._owner.pop(ended.run, None)
+            closes = isinstance(ended.outcome, Succeeded) and self._breaker.succeeded()
+            if not worker.runs:
+                worker.wear.left_alone(self._clock.monotonic())
+        if closes:
+            log.info("breaker_closed", run=ended.run)
         self._tell(ended)
         self._retire_if_worn(worker)
 
-    def _bury(self, worker: _Worker) -> None:
-        """Tell of the end of a worker that is gone, and of every run it took with it."""
+    def _bury(self, worker: LivingWorker) -> None:
+        """Report the end of a worker that is gone, and of every run that it had."""
         with self._lock:
             self._workers.remove(worker)
             lost = sorted(worker.runs)
             for run in lost:
                 del self._owner[run]
             if worker.is_out_of_time(self._clock.monotonic()):
-                worker.fault, worker.ours = worker.fault or Fault(reason=_OUT_OF_TIME), True
-        reason = worker.fault.reason if worker.fault else f"its process ended, {worker.log.name} says why"
+                worker.fault, worker.ours = worker.fault or KillReason(reason=_OUT_OF_TIME), True
+            unable = None if worker.ours or worker.unable is None else worker.unable.reason
+            pause = None if unable is None else self._breaker.failed(unable, self._clock.monotonic())
+        if pause is not None:
+            log.warning("breaker_opened", seconds=pause.total_seconds(), reason=unable)
+        reason = worker.why_gone
+        self._listening.finish(worker.log.stem, lost, f"session worker {worker.name} is gone: {reason}")
         if not worker.stopping:
-            log.warning("a session worker is gone", worker=worker.name, reason=reason, runs_lost=len(lost))
+            log.warning("session_worker_gone", worker=worker.name, reason=reason, runs_lost=len(lost))
         for run in lost:
             told = f"session worker {worker.name} is gone: {reason}"
             self._tell(Lost(run=run, reason=told, blame=worker.blame(run)))
-        self._tell(RoomChanged(reason=f"{worker.name} is gone: {reason}"))
+        self._tell(CapacityChanged(reason=f"{worker.name} is gone: {reason}"))
 
     # ---- ending workers
 
@@ -340,42 +390,50 @@ class WorkerPool:
             now = self._clock.monotonic()
             with self._lock:
                 workers = list(self._workers)
-                faults = [(w, fault) for w in workers if (fault := w.watch.fault(now))]
+                runs = {w.log.stem: frozenset(w.runs) for w in workers}
+                faults = [(w, fault) for w in workers if (fault := w.watchdog.fault(now))]
             for worker, fault in faults:
                 self._kill(worker, fault)
+            self._listening.follow(runs)
             for worker in workers:
                 self._retire_if_worn(worker)
                 keep_within(worker.log)
 
-    def _retire_if_worn(self, worker: _Worker) -> None:
-        """Give a worn worker no new runs, and ask it to stop when it has none: its keeper starts another one."""
+    def _retire_if_worn(self, worker: LivingWorker) -> None:
+        """If a worker is worn or not needed, give it no new runs. Ask it to stop when it has none. Its keeper starts
+        another one: at once, or when it is needed.
+        """
         now = self._clock.monotonic()
         with self._lock:
-            reason = worker.wear.reason(now) if worker.slots else None  # what is not ready yet is not worn
+            reason = worker.wear.reason(now) if worker.slots else None  # a worker that is not ready yet is not worn
+            if reason is None and worker.slots and not worker.kept and self._need.is_over and worker.wear.rests(now):
+                reason, worker.resting = "it has nothing to do", True
             begins = reason is not None and not worker.retiring
             worker.retiring = worker.retiring or begins
             stops = worker.retiring and not worker.runs and not worker.stopping
             if stops:
                 worker.stopping = True
-                worker.watch.asked_to_stop(now)
-        if begins:
-            log.info("a session worker is to be replaced", worker=worker.name, reason=reason)
+                worker.watchdog.asked_to_stop(now)
+        if begins and worker.resting:
+            log.info("session_worker_rests", worker=worker.name)
+        elif begins:
+            log.info("session_worker_replaced", worker=worker.name, reason=reason)
         if stops:
             self._send(worker, Stop())
 
-    def _end(self, worker: _Worker, reason: str, *, ours: bool = False) -> None:
-        self._kill(worker, Fault(reason=reason), ours=ours)
+    def _end(self, worker: LivingWorker, reason: str, *, ours: bool = False) -> None:
+        self._kill(worker, KillReason(reason=reason), ours=ours)
 
-    def _kill(self, worker: _Worker, fault: Fault, *, ours: bool = False) -> None:
+    def _kill(self, worker: LivingWorker, fault: KillReason, *, ours: bool = False) -> None:
         with self._lock:
-            if worker.fault is None:  # else it is dying already, of what came first
+            if worker.fault is None:  # else it is dying already, and its first fault counts
                 worker.fault, worker.ours = fault, ours
         worker.process.kill()
 
-    def _send(self, worker: _Worker, frame: FromDaemon) -> None:
+    def _send(self, worker: LivingWorker, frame: FromDaemon) -> None:
         try:
             worker.process.channel.send(frame)
-        except BlockingIOError:  # and half a frame may be in the channel
+        except BlockingIOError:  # half a frame may be in the channel
             self._end(worker, "it does not hear what it is told")
         except OSError:
-            log.debug("a session worker went away while it was spoken to", worker=worker.name)  # its keeper sees it
+            log.debug("session_worker_closed_its_channel", worker=worker.name)  # its keeper sees it

@@ -1,6 +1,6 @@
-"""When a session worker has to be ended or replaced, and when it is started again.
+"""When a session worker must be killed or replaced, and when it is started again.
 
-Rules only: no process, no thread, no clock. Times are seconds of one monotonic clock, given by the caller.
+These are only rules: no process, no thread, no clock. Times are seconds of one monotonic clock, given by the caller.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from lakewarden.planners.settings import format_duration, format_size
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fault:
-    """Why a worker must be killed, and for whose sake. Without `culprits` it may be any run's, or none's."""
+class KillReason:
+    """Why a worker must be killed, and which runs have caused it. Without `culprits` the cause may be any run,
+    or none.
+    """
 
     reason: str
     culprits: frozenset[RunId] = frozenset()
@@ -24,7 +26,9 @@ class Fault:
 
 @dataclass(kw_only=True, slots=True)
 class Allowance:
-    """How long a step may go on: without an end of one of its Spark tasks, and at most (None: as long as they end)."""
+    """How long a step may take: how long without an end of one of its Spark tasks (`expires`), and in all (`at_most`,
+    None for no limit).
+    """
 
     granted_at: float
     expires: float
@@ -33,19 +37,19 @@ class Allowance:
 
     @property
     def ends_at(self) -> float:
-        """Return when it is over, unless a further task ends before."""
+        """Return when the allowance is over if no further task ends before."""
         quiet = (self.granted_at if self.advanced_at is None else self.advanced_at) + self.expires
         return quiet if self.at_most is None else min(quiet, self.granted_at + max(self.at_most, self.expires))
 
 
 def allowance(expires: timedelta, at_most: timedelta | None, *, now: float) -> Allowance:
-    """Return how long a step may go on that is granted now."""
+    """Return the allowance of a step with a permit that is granted now."""
     most = None if at_most is None else at_most.total_seconds()
     return Allowance(granted_at=now, expires=expires.total_seconds(), at_most=most)
 
 
-class Watch:
-    """What is known of one worker's health, from its start on."""
+class Watchdog:
+    """What is known of one worker, from its start on."""
 
     def __init__(self, profile: SparkProfile, *, started: float) -> None:
         self._profile = profile
@@ -61,7 +65,7 @@ class Watch:
         self._last_proof = now
 
     def permitted(self, run: RunId, allowance: Allowance) -> None:
-        """Note how long the step may go on that `run` was permitted."""
+        """Note the allowance of the step for which `run` has a permit."""
         self._permits[run] = allowance
 
     def advanced(self, run: RunId, now: float) -> None:
@@ -75,65 +79,78 @@ class Watch:
         return self._advanced.get(run)
 
     def step_ended(self, run: RunId) -> None:
-        """Note that the permitted step is over."""
+        """Note that the step of `run` has ended."""
         self._permits.pop(run, None)
 
     def cancelled(self, run: RunId, now: float) -> None:
-        """Note that `run` was asked to stop. Asking again does not lengthen its grace."""
+        """Note that `run` was asked to stop. A second call does not extend its grace."""
         self._graces.setdefault(run, now + self._profile.cancel_grace.total_seconds())
 
     def run_ended(self, run: RunId) -> None:
-        """Expect nothing of `run` any more."""
+        """Forget `run`, because it has ended."""
         self._permits.pop(run, None)
         self._graces.pop(run, None)
         self._advanced.pop(run, None)
 
     def asked_to_stop(self, now: float) -> None:
-        """Note that the worker, without runs, was asked to end."""
+        """Note that the worker, which has no runs, was asked to end."""
         self._stops_until = now + self._profile.cancel_grace.total_seconds()
 
-    def fault(self, now: float) -> Fault | None:
-        """Return why the worker must be killed now, or None while it is well."""
+    def fault(self, now: float) -> KillReason | None:
+        """Return why the worker must be killed now. None if there is no reason."""
         if self._last_proof is None:
             limit = self._profile.start_within.total_seconds()
-            return Fault(reason=f"its session was not up within {limit:g} s") if now - self._started > limit else None
+            return (
+                KillReason(reason=f"its session was not up within {limit:g} s") if now - self._started > limit else None
+            )
         if (overdue := self.overdue(now)) is not None:
             return overdue
         limit = self._profile.hung_after.total_seconds()
         if now - self._last_proof > limit:
-            return Fault(reason=f"its JVM has not answered for {limit:g} s")
+            return KillReason(reason=f"its JVM has not answered for {limit:g} s")
         if self._stops_until is not None and now > self._stops_until:
-            return Fault(reason="it was asked to stop and has not ended within its grace")
+            return KillReason(reason="it was asked to stop and has not ended within its grace")
         return None
 
-    def overdue(self, now: float) -> Fault | None:
-        """Return which runs have outlived their permit, or else the grace in which they were to end, if any have.
+    def overdue(self, now: float) -> KillReason | None:
+        """Return the runs that have outlived their permit, or else the grace in which they were to end. None if there
+        are none.
 
-        The worker ends itself when a permit is over, a moment after it is over here: whoever finds it gone asks this.
+        The worker ends itself a moment after a permit is over here. So this also explains why a worker is gone.
         """
         if expired := frozenset(run for run, allowed in self._permits.items() if now > allowed.ends_at):
-            return Fault(reason=f"the permit of {_named(expired)} has expired", culprits=expired)
+            return KillReason(reason=f"the permit of {_named(expired)} has expired", culprits=expired)
         if slow := frozenset(run for run, at in self._graces.items() if now > at):
-            return Fault(reason=f"{_named(slow)} was cancelled and has not ended within its grace", culprits=slow)
+            return KillReason(reason=f"{_named(slow)} was cancelled and has not ended within its grace", culprits=slow)
         return None
 
 
 class Wear:
-    """What one worker has been through, and whether a fresh one is to take its place."""
+    """What one worker has done so far, and whether a new one should replace it."""
 
     WARM_AFTER = 20
-    """Runs after which a JVM has loaded and compiled what it needs: what it holds then is no leak."""
+    """After so many runs a JVM has loaded and compiled what it needs. Its memory at that time is not a leak."""
 
     def __init__(self, profile: SparkProfile, *, started: float) -> None:
         self._profile = profile
         self._started = started
         self._rss_when_warm: int | None = None
         self._rss = 0
+        self._idle_since: float | None = started
         self.runs = 0
 
     def run_taken(self) -> None:
         """Count a run."""
         self.runs += 1
+        self._idle_since = None
+
+    def left_alone(self, now: float) -> None:
+        """Note that it has no run any more."""
+        self._idle_since = now
+
+    def rests(self, now: float) -> bool:
+        """Whether it has had no run for so long that a worker that is not kept at rest is stopped."""
+        return self._idle_since is not None and now - self._idle_since >= self._profile.idle_after.total_seconds()
 
     def weighed(self, rss_bytes: int) -> None:
         """Note the resident memory of its JVM."""
@@ -142,7 +159,7 @@ class Wear:
             self._rss_when_warm = rss_bytes
 
     def reason(self, now: float) -> str | None:
-        """Return why the worker is to be replaced once it is idle, or None while it is good enough."""
+        """Return why the worker should be replaced when it is idle. None if there is no reason."""
         if self.runs >= self._profile.recycle_after:
             return f"it has taken {self.runs} runs"
         if now - self._started > self._profile.recycle_age.total_seconds():
@@ -157,8 +174,10 @@ def _named(runs: Collection[RunId]) -> str:
     return f"run {' and run '.join(sorted(runs))}"
 
 
-class Backoff:
-    """How long to wait before a worker is started again: at once after a good life, else longer and longer."""
+class RestartBackoff:
+    """How long to wait before a worker is started again. If the last one has worked, there is no wait. Else the wait
+    grows.
+    """
 
     FIRST = timedelta(seconds=1)
     LONGEST = timedelta(minutes=1)
@@ -167,7 +186,7 @@ class Backoff:
         self._deaths = 0
 
     def worked(self) -> None:
-        """Note that the worker did what it is for: its next death counts as a first one."""
+        """Note that the worker has worked. Its next death counts as a first one."""
         self._deaths = 0
 
     def after_death(self) -> timedelta:

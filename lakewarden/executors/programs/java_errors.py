@@ -1,4 +1,4 @@
-"""How an exception of the JVM comes out of a step: what every format's border of translation shares."""
+"""How an exception of the JVM leaves a step. All formats use this translation."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ import structlog
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
-from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import LakewardenError, UnknownError
+from lakewarden.planners.model.step import Step
 
 log = structlog.get_logger(__name__)
 
 _LONGEST_MESSAGE = 400
 
 Meaning = Callable[[Sequence[str], Step], LakewardenError]
-"""What a chain of Java exceptions (`class: message`, the outermost first) stands for in a step."""
+"""Returns the error for a chain of Java exceptions (`class: message`, the outermost first) in a step."""
 
 
 @contextlib.contextmanager
 def translated(step: Step, meaning: Meaning) -> Iterator[None]:
-    """Run Java calls of one step; what they raise leaves as the error that `meaning` finds in it."""
+    """Run Java calls of one step. Their exceptions are raised as the error that `meaning` returns."""
     try:
         yield
     except Py4JJavaError as error:
         raise meaning(_causes(error.java_exception), step) from error
-    except CapturedException as error:  # what PySpark makes of the exceptions that it knows
-        raise meaning(_causes(error._origin), step) from error  # noqa: SLF001 - its only way back to the exception
-    except (Py4JError, OSError) as error:  # the JVM is gone, or the way to it
+    except CapturedException as error:  # PySpark's form of the exceptions that it knows
+        raise meaning(_causes(error._origin), step) from error  # noqa: SLF001 - the only access to the exception
+    except (Py4JError, OSError) as error:  # the JVM is gone, or the connection to it
         raise UnknownError(f"the JVM cannot be reached: {error}") from error
 
 
 @contextlib.contextmanager
 def on_the_way_out(what: str, meaning: Meaning) -> Iterator[None]:
-    """Run Java calls that free or release something: their failure is logged, and hides no ending of a run."""
+    """Run Java calls that free or release something. Their failure is logged, and does not hide a run's outcome."""
     try:
         with translated(Step.EXECUTE, meaning):
             yield
     except LakewardenError as error:
-        log.warning("a way out of a run failed", what=what, reason=str(error))
+        log.warning("abort_failed", what=what, reason=str(error))
 
 
 def for_people(causes: Sequence[str]) -> str:
@@ -58,7 +58,7 @@ def _short(line: str) -> str:
 
 def _causes(exception: Any) -> Sequence[str]:
     causes: list[str] = []
-    while exception is not None and len(causes) < 12:  # a chain may bite its tail
+    while exception is not None and len(causes) < 12:  # a chain of causes may be circular
         causes.append(str(exception.toString()))
         exception = exception.getCause()
     return causes

@@ -1,1 +1,1 @@
-"""The process that owns one JVM and its SparkSession, and what it needs before Spark starts."""
+"""The process that owns one JVM and its SparkSession, and its preparation before Spark starts."""

@@ -1,4 +1,4 @@
-"""How the jars that the Spark line needs besides its own come onto this machine: once, from Maven, into a cache."""
+"""Brings the further jars of a Spark line to this machine: once, from Maven, into a cache."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lakewarden.executors.on_spark import Bundle
+from lakewarden.executors.registry import ON_SPARK
 from lakewarden.executors.worker.java import java_home
-from lakewarden.executors.worker.lines import LINE, Bundle
+from lakewarden.executors.worker.spark_versions import LINE
 from lakewarden.executors.worker.trust import trust_options
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 
 
-def jars(formats: Iterable[str], stores: Iterable[str] = ()) -> tuple[Path, ...]:
-    """Return the cached jars of formats and of stores (by their scheme), for the class path of a session.
+def jars(formats: Iterable[str], stores: Iterable[str] = (), needs: Iterable[str] = ()) -> tuple[Path, ...]:
+    """Return the cached jars of formats, of stores (by their scheme) and of needs, for the class path of a session.
 
     Raises PermanentError for a format without a bundle, and for a jar that was not fetched yet.
     """
-    found = tuple(_cache() / bundle.file_name for bundle in _bundles(formats, stores))
+    found = tuple(_cache() / bundle.file_name for bundle in _bundles(formats, stores, needs))
     for jar in found:
         if not jar.exists():
             raise PermanentError(f"{jar} is not there: `./dev setup` and `lakewarden serve` fetch it")
@@ -32,18 +34,22 @@ def jars(formats: Iterable[str], stores: Iterable[str] = ()) -> tuple[Path, ...]
 
 
 def fetch(
-    formats: Iterable[str], say: Callable[[str], None] = print, *, stores: Iterable[str] = ()
+    formats: Iterable[str],
+    say: Callable[[str], None] = print,
+    *,
+    stores: Iterable[str] = (),
+    needs: Iterable[str] = (),
 ) -> tuple[Path, ...]:
-    """Bring the jars of formats and stores into the cache where they are missing, and return them all.
+    """Fetch the missing jars of formats, stores and needs into the cache, and return all of them.
 
-    Safe beside other processes doing the same. `say` hears a line for each jar that is fetched. Raises
-    TemporaryError where no repository answers, PermanentError where what came is not what was asked for.
+    Other processes may do the same at the same time. `say` is called with a line for each jar that is fetched. Raises
+    TemporaryError if no repository answers, and PermanentError if the content is not the expected one.
     """
-    return tuple(bring(bundle, say) for bundle in _bundles(formats, stores))
+    return tuple(bring(bundle, say) for bundle in _bundles(formats, stores, needs))
 
 
 def bring(bundle: Bundle, say: Callable[[str], None] = print) -> Path:
-    """Bring one bundle into the cache if it is missing, and return its jar. Says and raises what `fetch` does."""
+    """Fetch one bundle into the cache if it is missing, and return its jar. Calls `say` and raises as `fetch` does."""
     jar = _cache() / bundle.file_name
     if not _complete(jar, bundle):
         with _one_process_at_a_time(jar.parent):
@@ -54,7 +60,7 @@ def bring(bundle: Bundle, say: Callable[[str], None] = print) -> Path:
 
 
 def spark_jars() -> Path:
-    """Return the folder of jars that comes with PySpark, without importing it."""
+    """Return the folder of PySpark's own jars, without importing PySpark."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise PermanentError("PySpark is not installed in this environment: `./dev setup` installs it")
@@ -66,15 +72,23 @@ def _cache() -> Path:
     return Path(root) / "jars"
 
 
-def _bundles(formats: Iterable[str], stores: Iterable[str]) -> Iterator[Bundle]:
-    """Yield what is needed. A store that the line knows nothing of may be one that Spark's own jars can reach."""
+def _bundles(formats: Iterable[str], stores: Iterable[str], needs: Iterable[str]) -> Iterator[Bundle]:
+    """Yield the needed bundles.
+
+    A format may need none. If the line has none for a store, Spark's own jars may be able to reach it.
+    """
+    formats = tuple(formats)
     for name in formats:
+        if name in ON_SPARK and not ON_SPARK[name].bundles:
+            continue
         if name not in LINE.bundles:
             known = ", ".join(sorted(LINE.bundles))
             raise PermanentError(f"there is no bundle of the format {name!r} for Spark {LINE.spark}, only of: {known}")
         yield LINE.bundles[name]
     for scheme in stores:
         yield from LINE.stores.get(scheme, ())
+    for need in needs:
+        yield from (clients[need] for name in formats if need in (clients := LINE.clients.get(name, {})))
 
 
 def _complete(jar: Path, bundle: Bundle) -> bool:
@@ -90,7 +104,7 @@ def _one_process_at_a_time(folder: Path) -> Iterator[None]:
 
 
 def _fetch(bundle: Bundle, jar: Path) -> None:
-    """Fetch, check the content, and only then give the jar its name."""
+    """Fetch the jar, check its content, and only then give it its name."""
     with tempfile.TemporaryDirectory(dir=jar.parent, prefix=".fetch-") as folder:
         came = _ask_ivy(bundle, Path(folder))
         with came.open("rb") as content:
@@ -101,7 +115,7 @@ def _fetch(bundle: Bundle, jar: Path) -> None:
 
 
 def _ask_ivy(bundle: Bundle, folder: Path) -> Path:
-    """Let Ivy fetch the bundle alone: it ships in PySpark's own jars and knows where Maven's repositories are."""
+    """Let Ivy fetch the bundle alone. Ivy is in PySpark's own jars, and knows the Maven repositories."""
     ivy = next(spark_jars().glob("ivy-*.jar"), None)
     if ivy is None:
         raise PermanentError(f"there is no Ivy in {spark_jars()}: is this Spark {LINE.spark}?")
@@ -117,15 +131,15 @@ def _ask_ivy(bundle: Bundle, folder: Path) -> Path:
 
 
 def _complaint(told: str) -> str:
-    """Return the first line in which Ivy names its trouble."""
+    """Return the first line in which Ivy names its error."""
     lines = [line.strip(" \t:") for line in told.splitlines()]
-    trouble = (line for line in lines if any(mark in line for mark in ("Exception", "ERROR", "not found", "Host")))
-    return next(trouble, "Ivy gave no reason")
+    error = (line for line in lines if any(mark in line for mark in ("Exception", "ERROR", "not found", "Host")))
+    return next(error, "Ivy gave no reason")
 
 
 if __name__ == "__main__":
     try:
         named = sys.argv[1:] or list(LINE.bundles)
         fetch([name for name in named if name not in LINE.stores], stores=LINE.stores.keys() & named)
-    except (TemporaryError, PermanentError) as trouble:
-        sys.exit(str(trouble))
+    except (TemporaryError, PermanentError) as error:
+        sys.exit(str(error))

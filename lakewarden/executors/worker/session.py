@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import sys
 import tempfile
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,38 +16,56 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from lakewarden.executors import cluster_conf
+from lakewarden.executors.application import ClusterApplication, ClusterKind
 from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.executors.profile import SparkProfile
+from lakewarden.executors.registry import ON_SPARK
 from lakewarden.executors.worker import bundles, java
 from lakewarden.executors.worker.jvm_timer import JvmTimer
+from lakewarden.executors.worker.stages import RunStages
 from lakewarden.planners.model.clock import SystemClock
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.storage.settings import StoreSettings
 
 log = structlog.get_logger(__name__)
 
 
+_MASTER_SECONDS = 5.0
+
+
+class SparkStoppedError(Exception):
+    """The JVM lives, and its SparkContext does not."""
+
+
 class Session:
     """One JVM, one SparkContext, and a SparkSession of its own for every run."""
 
-    def __init__(self, profile: SparkProfile, storage: Sequence[StoreSettings] = ()) -> None:
-        """Start the JVM and the session, which reaches the stores of `storage`.
+    def __init__(
+        self, profile: SparkProfile, storage: Sequence[StoreSettings] = (), needs: Collection[str] = ()
+    ) -> None:
+        """Start the JVM and the session, which can read the stores of `storage`. `needs` are words for further jars.
 
-        In the main thread pyspark would take SIGINT over: call it in another.
+        In the main thread pyspark would handle SIGINT, so call it in another thread.
         """
-        jars = bundles.jars(profile.formats, {store.scheme for store in storage})
+        jars = bundles.jars(profile.formats, {store.scheme for store in storage}, sorted(needs))
         os.environ["JAVA_HOME"] = str(java.java_home())
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         self._bundles = ", ".join(jar.stem for jar in jars)
+        if profile.is_standalone:
+            _require_master(profile.master)
         context = SparkContext(conf=_conf(profile, jars))
         context.setLogLevel("WARN")
         _tell_hadoop(context, storage)
         self._root = SparkSession(context)
         identity = ProcessIdentity.of(self.jvm_pid)
         self.executor = identity.to_text() if identity is not None else None
-        """Who the JVM is, so that it can be proved dead; None where the system does not tell."""
-        self._timer = JvmTimer(context._gateway, SystemClock())  # noqa: SLF001 - pyspark's own door to py4j
+        """The identity of the JVM, so that its death can be proved. None if the system does not tell."""
+        self.application = _application(profile, str(context.applicationId))
+        """The application of its executors on other machines, so that their end can be proved. None if it has none."""
+        self._has_remote_executors = profile.has_remote_executors
+        self._timer = JvmTimer(context._gateway, SystemClock())  # noqa: SLF001 - pyspark's own access to py4j
 
     @property
     def jvm_pid(self) -> int:
@@ -54,8 +73,13 @@ class Session:
         return int(self._jvm.java.lang.ProcessHandle.current().pid())
 
     @property
+    def application_id(self) -> str:
+        """Return the id of the application on its cluster."""
+        return str(self._root.sparkContext.applicationId)
+
+    @property
     def versions(self) -> Mapping[str, str]:
-        """What runs here, for people."""
+        """The versions in use, for people."""
         java_version = str(self._jvm.java.lang.System.getProperty("java.version"))
         return {"spark": self._root.version, "java": java_version, "bundles": self._bundles}
 
@@ -65,20 +89,35 @@ class Session:
         return str(self._jvm.java.lang.System.getProperty("sun.jnu.encoding"))
 
     def ping(self) -> None:
-        """Return when the JVM has answered; raises whatever py4j raises where there is none."""
-        self._jvm.java.lang.System.currentTimeMillis()
+        """Return when the JVM has answered. If there is none, raise py4j's error.
+
+        Raises:
+            SparkStoppedError: the JVM answers, but Spark has stopped its context. Spark does that after an error of its
+                scheduler, for example when the code cache is full. Every later run of this JVM would fail.
+        """
+        if self._root.sparkContext._jsc.sc().isStopped():  # noqa: SLF001 - pyspark's own access to py4j
+            raise SparkStoppedError("Spark has stopped its context after an error of its own: the log has the error")
+
+    def misses_executors(self) -> bool:
+        """Whether Spark jobs wait while the session has no executor on its cluster."""
+        if not self._has_remote_executors:
+            return False
+        tracker = self._root.sparkContext._jsc.sc().statusTracker()  # noqa: SLF001 - pyspark's own access to py4j
+        return len(tracker.getActiveJobIds()) > 0 and len(tracker.getExecutorInfos()) <= 1  # one is the driver
 
     def live_until(self, moment: float) -> None:
-        """Let the JVM halt itself at `moment`, whatever happens to this process, unless a later one is set before."""
+        """Let the JVM halt itself at `moment`, whatever happens to this process, unless a later moment is set
+        before.
+        """
         self._timer.set(moment)
 
     @contextlib.contextmanager
     def for_run(self, run: RunId, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-        """Lend a new session to the calling thread, whose Spark jobs bear the run's name meanwhile. What `conf` says
-        counts before the profile's.
+        """Lend a new session to the calling thread. Meanwhile its Spark jobs have the run's name. Keys in `conf`
+        override those of the profile.
 
-        It is the one that Java code finds as the thread's active session. The name is a tag besides the group: whoever
-        starts a job may put it into a group of its own, while the tags of a thread stay with all that it starts.
+        Java code finds it as the thread's active session. The name is a tag, in addition to the group. Code that starts
+        a job may put it into another group, but the tags of a thread stay with all jobs that it starts.
         """
         context = self._root.sparkContext
         spark = self._root.newSession()
@@ -87,7 +126,7 @@ class Session:
         active = self._jvm.org.apache.spark.sql.SparkSession
         context.setJobGroup(run, f"lakewarden run {run}", interruptOnCancel=True)
         context.addJobTag(run)
-        active.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - pyspark's own door to py4j
+        active.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - pyspark's own access to py4j
         try:
             yield spark
         finally:
@@ -97,18 +136,19 @@ class Session:
                 context.setLocalProperty(key, None)  # type: ignore[arg-type] # None clears it
 
     def progress(self, run: RunId) -> Hashable:
-        """Return what changes when a Spark job of `run` begins or ends, or a task of one; None where nobody tells.
+        """Return a value that changes when a Spark job of `run` begins or ends, or a task of one. None if it is not
+        known.
 
-        Hudi and Spark put jobs into groups of their own; the tag stays with all of them.
+        Hudi and Spark put jobs into groups of their own. The tag stays with all of them.
         """
         try:
             return self._progress(run)
-        except Py4JError as untold:  # whether the JVM lives is asked by `ping`
-            log.warning("the progress of a run cannot be read", run=run, error=str(untold))
+        except Py4JError as untold:  # `ping` tells whether the JVM is alive
+            log.warning("progress_unreadable", run=run, error=str(untold))
             return None
 
     def _progress(self, run: RunId) -> Hashable:
-        tracker = self._root.sparkContext._jsc.sc().statusTracker()  # noqa: SLF001 - pyspark's own door to py4j
+        tracker = self._root.sparkContext._jsc.sc().statusTracker()  # noqa: SLF001 - pyspark's own access to py4j
         jobs = set(tracker.getJobIdsForTag(run))
         at_work = sorted(jobs.intersection(tracker.getActiveJobIds()))
         infos = [info.get() for job in at_work if (info := tracker.getJobInfo(job)).isDefined()]
@@ -116,45 +156,79 @@ class Session:
         known = [info.get() for stage in stages if (info := tracker.getStageInfo(stage)).isDefined()]
         return len(jobs), tuple(at_work), sum(stage.numCompletedTasks() for stage in known)
 
+    def stages(self, run: RunId) -> RunStages:
+        """Return the stages of a run, to be read again and again."""
+        return RunStages(self._root.sparkContext._jsc.sc(), run)  # noqa: SLF001 - pyspark's own access to py4j
+
     def cancel_jobs(self, run: RunId) -> None:
         """Cancel the Spark jobs that are active for `run` now."""
         self._root.sparkContext.cancelJobsWithTag(run)
 
     def stop(self) -> None:
-        """End the session in good order."""
+        """End the session without haste."""
         self._root.stop()
 
     @property
     def _jvm(self) -> Any:
-        return self._root.sparkContext._jvm  # noqa: SLF001 - pyspark's own door to py4j
+        return self._root.sparkContext._jvm  # noqa: SLF001 - pyspark's own access to py4j
+
+
+def _require_master(master: str) -> None:
+    """Raise TemporaryError if no standalone master answers. Spark itself fails after a minute, and names no cause."""
+    said = []
+    for host, port in cluster_conf.masters(master):
+        try:
+            socket.create_connection((host, port), timeout=_MASTER_SECONDS).close()
+        except OSError as away:
+            said.append(f"{host}:{port}: {away}")
+        else:
+            return
+    raise TemporaryError(f"no Spark master answers: {'; '.join(said)}")
+
+
+def _application(profile: SparkProfile, application: str) -> str | None:
+    if not profile.has_remote_executors:
+        return None
+    return ClusterApplication(
+        kind=ClusterKind.STANDALONE,
+        master=profile.master,
+        application=application,
+        web_ui=profile.master_ui,
+        executors_end_within=cluster_conf.executors_end_within(profile.conf).total_seconds(),
+    ).to_text()
 
 
 def _tell_hadoop(context: SparkContext, storage: Sequence[StoreSettings]) -> None:
-    """Give Hadoop the properties of the stores: in the JVM, since Spark's own configuration is on its command line.
+    """Give Hadoop the properties of the stores. This happens in the JVM, because Spark's own configuration is visible
+    on its command line.
 
-    A store whose secret is missing is left out: its tables are in trouble already, where the daemon looks at them.
+    If the secret of a store is missing, the store is left out. The daemon already reports its tables as failing.
     """
-    hadoop = context._jsc.hadoopConfiguration()  # noqa: SLF001 - pyspark's own door to py4j
+    hadoop = context._jsc.hadoopConfiguration()  # noqa: SLF001 - pyspark's own access to py4j
     for store in storage:
         try:
             properties = store.hadoop_properties()
         except PermanentError as missing:
-            log.warning("a store cannot be reached", prefix=store.prefix, reason=str(missing))
+            log.warning("store_unreachable", prefix=store.prefix, reason=str(missing))
             continue
         for key, value in (properties | store.hadoop).items():
             hadoop.set(key, value)
 
 
 def _conf(profile: SparkProfile, jars: tuple[Path, ...]) -> SparkConf:
-    """Return the profile's configuration, and over it what Lakewarden itself must set.
+    """Return the profile's configuration, overridden by the keys that Lakewarden itself sets.
 
-    The bundles lie on the driver's class path, not in `spark.jars`: they need not be copied at every start, and Kryo
-    finds the registrator. Where executors are other machines, `spark.jars` takes them there as well.
+    The bundles are on the driver's class path, and not in `spark.jars`. So they need not be copied at every start, and
+    Kryo finds the registrator. If executors are on other machines, `spark.jars` brings the bundles there as well.
+
+    A StackOverflowError fails its task. By default Spark exits, with the other runs of the JVM. Hudi throws one if a
+    task is cancelled while it reads a log block on a disk: it opens the file again, and each attempt meets the
+    interrupt (docs/hudi.md). If memory is exhausted, the JVM itself exits.
     """
     class_path = os.pathsep.join([*map(str, jars), *filter(None, [profile.conf.get("spark.driver.extraClassPath")])])
     everywhere = f"-Duser.timezone={profile.timezone} -XX:+ExitOnOutOfMemoryError"
     java_options = {"driver": f"{everywhere} -Djava.io.tmpdir={tempfile.gettempdir()}", "executor": everywhere}
-    ours = {
+    ours: dict[str, str] = {
         "spark.master": profile.master,
         "spark.app.name": "lakewarden",
         "spark.driver.memory": profile.memory,
@@ -165,13 +239,15 @@ def _conf(profile: SparkProfile, jars: tuple[Path, ...]) -> SparkConf:
         },
         "spark.sql.session.timeZone": profile.timezone,
         "spark.scheduler.mode": "FAIR",
+        "spark.executor.killOnFatalError.depth": "0",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     }
-    if "hudi" in profile.formats:
-        ours["spark.kryo.registrator"] = "org.apache.spark.HoodieSparkKryoRegistrar"
+    for name in profile.formats:
+        ours |= ON_SPARK[name].conf
     defaults = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     if profile.master.startswith("local"):
         defaults |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     else:
-        defaults["spark.jars"] = ",".join(str(jar) for jar in jars)
+        defaults |= {"spark.jars": ",".join(str(jar) for jar in jars), **cluster_conf.DEFAULTS}
+        ours |= cluster_conf.enforced(profile.conf)
     return SparkConf().setAll(list((defaults | profile.conf | ours).items()))

@@ -1,4 +1,4 @@
-"""The one ladder every run climbs: leave to plan, plan, leave to execute, execute, leave to commit, commit."""
+"""The order of every run: permit to plan, plan, permit to execute, execute, permit to commit, commit."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, assert_never
 import structlog
 from pydantic import ValidationError
 
+from lakewarden.executors import points
 from lakewarden.executors.contract import (
     Assignment,
     Failed,
@@ -20,27 +21,26 @@ from lakewarden.executors.contract import (
     Plan,
     Program,
     Refused,
-    Step,
     Succeeded,
     Yielded,
 )
-from lakewarden.executors.faultpoints import FAULTS, Point
-from lakewarden.executors.witness import WITNESS
+from lakewarden.executors.points import Point
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, UnknownError, YieldError
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.ports import Storage
 
 log = structlog.get_logger(__name__)
 
 
-class Question(NamedTuple):
-    """The step a run asks leave for, and what it is going to do (None before planning)."""
+class StepRequest(NamedTuple):
+    """The step for which a run asks a permit, and what it is going to do (None before planning)."""
 
     step: Step
     plan: Plan | None
 
 
-Climb = Generator[Question, Granted | Refused, Outcome]
+RunSteps = Generator[StepRequest, Granted | Refused, Outcome]
 
 
 def carry_out(
@@ -52,31 +52,32 @@ def carry_out(
     *,
     clock: Clock | None = None,
 ) -> Outcome:
-    """Carry out one run and return how it ended. `ask` blocks until its step is granted or refused."""
-    ladder = climb(program, session, assignment, storage, clock=clock)
-    question = next(ladder)
+    """Carry out one run and return its outcome. `ask` blocks until its step is granted or refused."""
+    run_steps = steps_of(program, session, assignment, storage, clock=clock)
+    request = next(run_steps)
     while True:
         try:
-            question = ladder.send(ask(*question))
+            request = run_steps.send(ask(*request))
         except StopIteration as end:
             outcome: Outcome = end.value
             return outcome
 
 
-def climb(
+def steps_of(
     program: Program, session: Any, assignment: Assignment, storage: Storage, *, clock: Clock | None = None
-) -> Climb:
-    """Yield each question, take its permit, do the step; return the outcome, whatever is raised on the way.
+) -> RunSteps:
+    """Yield each question, receive its permit, take the step. Return the outcome, whatever error is raised.
 
-    A refusal leaves the program's bracket by an exception, so that a program can tell an abort from an ending.
-    A success tells how long each step took (`plan_seconds`, ...): the table's lock is held within planning and
-    committing, so those bound from above how long writers may have had to wait for it.
+    A dry run ends after its plan, and asks for no further permit.
+    A refusal leaves the program's `with` block by an exception, so that a program can tell an abort from a normal end.
+    A success reports the duration of each step (`plan_seconds`, ...). The table's lock is held within planning and
+    committing. So these figures are upper bounds for the time that writers had to wait for the lock.
     """
     step, committed = Step.PLAN, False
-    at = functools.partial(FAULTS.reach, run=assignment.run, service=assignment.service)
+    at = functools.partial(points.reach, run=assignment.run, service=assignment.service)
     watch = _Stopwatch(clock or SystemClock())
     try:
-        _require((yield Question(Step.PLAN, None)))
+        _require((yield StepRequest(Step.PLAN, None)))
         with program.open(session, assignment, storage) as steps:
             with watch.measures(Step.PLAN):
                 plan = steps.plan()
@@ -85,32 +86,39 @@ def climb(
             if isinstance(plan, NothingToDo):
                 return plan
             at(Point.PLANNED)
-            _require((yield Question(Step.EXECUTE, plan)))
+            if assignment.dry_run:
+                return Succeeded(figures={**plan.figures, **watch.figures})
+            _require((yield StepRequest(Step.EXECUTE, plan)))
             step = Step.EXECUTE
             at(Point.EXECUTING)
-            with watch.measures(Step.EXECUTE), WITNESS.sees(Step.EXECUTE, plan, assignment):
+            with watch.measures(Step.EXECUTE), points.watched(Step.EXECUTE, plan, assignment):
                 steps.execute(plan)
             at(Point.EXECUTED)
-            _require((yield Question(Step.COMMIT, plan)))
+            _require((yield StepRequest(Step.COMMIT, plan)))
             step = Step.COMMIT
-            with watch.measures(Step.COMMIT), WITNESS.sees(Step.COMMIT, plan, assignment):
+            with watch.measures(Step.COMMIT), points.watched(Step.COMMIT, plan, assignment):
                 figures = steps.commit(plan)
             committed = True
             at(Point.COMMITTED)
-        return Succeeded(figures={**figures, **watch.figures})
+        return Succeeded(figures={**_rewritten(plan), **figures, **watch.figures})
     except _LeaveRefused as refused:
         return Yielded(reason=str(refused))
     except NotYetError as nothing:
         return NothingToDo(reason=str(nothing), again=nothing.delay)
-    except YieldError as stepped_back:
-        return Yielded(reason=str(stepped_back), delay=stepped_back.delay)
-    except Exception as error:  # the edge of a run: whatever it was, it has an outcome
-        log.exception("a run failed", run=assignment.run, table=assignment.table, step=step)
+    except YieldError as yielded:
+        return Yielded(reason=str(yielded), delay=yielded.delay)
+    except Exception as error:  # the edge of a run: every error becomes an outcome
+        log.exception("run_failed", run=assignment.run, table=assignment.table, step=step)
         return _failure(error, step=step, committed=committed)
 
 
+def _rewritten(plan: Plan) -> dict[str, int]:
+    """Return the bytes of the files that a plan rewrites, if it says them. A program that knows better replaces it."""
+    return {} if plan.bytes is None else {"bytes_rewritten": plan.bytes}
+
+
 class _Stopwatch:
-    """Measures steps, without the time they waited for their permits."""
+    """Measures steps, without the time for which they waited for their permits."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -118,13 +126,13 @@ class _Stopwatch:
 
     @contextlib.contextmanager
     def measures(self, step: Step) -> Iterator[None]:
-        """Keep how long the bracket took as the figure `<step>_seconds`."""
+        """Keep the duration of the `with` block as the figure `<step>_seconds`."""
         began = self._clock.monotonic()
         yield
         self.figures[f"{step}_seconds"] = round(self._clock.monotonic() - began, 3)
 
 
-class _LeaveRefused(Exception):  # noqa: N818 - not an error: the way down the ladder, through the program's bracket
+class _LeaveRefused(Exception):  # noqa: N818 - not an error: it leaves the program's `with` block after a refusal
     """A permit was refused."""
 
 
@@ -140,10 +148,10 @@ def _require(permit: Granted | Refused) -> None:
 
 
 def _failure(error: Exception, *, step: Step, committed: bool) -> Failed:
-    """Return the failure that `error` means.
+    """Return the failure for `error`.
 
-    Once the commit permit was granted, only an error that a program has named on purpose is believed; any other
-    may have come after the commit, and only the timeline can tell.
+    After the commit permit was granted, only errors that a program has named on purpose are trusted. Any other error
+    may come after the commit, and only the timeline tells.
     """
     reason = str(error) or type(error).__name__
     match error:
@@ -163,6 +171,6 @@ def _failure(error: Exception, *, step: Step, committed: bool) -> Failed:
 
 
 def _invalid(error: ValidationError) -> str:
-    """Say which options are wrong, and why, without the lengthy text of pydantic."""
+    """Return which options are wrong, and why, without the lengthy text of pydantic."""
     wrong = (f"{'.'.join(map(str, found['loc']))}: {found['msg']}" for found in error.errors(include_url=False))
     return f"the options are invalid: {'; '.join(wrong)}"

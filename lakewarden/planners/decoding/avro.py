@@ -1,4 +1,4 @@
-r"""Avro containers from outside: opened by ourselves, inflated within bounds, and only then decoded by fastavro.
+r"""Avro containers from outside. They are opened here, inflated within bounds, and only then decoded by fastavro.
 
 Source: Avro specification, "Object Container Files": a header of `Obj\x01`, a map with the schema and the codec, and
 sixteen bytes of sync; then blocks of a count, a size, the content, and the sync again.
@@ -7,20 +7,20 @@ sixteen bytes of sync; then blocks of a count, a size, the content, and the sync
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 import fastavro
 
-from lakewarden.planners.decoding.avro_schema import Schema, parsed_schema
+from lakewarden.planners.decoding.avro_schema import AvroSchema, parsed_schema
 from lakewarden.planners.decoding.avro_weight import weigh_records
-from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.damage import DamagedError, OversizedError
 from lakewarden.planners.decoding.inflating import bound_of, inflated
 
 MAGIC = b"Obj\x01"
 LARGEST = 256 * 2**20
-"""What a file may hold once it is inflated, in bytes."""
+"""The most bytes of a file after it is inflated."""
 
 _SYNC = 16
 _OURS = b"\0" * _SYNC
@@ -28,26 +28,30 @@ _ENDS = "its Avro content is half-written or damaged"
 _MOST_ENTRIES = 1024
 _MOST_RECORDS = 4_000_000
 _AT_ONCE = 2**20
-"""Blocks are gathered up to so many bytes before they are decoded; one with more is weighed first."""
+"""Blocks are collected up to so many bytes before they are decoded. A larger block is weighed first."""
 
 _ALWAYS, _FOR_A_BYTE = 64 * 2**20, 6
-"""A record may take so much memory, and some more for each of its bytes: sound ones take two to four."""
+"""The memory that a record may take: a fixed amount, and a factor for each of its bytes. Sound records take two to four
+times their bytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Container:
-    """An Avro container whose header is sound: its schema, and its blocks, which have not been looked at yet."""
+    """An Avro container with a sound header: its schema, the other entries of the header (`about`), and its blocks,
+    which are not checked yet.
+    """
 
-    schema: Schema
+    schema: AvroSchema
+    about: Mapping[str, bytes]
     codec: str
     sync: bytes
     content: bytes
     begin: int
 
     def records(self, *, most: int = LARGEST) -> Iterator[dict[str, Any]]:
-        """Yield the records: numbers, texts, bytes, lists and dictionaries, without regard to logical types.
+        """Yield the records. They consist of numbers, texts, bytes, lists and dictionaries. Logical types are ignored.
 
-        Raises DamagedError where the content is not whole, or larger than `most` bytes once it is inflated.
+        Raises DamagedError if the content is not whole, or is larger than `most` bytes after it is inflated.
         """
         head = _head(self.schema.plain)
         gathered = [head]
@@ -65,7 +69,7 @@ class Container:
             yield from _decoded(b"".join(gathered))
 
     def record(self, *, most: int = LARGEST) -> dict[str, Any]:
-        """Return the only record. Raises DamagedError, also where there are more, or none."""
+        """Return the only record. Raises DamagedError, also if there are more records, or none."""
         if sum(records for records, _, _ in self._stored()) != 1:
             raise DamagedError(_ENDS)
         return next(self.records(most=most))
@@ -81,12 +85,12 @@ class Container:
             if records > len(block) // self.schema.type.least:
                 raise DamagedError(f"its Avro content counts {records} records in {len(block)} bytes")
             if total > _MOST_RECORDS:
-                raise DamagedError(f"its Avro content has more than {_MOST_RECORDS} records")
+                raise OversizedError(f"its Avro content has more than {_MOST_RECORDS} records")
             if records:
                 yield records, block
 
     def _stored(self) -> Iterator[tuple[int, int, int]]:
-        """Yield how many records each block has, and from where to where it is stored."""
+        """Yield how many records each block has, and the begin and end of its stored bytes."""
         place = self.begin
         while place < len(self.content):
             records, place = _read_long(self.content, place)
@@ -99,8 +103,8 @@ class Container:
 
 
 def opened(content: bytes) -> Container:
-    """Return a container as its header tells it. Raises DamagedError for what is none, for a schema that no sound file
-    has (`avro_schema`), and for a codec that is unknown.
+    """Return a container by its header. Raises DamagedError if it is no container, if no sound file has such a schema
+    (`avro_schema`), or if the codec is unknown.
     """
     if not content.startswith(MAGIC):
         raise DamagedError(_ENDS)
@@ -110,6 +114,7 @@ def opened(content: bytes) -> Container:
         raise DamagedError(_ENDS)
     return Container(
         schema=parsed_schema(about["avro.schema"]),
+        about=about,
         codec=about.get("avro.codec", b"null").decode("ascii", "replace"),
         sync=sync,
         content=content,
@@ -118,7 +123,7 @@ def opened(content: bytes) -> Container:
 
 
 def _header(content: bytes, place: int) -> tuple[dict[str, bytes], int]:
-    """Return what the header says, and where it ends."""
+    """Return the entries of the header, and where it ends."""
     about: dict[str, bytes] = {}
     while True:
         entries, place = _read_long(content, place)
@@ -153,7 +158,7 @@ def _read_long(content: bytes, place: int) -> tuple[int, int]:
 
 
 def _long(number: int) -> bytes:
-    """Return a number that is not negative, as Avro writes it."""
+    """Return a number that is not negative, in Avro's encoding."""
     left = number << 1
     written = bytearray()
     while left > 0x7F:
@@ -164,12 +169,12 @@ def _long(number: int) -> bytes:
 
 
 def _head(schema: bytes) -> bytes:
-    """Return the header of a container of ours, without a codec."""
+    """Return the header of a new container without a codec."""
     return b"".join((MAGIC, _long(1), _long(11), b"avro.schema", _long(len(schema)), schema, _long(0), _OURS))
 
 
 def _decoded(container: bytes) -> Iterator[dict[str, Any]]:
     try:
         yield from cast("Iterator[dict[str, Any]]", fastavro.reader(io.BytesIO(container)))
-    except Exception as wrong:  # fastavro raises whatever a damaged block leads it to
+    except Exception as wrong:  # a damaged block can make fastavro raise any error
         raise DamagedError(_ENDS) from wrong

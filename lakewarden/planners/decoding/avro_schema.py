@@ -1,8 +1,8 @@
-"""A writer's schema, as an Avro container carries it, held against what no sound file needs.
+"""A writer's schema in an Avro container, checked for what no sound file needs.
 
-A decoder follows whatever schema it is given. One that holds itself lets a few bytes nest without end; one whose items
-take no bytes lets nine bytes stand for 2^60 of them. Both are refused here, so that each value that is decoded takes
-at least a byte of the content, and values nest as deep as the schema does and no deeper.
+A decoder follows any schema. A schema that contains itself lets a few bytes nest without end. A schema with items that
+take no bytes lets nine bytes stand for 2^60 items. Both are refused here. So each decoded value takes at least a byte
+of the content, and values nest only as deep as the schema does.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from lakewarden.planners.decoding.json_text import from_json
 _LARGEST = 2**20
 _DEEPEST = 64
 _MOST_EMPTY = 4
-"""So many values of a record may take no bytes; Iceberg's tables without partitions have one, the partition."""
+"""The most values of a record that take no bytes. Iceberg's tables without partitions have one, the partition."""
 
 _MOST_FIXED = 2**20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Type:
-    """A type of a schema, with the types that it names in their places.
+    """A type of a schema, with the types that it names inserted.
 
-    `plain` is the type without all that a decoder does not need, logical types among it. A value takes `least` bytes or
-    more; `empty` counts the values in it that take none. `weigh` walks over one value without making it.
+    `plain` is the type without what a decoder does not need, for example logical types. A value takes `least` bytes or
+    more. `empty` counts the values in it that take none. `weigh` walks over one value without creating it.
     """
 
     plain: Any
@@ -42,9 +42,9 @@ class Type:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Schema:
-    """A schema that is safe to decode by: what was `written`, the type of the container's records, and that type as a
-    decoder reads it.
+class AvroSchema:
+    """A schema that is safe to decode: the schema as it was `written`, the type of the container's records, and that
+    type in the form for a decoder.
     """
 
     written: Any
@@ -53,9 +53,9 @@ class Schema:
 
 
 @lru_cache(maxsize=64)
-def parsed_schema(text: bytes) -> Schema:
-    """Return the schema that a container carries. Raises DamagedError for one that is none, holds itself, is nested too
-    deeply, is too large, or has items that take no bytes.
+def parsed_schema(text: bytes) -> AvroSchema:
+    """Return the schema of a container. Raises DamagedError if it is no schema, contains itself, is nested too deeply,
+    is too large, or has items that take no bytes.
     """
     if len(text) > _LARGEST:
         raise DamagedError(f"its Avro schema has more than {_LARGEST} bytes")
@@ -66,7 +66,7 @@ def parsed_schema(text: bytes) -> Schema:
         raise DamagedError("its Avro schema is none") from wrong
     if not found.least:
         raise DamagedError("its Avro schema has records that take no bytes")
-    return Schema(written=written, type=found, plain=json.dumps(found.plain).encode())
+    return AvroSchema(written=written, type=found, plain=json.dumps(found.plain).encode())
 
 
 _PRIMITIVES: Mapping[str, tuple[int, Weigh]] = {
@@ -83,7 +83,7 @@ _PRIMITIVES: Mapping[str, tuple[int, Weigh]] = {
 
 @dataclass(kw_only=True, slots=True)
 class _Schema:
-    """One pass over a schema: what has a name stands for itself from where it ends; `begun` is what has not ended."""
+    """One pass over a schema. A named type can be used after its end. `begun` are the types that have not ended."""
 
     named: dict[str, Type] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)
@@ -182,7 +182,7 @@ def _bounded(*, plain: Any, least: int, empty: int, parts: Sequence[Type], weigh
 
 
 def _names(raw: Mapping[str, Any], namespace: str) -> tuple[str, str]:
-    """Return the full name of what is defined, and the namespace inside it."""
+    """Return the full name of a definition, and the namespace inside it."""
     name = _text(raw["name"])
     if "." in name:
         return name, name.rpartition(".")[0]

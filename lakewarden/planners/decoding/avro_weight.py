@@ -1,7 +1,7 @@
-"""How much memory Avro content will take once it is decoded, found by walking over it.
+"""How much memory Avro content takes after it is decoded. The code walks over the content to find out.
 
-One byte of content can be a dictionary of some 200 bytes, and a byte more one more of them. A large block is walked
-over before it is decoded, with a budget; a small one cannot do harm.
+One byte of content can become a dictionary of some 200 bytes, and each further byte one more. So a large block is
+walked over with a budget before it is decoded. A small block can do no harm.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _IN_A_MAP = 100
 _ENDS = "its Avro content is half-written or damaged"
 
 
-class Walk:
-    """A place in a block, and what memory is left of the budget."""
+class BlockPosition:
+    """A position in a block, and the memory that is left of the budget."""
 
     __slots__ = ("content", "left", "position")
 
@@ -47,7 +47,7 @@ class Walk:
                 raise DamagedError(_ENDS)
 
     def skip(self, size: int, cost: int) -> None:
-        """Pass so many bytes, which will take `cost` bytes of memory."""
+        """Pass so many bytes that will take `cost` bytes of memory."""
         if not 0 <= size <= len(self.content) - self.position:
             raise DamagedError(_ENDS)
         self.position += size
@@ -56,14 +56,14 @@ class Walk:
             raise DamagedError("its Avro content would take too much memory")
 
 
-Weigh = Callable[[Walk], None]
+Weigh = Callable[[BlockPosition], None]
 
 
 def weigh_records(weigh: Weigh, content: bytes, records: int, *, budget: int) -> None:
-    """Walk over a block of so many records. Raises DamagedError where one of them would take more than `budget` bytes
-    of memory, or the records do not fill the block.
+    """Walk over a block of so many records. Raises DamagedError if one of them would take more than `budget` bytes of
+    memory, or if the records do not fill the block.
     """
-    walk = Walk(content)
+    walk = BlockPosition(content)
     for _ in range(records):
         walk.left = budget
         weigh(walk)
@@ -71,36 +71,36 @@ def weigh_records(weigh: Weigh, content: bytes, records: int, *, budget: int) ->
         raise DamagedError(_ENDS)
 
 
-def nothing(walk: Walk) -> None:
+def nothing(walk: BlockPosition) -> None:
     """Pass a null."""
 
 
-def boolean(walk: Walk) -> None:
+def boolean(walk: BlockPosition) -> None:
     """Pass a boolean."""
     walk.skip(1, 0)
 
 
-def integer(walk: Walk) -> None:
-    """Pass an int, a long, or the place of an enum's symbol."""
+def integer(walk: BlockPosition) -> None:
+    """Pass an int, a long, or the index of an enum's symbol."""
     walk.long()
     walk.skip(0, _NUMBER)
 
 
-def text(walk: Walk) -> None:
+def text(walk: BlockPosition) -> None:
     """Pass bytes or a string."""
     size = walk.long()
     walk.skip(size, _TEXT + size)
 
 
 def fixed(size: int) -> Weigh:
-    """Return what passes a value of so many bytes."""
+    """Return a function that passes a value of so many bytes."""
     return lambda walk: walk.skip(size, _TEXT + size)
 
 
 def union(branches: Sequence[Weigh]) -> Weigh:
-    """Return what passes a value of one of several types."""
+    """Return a function that passes a value of one of several types."""
 
-    def weigh(walk: Walk) -> None:
+    def weigh(walk: BlockPosition) -> None:
         place = walk.long()
         if not 0 <= place < len(branches):
             raise DamagedError(_ENDS)
@@ -110,10 +110,10 @@ def union(branches: Sequence[Weigh]) -> Weigh:
 
 
 def record(names: Sequence[str], fields: Sequence[Weigh]) -> Weigh:
-    """Return what passes a record."""
+    """Return a function that passes a record."""
     cost = sys.getsizeof(dict.fromkeys(names))
 
-    def weigh(walk: Walk) -> None:
+    def weigh(walk: BlockPosition) -> None:
         walk.skip(0, cost)
         for one in fields:
             one(walk)
@@ -122,10 +122,10 @@ def record(names: Sequence[str], fields: Sequence[Weigh]) -> Weigh:
 
 
 def items(item: Weigh, *, least: int, keyed: bool) -> Weigh:
-    """Return what passes an array, or a map whose items have keys. An item takes `least` bytes."""
+    """Return a function that passes an array, or a map if its items have keys. An item takes `least` bytes."""
     empty, each = (_MAP, _IN_A_MAP) if keyed else (_LIST, _IN_A_LIST)
 
-    def weigh(walk: Walk) -> None:
+    def weigh(walk: BlockPosition) -> None:
         walk.skip(0, empty)
         while number := walk.long():
             if number < 0:

@@ -1,4 +1,4 @@
-"""Compressed content, inflated as far as is sound: a few kilobytes may stand for gigabytes of zeros."""
+"""Inflates compressed content within bounds. A few kilobytes may stand for gigabytes of zeros."""
 
 from __future__ import annotations
 
@@ -6,23 +6,34 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.damage import DamagedError, OversizedError
 
 _ALWAYS = 16 * 2**20
+_MOST_HELD = 512 * 2**20
 _MOST_RATIO = 32
-"""Metadata shrinks to a tenth or so; only what repeats itself without end shrinks to less than a thirtieth."""
+"""The most bytes for one compressed byte. Metadata usually shrinks to about a tenth. Only content that repeats itself
+without end shrinks to less than a thirtieth."""
 
 _AT_ONCE = 8 * 2**20
 _HALF = "its compressed content is half-written or damaged"
 _GZIP = 16 + zlib.MAX_WBITS
 _RAW = -zlib.MAX_WBITS
 _SNAPPY_CHECKSUM = 4
+_CUT_OFF = "Truncated compressed stream"
+"""The text of Arrow's error for content that ends too early."""
+
+
+_Found = TypeVar("_Found")
 
 
 class CutOffError(DamagedError):
-    """What is sound ends before it should: its writer was killed."""
+    """The content ends too early and is sound up to there. Its writer was killed."""
+
+
+class UnknownCodecError(DamagedError):
+    """The content may be sound, and its codec is unknown. The message says which codecs are known."""
 
 
 class _Inflater(Protocol):
@@ -38,13 +49,13 @@ class _Inflater(Protocol):
 
 
 def bound_of(compressed: int, *, most: int) -> int:
-    """Return to how many bytes so many compressed ones may grow: at most `most`."""
+    """Return the most bytes to which so many compressed ones may grow: at most `most`."""
     return min(most, _ALWAYS + _MOST_RATIO * compressed)
 
 
 def gunzipped(parts: Iterable[bytes], *, most: int) -> Iterator[bytes]:
-    """Yield what one or several gzip members hold, cut anywhere, some megabytes at a time. Raises DamagedError, also
-    where it is more than `most` bytes.
+    """Yield the content of one or several gzip members, in pieces of some megabytes. Raises DamagedError, also if it is
+    more than `most` bytes.
     """
     inflater: Any = None
     compressed = grown = 0
@@ -59,7 +70,7 @@ def gunzipped(parts: Iterable[bytes], *, most: int) -> Iterator[bytes]:
                 raise DamagedError(_HALF) from wrong
             grown += len(found)
             if grown > bound_of(compressed, most=most):
-                raise DamagedError(f"its compressed content grows beyond {bound_of(compressed, most=most)} bytes")
+                raise OversizedError(f"its compressed content grows beyond {bound_of(compressed, most=most)} bytes")
             yield found
             held, more = inflater.unconsumed_tail, len(found) == _AT_ONCE
             if inflater.eof:
@@ -68,17 +79,35 @@ def gunzipped(parts: Iterable[bytes], *, most: int) -> Iterator[bytes]:
         raise CutOffError(_HALF)
 
 
-def inflated(codec: str, content: bytes, *, most: int) -> bytes:
-    """Return a block of an Avro container. Raises DamagedError, also where it is more than `most` bytes, and for a
-    codec that is unknown.
+def unpacked(parts: Iterable[bytes], *, most: int) -> Iterator[bytes]:
+    """Yield the content of one or several zstd frames, in pieces of some megabytes. Raises what `gunzipped` raises, and
+    DamagedError for more than 512 MiB of compressed content, which is held whole.
+    """
+    compressed = bytearray()
+    for part in parts:
+        compressed += part
+        if len(compressed) > _MOST_HELD:
+            raise OversizedError(f"its content compressed by zstd has more than {_MOST_HELD} bytes")
+    grown, bound = 0, bound_of(len(compressed), most=most)
+    stream = _by_arrow(lambda arrow: arrow.CompressedInputStream(arrow.BufferReader(bytes(compressed)), "zstd"))
+    while found := _by_arrow(lambda _: stream.read(_AT_ONCE)):
+        grown += len(found)
+        if grown > bound:
+            raise OversizedError(f"its compressed content grows beyond {bound} bytes")
+        yield found
 
-    Source: Avro specification, "Required Codecs" and "Optional Codecs"; deflate has no header there, and snappy a
+
+def inflated(codec: str, content: bytes, *, most: int) -> bytes:
+    """Return a block of an Avro container. Raises DamagedError, also if it is more than `most` bytes, and
+    UnknownCodecError.
+
+    Source: Avro specification, "Required Codecs" and "Optional Codecs". Deflate has no header there, and snappy has a
     checksum at its end.
     """
     inflate = _CODECS.get(codec)
     if inflate is None:
         known = ", ".join(sorted(_CODECS))
-        raise DamagedError(
+        raise UnknownCodecError(
             f"its Avro codec {codec[:40]!r} is unknown to Lakewarden: have it written with one of {known}"
         )
     return inflate(content, most)
@@ -94,7 +123,7 @@ def _inflated(inflater: _Inflater, content: bytes, most: int) -> bytes:
 
 def _whole(found: bytes, most: int, *, ended: bool) -> bytes:
     if len(found) > most:
-        raise DamagedError(f"its compressed content grows beyond {most} bytes")
+        raise OversizedError(f"its compressed content grows beyond {most} bytes")
     if not ended:
         raise DamagedError("its compressed content is half-written or damaged")
     return found
@@ -117,7 +146,7 @@ def _xz(content: bytes, most: int) -> bytes:
 
 
 def _snappy(content: bytes, most: int) -> bytes:
-    """Inflate what begins with the number of bytes that it stands for, as a varint."""
+    """Inflate snappy content. It begins with the number of inflated bytes, as a varint."""
     size, shift = 0, 0
     for byte in content[:5]:
         size |= (byte & 0x7F) << shift
@@ -125,9 +154,9 @@ def _snappy(content: bytes, most: int) -> bytes:
         if byte < 0x80:
             break
     if size > most:
-        raise DamagedError(f"its compressed content grows beyond {most} bytes")
+        raise OversizedError(f"its compressed content grows beyond {most} bytes")
     body = content[:-_SNAPPY_CHECKSUM]
-    found = _by_arrow(lambda arrow: arrow.decompress(body, decompressed_size=size, codec="snappy", asbytes=True))
+    found: bytes = _by_arrow(lambda arrow: arrow.decompress(body, decompressed_size=size, codec="snappy", asbytes=True))
     if zlib.crc32(found) != int.from_bytes(content[-_SNAPPY_CHECKSUM:], "big"):
         raise DamagedError("its compressed content is half-written or damaged")
     return found
@@ -141,13 +170,13 @@ def _zstandard(content: bytes, most: int) -> bytes:
     return _whole(_by_arrow(read), most, ended=True)
 
 
-def _by_arrow(act: Callable[[Any], bytes]) -> bytes:
-    import pyarrow as pa  # noqa: PLC0415 - most files need none of it
+def _by_arrow(act: Callable[[Any], _Found]) -> _Found:
+    import pyarrow as pa  # noqa: PLC0415 - most files do not need it
 
     try:
         return act(pa)
     except (pa.ArrowException, OSError, ValueError) as wrong:
-        raise DamagedError("its compressed content is half-written or damaged") from wrong
+        raise (CutOffError if _CUT_OFF in str(wrong) else DamagedError)(_HALF) from wrong
 
 
 _CODECS: Mapping[str, Callable[[bytes, int], bytes]] = {

@@ -1,7 +1,7 @@
-"""A large JSON object from outside, taken member by member, and its long arrays item by item.
+"""A large JSON object from outside, read member by member, and its long arrays item by item.
 
-So neither the text nor what it stands for is held whole. Of an array that has grown at its end only the new items are
-decoded: that the others are as they were is told by their digest.
+So neither the text nor its value is held whole. If an array has grown at its end, only the new items are decoded. A
+digest tells that the others are as they were.
 """
 
 from __future__ import annotations
@@ -17,31 +17,33 @@ from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.json_text import refused, require_few
 
 _LONGEST = 64 * 2**20
-"""So many characters one value may have: a member, or an item of an array that is taken apart."""
+"""The most characters of one value: a member, or an item of an array that is read item by item."""
 
+_CHUNK = 2**20
 _SPACE = re.compile(r"[ \t\n\r]*")
 _OF_A_NUMBER = re.compile(r"[-+.eE0-9]*")
 _ENDS = "its content is half-written or damaged"
 _DECODER = json.JSONDecoder(parse_constant=refused)
 
 
-class Content(NamedTuple):
-    """What an array had between its brackets, some items at least: how many characters, and their digest."""
+class ArrayContent(NamedTuple):
+    """The content of an array between its brackets, at least some items: the number of characters, and their digest."""
 
     characters: int
     digest: bytes
 
 
 class OtherContentError(Exception):
-    """An array does not begin with what was known of it: it has to be read from its begin."""
+    """An array does not begin with its known content. It has to be read from its begin."""
 
 
 class JsonObject:
-    """The members of one JSON object, in the order of its text. Whatever is asked for raises DamagedError."""
+    """The members of one JSON object, in the order of its text. Every method may raise DamagedError."""
 
     def __init__(self, parts: Iterable[bytes]) -> None:
-        """`parts` are the text in UTF-8, cut anywhere."""
-        self._parts = iter(parts)
+        """Read `parts`: the text in UTF-8, cut anywhere."""
+        self._chunks = _chunks(parts)
+        self._next_chunk: bytes | None = None
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
         self._text = ""
         self._place = 0
@@ -49,11 +51,11 @@ class JsonObject:
         self._is_sound = False
         self._has_escapes = False
         self._taken: _Taken | None = None
-        self.content: Content | None = None
-        """What the array had whose items were yielded last; None where it has none."""
+        self.content: ArrayContent | None = None
+        """The content of the array that `items` read last. None if it has none."""
 
     def members(self) -> Iterator[str]:
-        """Yield the keys. The value of each is to be taken, by `value` or `items`, before the next is asked for."""
+        """Yield the keys. Call `value` or `items` for each before the next."""
         self._expect("{")
         if self._next() == "}":
             self._place += 1
@@ -83,16 +85,16 @@ class JsonObject:
                     raise DamagedError(_ENDS) from wrong
                 continue
             if type(found) in (int, float) and _OF_A_NUMBER.fullmatch(self._text, end) and self._more():
-                continue  # it may go on in what is not held yet
+                continue  # the value may continue in text that is not held yet
             self._place = end
             if self._has_escapes:
                 _require_whole_signs(found)
             return found
 
-    def items(self, *, known: Content | None = None) -> Iterator[Any]:
-        """Yield the items of an array, those of its `known` begin left out. Then `content` is that of all of them.
+    def items(self, *, known: ArrayContent | None = None) -> Iterator[Any]:
+        """Yield the items of an array, without those of its `known` begin. Then `content` is that of all items.
 
-        `null` stands for an array without items. Raises OtherContentError where it begins otherwise.
+        `null` stands for an array without items. Raises OtherContentError if the array begins differently.
         """
         self.content = None
         if self._next() == "n" and self.value() is None:
@@ -117,19 +119,33 @@ class JsonObject:
         self._taken, self.content = None, taken.content()
         self._place += 1
 
-    def _skip(self, taken: _Taken, known: Content) -> None:
-        """Pass over what is known."""
+    def _skip(self, taken: _Taken, known: ArrayContent) -> None:
+        """Pass over the known content."""
         while (left := known.characters - taken.characters) > 0:
             have = min(left, len(self._text) - self._place)
             self._place += have
             taken.take(self._text, self._place)
-            if have < left and not self._more():
+            if have < left and not self._pass_over(taken, left - have) and not self._more():
                 raise OtherContentError
         if taken.content() != known or self._next() not in (",", "]"):
             raise OtherContentError
 
+    def _pass_over(self, taken: _Taken, left: int) -> bool:
+        """Take the next chunk without decoding it. Return False if it is no plain ASCII, or has more than `left`
+        characters.
+        """
+        if self._decoder.getstate()[0]:
+            return False
+        chunk = self._chunk()
+        if not chunk or len(chunk) > left or not chunk.isascii():
+            self._next_chunk = chunk
+            return False
+        taken.take_bytes(chunk)
+        self._text, self._place, taken.place = "", 0, 0
+        return True
+
     def _next(self) -> str:
-        """Pass over white space; return the sign that follows, nothing at the end."""
+        """Pass over white space. Return the next character, and nothing at the end."""
         while True:
             space = _SPACE.match(self._text, self._place)
             self._place = self._place if space is None else space.end()
@@ -151,7 +167,7 @@ class JsonObject:
         return found
 
     def _more(self) -> bool:
-        """Hold more of the text, from the place on; return whether there is more."""
+        """Hold more of the text. Return whether there is more."""
         if len(self._text) - self._place > _LONGEST:
             raise DamagedError(f"its JSON has a value of more than {_LONGEST} characters")
         if self._taken is not None:
@@ -159,23 +175,36 @@ class JsonObject:
             self._taken.place = 0
         self._text, self._place, self._is_sound = self._text[self._place :], 0, False
         while not self._ended:
-            part = next(self._parts, b"")
+            part = self._chunk()
             self._ended = not part
             try:
                 text = self._decoder.decode(part, self._ended)
             except UnicodeDecodeError as wrong:
                 raise DamagedError(_ENDS) from wrong
             if text:
+                begin = self._text[-1:]
                 self._text += text
-                self._has_escapes = self._has_escapes or "\\u" in self._text
+                self._has_escapes = self._has_escapes or "\\u" in text or "\\u" in begin + text[:1]
                 return True
         return False
 
+    def _chunk(self) -> bytes:
+        """Return the next chunk, and an empty one at the end."""
+        chunk, self._next_chunk = self._next_chunk, None
+        return next(self._chunks, b"") if chunk is None else chunk
+
     def _require_few(self) -> None:
-        """Raise DamagedError where what is held would take far too much memory once it is decoded."""
+        """Raise DamagedError if the held text would take far too much memory after it is decoded."""
         if not self._is_sound:
             require_few(sum(map(self._text.count, ",[{")), size=len(self._text))
             self._is_sound = True
+
+
+def _chunks(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the parts in pieces. A chunk that is passed over is only digested."""
+    for part in parts:
+        for begin in range(0, len(part), _CHUNK):
+            yield part[begin : begin + _CHUNK]
 
 
 def _require_whole_signs(found: Any) -> None:
@@ -186,7 +215,7 @@ def _require_whole_signs(found: Any) -> None:
 
 
 class _Taken:
-    """What was taken of an array. `place` is where the rest of it begins in the text that is held."""
+    """The part of an array that was read. `place` is where the rest of it begins in the held text."""
 
     def __init__(self, place: int) -> None:
         self.place = place
@@ -198,5 +227,9 @@ class _Taken:
         self.characters += end - self.place
         self.place = end
 
-    def content(self) -> Content:
-        return Content(self.characters, self._digest.digest())
+    def take_bytes(self, chunk: bytes) -> None:
+        self._digest.update(chunk)
+        self.characters += len(chunk)
+
+    def content(self) -> ArrayContent:
+        return ArrayContent(self.characters, self._digest.digest())

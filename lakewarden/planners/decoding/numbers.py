@@ -1,4 +1,4 @@
-"""Numbers from outside, where they become facts: what a long cannot hold, or a calendar does not know, is damage."""
+"""Numbers from outside. It is damage if a long cannot hold them or a calendar does not know them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ _MOST = 2**63 - 1
 _DIGITS = len(str(_MOST))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_MILLISECONDS = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
-"""Later times are of another unit. Many times the span between any two others can be added to any."""
+"""Later times are in another unit. Many times the span between two valid times can be added to a valid time."""
 
 
 def long(value: Any, what: str = "a number") -> int:
-    """Return a whole number of 64 bits with its sign, also of one that is written as a text or as a float.
+    """Return a signed whole number of 64 bits. It may be written as a text or as a float.
 
-    Raises ValueError, which names `what` it is.
+    Raises ValueError that names it (`what`).
     """
     if isinstance(value, str) and len(value) <= 20 and value.lstrip("-").isascii() and value.lstrip("-").isdigit():
         value = int(value)
     if isinstance(value, float) and math.isfinite(value) and abs(value) <= _MOST:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not -_MOST - 1 <= value <= _MOST:
-        raise ValueError(f"{what} is {_shown(value)}, which is no whole number of 64 bits")
+        raise ValueError(f"{what} is {_shown(value)}, which is no signed whole number of 64 bits")
     return value
 
 
@@ -36,14 +36,14 @@ def count(value: Any, what: str = "a count") -> int:
 
 
 def counted(text: str) -> int | None:
-    """Return a count that is written in digits alone; None for any other text."""
+    """Return a count that is written in digits alone. None for any other text."""
     found = int(text) if len(text) <= _DIGITS and text.isascii() and text.isdigit() else None
     return None if found is None or found > _MOST else found
 
 
 def moment(milliseconds: Any, what: str = "a time") -> datetime:
-    """Return the time that is so many milliseconds after the epoch. Raises ValueError for one before it, or so far in
-    the future that it counts something else.
+    """Return the time that is so many milliseconds after the epoch. Raises ValueError for a time before the epoch, or
+    for one so far in the future that it must be in another unit.
     """
     found = count(milliseconds, what)
     if found > _MOST_MILLISECONDS:
@@ -52,7 +52,7 @@ def moment(milliseconds: Any, what: str = "a time") -> datetime:
 
 
 def _shown(value: Any) -> str:
-    """Return a short text of whatever it is; one of a huge number would take a second to write."""
+    """Return a short text for any value. To write a huge number would take a second."""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"a number of {value.bit_length()} bits"
     return repr(value)[:60] if isinstance(value, str | float | bool | None) else f"of type {type(value).__name__}"

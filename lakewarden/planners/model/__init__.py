@@ -1,1 +1,1 @@
-"""The words of the house as frozen values: standard library only, no I/O."""
+"""The values that all packages share. They are frozen, need only the standard library, and do no I/O."""

@@ -1,4 +1,4 @@
-"""Time comes in from outside: nothing else in Lakewarden asks the operating system for it."""
+"""The source of time. Nothing else in Lakewarden asks the operating system for the time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_ADJUSTED = timedelta(seconds=5)  # at once: what NTP does all the time
+_ADJUSTED = timedelta(seconds=5)  # at once: NTP always makes such corrections
 
 _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
-    """Two clocks that must not be mixed up: one to tell the time, one to measure it."""
+    """Two clocks that must not be mixed up. One tells the time, and one measures it."""
 
     def now(self) -> datetime:
         """Return the wall clock's time, aware and in UTC. It may jump."""
@@ -33,18 +33,18 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return the machine's seconds since it booted, the same in all its processes, suspended time included: a
-        lease goes on running while a machine sleeps.
+        """Return the seconds since the machine booted. They are the same in all its processes. The time while the
+        machine is suspended counts, so a lease ends during that time as well.
         """
         return time.clock_gettime(_SINCE_BOOT)
 
 
 class CautiousClock:
-    """A clock whose wall clock is not believed at once when it jumps forward.
+    """A clock that does not trust its wall clock at once when it jumps forward.
 
-    Heartbeats are times of files. Right after a jump each of them looks old, that of a living writer too, until it
-    has beaten once more. So the time goes on as before until the jump has stood for `doubt`. A jump back is believed
-    at once: it makes heartbeats young. For any thread.
+    Heartbeats are times of files. Right after a jump forward every heartbeat looks old, even that of a living writer,
+    until it is renewed. So this clock continues as before until the jump has lasted for `doubt`. A jump back counts at
+    once, because it makes heartbeats look young. Any thread may use it.
     """
 
     def __init__(self, clock: Clock, *, doubt: timedelta = timedelta(minutes=3)) -> None:
@@ -55,7 +55,7 @@ class CautiousClock:
         self._telling = threading.Lock()
 
     def now(self) -> datetime:
-        """Return the wall clock's time, less a jump that is still in doubt."""
+        """Return the wall clock's time, without a jump that is still in doubt."""
         with self._telling:
             ahead, monotonic = self._ahead_now(), self._clock.monotonic()
             jump = ahead - self._ahead
@@ -68,31 +68,31 @@ class CautiousClock:
             return _EPOCH + self._ahead + timedelta(seconds=monotonic)
 
     def monotonic(self) -> float:
-        """Return the seconds of the clock below."""
+        """Return the seconds of the inner clock."""
         return self._clock.monotonic()
 
     def _ahead_now(self) -> timedelta:
-        """Return by how much the wall clock is ahead of the one that never jumps."""
+        """Return by how much the wall clock is ahead of the monotonic clock."""
         return self._clock.now() - _EPOCH - timedelta(seconds=self._clock.monotonic())
 
 
 class ManualClock:
-    """A clock that stands still until a test moves it."""
+    """A clock that changes only when a test moves it."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._now = start
         self._monotonic = 0.0
 
     def now(self) -> datetime:
-        """Return the time it was set to."""
+        """Return the time that was set."""
         return self._now
 
     def monotonic(self) -> float:
-        """Return the seconds it was advanced by since it was made."""
+        """Return the seconds by which it was advanced."""
         return self._monotonic
 
     def advance(self, by: timedelta) -> None:
-        """Let `by` pass on both clocks."""
+        """Advance both clocks."""
         self._now += by
         self._monotonic += by.total_seconds()
 

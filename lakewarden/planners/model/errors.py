@@ -1,10 +1,12 @@
 """Errors, named by what the caller does next.
 
 LakewardenError
- ├─ TemporaryError     try again after `delay`
- │   └─ YieldError     we stepped back, before anything was committed: nothing failed
- ├─ PermanentError     trying again changes nothing: a person must act
- └─ UnknownError       it may have happened: ask the timeline, never guess
+├─ TemporaryError     try again after `delay`
+│   ├─ YieldError     the run yielded before it committed anything; nothing failed
+│   └─ NotYetError    there is nothing to do now; the run succeeded
+├─ PermanentError     trying again changes nothing; an operator must act
+│   └─ UnknownNameError   there is nothing with the name that was asked for
+└─ UnknownError       it may have happened; the timeline tells
 """
 
 from __future__ import annotations
@@ -25,16 +27,20 @@ class TemporaryError(LakewardenError):
 
 
 class YieldError(TemporaryError):
-    """We stepped back for somebody else, mostly a writer, and committed nothing: the run yields and has not failed."""
+    """A run yielded to a writer or to another service. It committed nothing and has not failed."""
 
 
 class NotYetError(TemporaryError):
-    """There is nothing to do now, and may be after `delay`, without anybody's doing: a good ending."""
+    """There is nothing to do now. After `delay` there may be, although nothing else changes. The run has succeeded."""
 
 
 class PermanentError(LakewardenError):
-    """Trying again changes nothing until a person acts; the message says how."""
+    """Trying again changes nothing until an operator acts. The message says how."""
+
+
+class UnknownNameError(PermanentError):
+    """There is nothing with the name that was asked for. The message says where the known names are."""
 
 
 class UnknownError(LakewardenError):
-    """The act may or may not have happened; only the table's timeline can tell."""
+    """The act may or may not have happened. Only the table's timeline tells."""

@@ -1,4 +1,4 @@
-"""An instant: one thing that happened, or is about to happen, to a table."""
+"""An instant: one entry of a table's timeline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RunId = NewType("RunId", str)
 
 
 class Service(StrEnum):
-    """The table services: the same word on every format."""
+    """The table services. The names are the same for every format."""
 
     COMPACTION = "compaction"
     LOG_COMPACTION = "log_compaction"
@@ -26,10 +26,12 @@ class Service(StrEnum):
     METADATA_VALIDATION = "metadata_validation"
     METADATA_REBUILD = "metadata_rebuild"
     ORPHANS = "orphans"
+    TABLE_STATS = "table_stats"
+    PARTITION_COMMIT = "partition_commit"
 
 
 class Deed(StrEnum):
-    """What an instant stands for when it is no table service."""
+    """What an instant did if it is no table service."""
 
     WRITE = "write"
     SAVEPOINT = "savepoint"
@@ -38,7 +40,7 @@ class Deed(StrEnum):
 
 
 class State(IntEnum):
-    """How far an instant has come; the order is part of the meaning."""
+    """How far an instant has come. The order is part of the meaning."""
 
     REQUESTED = 1
     INFLIGHT = 2
@@ -47,7 +49,7 @@ class State(IntEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlanSize:
-    """How much work a pending plan asks for. `None` where the plan does not say."""
+    """How much work a pending plan contains. `None` if the plan does not say."""
 
     file_groups: int | None
     bytes: int | None
@@ -55,12 +57,12 @@ class PlanSize:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Instant:
-    """One entry of a timeline, in the highest state seen for it.
+    """One entry of a timeline, in the highest state that was seen of it.
 
-    `time` and `completed_time` are what the format writes; `requested_at` and `completed_at` are the
-    same moments in UTC. `author` is the run of ours that planned it. `guarded_until` is when the
-    heartbeat of whoever executes it runs out, `last_beat` when it last beat, on the clock of the table's storage: None
-    where there is no heartbeat. `stopped_at` is when a heartbeat that had been seen was first seen gone. `partial`: its
+    `time` and `completed_time` are the times as the format writes them. `requested_at` and `completed_at` are the same
+    moments in UTC. `author` is the run of Lakewarden that planned it. `guarded_until` is when the heartbeat of its
+    executor expires. `last_beat` is when that heartbeat was last renewed, on the clock of the table's storage. Both are
+    None if there is no heartbeat. `stopped_at` is when a heartbeat that had been seen was first missing. `partial`: its
     author commits more such instants, and this one is not the last.
     """
 
@@ -80,9 +82,9 @@ class Instant:
 
     @property
     def pending(self) -> bool:
-        """Whether it still waits to be completed."""
+        """Whether it is not completed yet."""
         return self.state is not State.COMPLETED
 
     def may_be_alive(self, now: datetime) -> bool:
-        """Whether whoever works on it may still do so: its heartbeat has not run out, or it never showed one."""
+        """Whether its executor may be alive: its heartbeat has not expired, or it never had one."""
         return self.guarded_until is None or now < self.guarded_until

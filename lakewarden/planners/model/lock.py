@@ -1,4 +1,4 @@
-"""What a table's lock shows of having been taken."""
+"""What can be seen of a table's lock."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import datetime
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LockSight:
-    """A lock at one moment, as its own place shows it.
+    """A lock at one moment, as its own store shows it.
 
-    `number` tells it from another one that was made anew under its name, at `since`. `mark` changes whenever it is
-    taken or let go. `taken` is how often it was let go since it was made; None where only the mark tells. `held`:
-    somebody has it, or waits for it. `used_at` is when it was last taken or let go, None where that is not told. One
-    that nobody has ever taken may not be there at all: its number is empty.
+    `number` changes if the lock is created again under the same name, at `since`. `mark` changes whenever the lock is
+    taken or released. `taken` is how often it was released since it was created. None if only the mark tells. `held`: a
+    program holds it, or waits for it. `used_at` is when it was last taken or released. None if that is not known. A
+    lock that was never taken may not exist. Then its number is empty.
     """
 
     number: str = ""
@@ -25,13 +25,13 @@ class LockSight:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LockLook:
-    """The lock `name` around one look at its table: `before` the timeline was listed, and `after` it.
+class LockReading:
+    """The lock `name` around one observation of its table: `before` the timeline was listed, and `after` it.
 
-    Where it could not be seen both are None, and `trouble` says why.
+    If it could not be seen, both are None, and `failure` says why.
     """
 
     name: str
     before: LockSight | None = None
     after: LockSight | None = None
-    trouble: str | None = None
+    failure: str | None = None

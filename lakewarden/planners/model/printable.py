@@ -1,5 +1,5 @@
-"""Texts from outside, where they are shown: a name may hold a terminal's escape sequences, a line of a log, or half a
-character. What is kept and compared stays as it is.
+"""Texts from outside, in a form that can be shown. A name may contain a terminal's escape sequences, a line of a log,
+or half a character. What is kept and compared stays as it is.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from typing import Any
 
 LONGEST = 4000
-"""So many characters of a text are shown; the rest is counted."""
+"""The most characters of a text that are shown. The others are counted."""
 
 _DEEPEST = 16
 
 
 def printable(text: str, *, most: int = LONGEST, lines: bool = False) -> str:
-    """Return a text that any terminal, log and encoding takes as it is: control characters, marks that turn the
-    direction of reading, and halves of pairs are written as Python escapes them, and a long text is cut.
+    """Return a text that any terminal, log and encoding can show. Control characters, marks that change the direction
+    of reading, and halves of surrogate pairs are escaped as Python does it. A long text is cut.
 
-    Line breaks are kept where it may have several `lines`, and escaped otherwise.
+    Line breaks are kept if the text may have several `lines`, and escaped otherwise.
     """
     shown = text[:most]
     if not shown.isprintable():
@@ -26,7 +26,7 @@ def printable(text: str, *, most: int = LONGEST, lines: bool = False) -> str:
 
 
 def printable_values(value: Any, *, most: int = LONGEST, lines: bool = True) -> Any:
-    """Return what JSON may hold with every text in it printable, keys among them; other things are as they are."""
+    """Return a JSON value with every text in it printable, also its keys. Other values stay as they are."""
     return _printable(value, most, lines, _DEEPEST)
 
 

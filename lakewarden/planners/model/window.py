@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 
 class Weekday(IntEnum):
-    """The days, numbered as `datetime.weekday` numbers them."""
+    """The days of the week, numbered as in `datetime.weekday`."""
 
     MON = 0
     TUE = 1
@@ -22,9 +22,9 @@ class Weekday(IntEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
-    """From `start` until `end` on each of `days`, by the clock on the wall of `zone`.
+    """From `start` until `end` on each of `days`, in the local time of `zone`.
 
-    A window whose end is not after its start runs past midnight and belongs to the day on which it starts.
+    If `end` is not after `start`, the window runs past midnight. It belongs to the day on which it starts.
     """
 
     start: time
@@ -33,16 +33,16 @@ class Window:
     zone: ZoneInfo = ZoneInfo("UTC")
 
     def contains(self, moment: datetime) -> bool:
-        """Whether a moment (an aware datetime) lies in the window: the start belongs to it, the end does not."""
+        """Whether a moment (an aware datetime) lies in the window. The start belongs to it, the end does not."""
         return any(start <= moment < end for start, end in self._around(moment, days=1))
 
     def next_start(self, moment: datetime) -> datetime | None:
-        """Return the first start after a moment, in UTC; None for a window without days."""
+        """Return the first start after a moment, in UTC. None for a window without days."""
         starts = [start for start, _ in self._around(moment, days=8) if start > moment]
         return min(starts, default=None)
 
     def _around(self, moment: datetime, *, days: int) -> list[tuple[datetime, datetime]]:
-        """Return the openings that begin from the day before until `days` after, in UTC."""
+        """Return the windows that begin from the day before until `days` after, in UTC."""
         today = moment.astimezone(self.zone).date()
         openings = []
         for offset in range(-1, days + 1):

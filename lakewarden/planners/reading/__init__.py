@@ -1,1 +1,1 @@
-"""Reading tables apart from the daemon: one look, the process in which it is made, and what that process may use up."""
+"""Reading tables in processes apart from the daemon: one observation of a table, the process, and its limits."""

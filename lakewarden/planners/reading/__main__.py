@@ -1,4 +1,4 @@
-"""The process that the daemon starts to read tables: see `process`."""
+"""The entry of a reader process, which the daemon starts. See `process`."""
 
 import sys
 

@@ -1,6 +1,8 @@
-"""A page of memory that the daemon shares with a process that reads: what each of its threads is at, without a word.
+"""A page of memory that the daemon shares with a reader process. It shows what each thread of the process is doing,
+without messages.
 
-A look that hangs sends nothing, and a message for each look that begins would cost more than the look.
+An observation that hangs sends nothing. And a message at the begin of each observation would cost more than that
+observation.
 """
 
 from __future__ import annotations
@@ -11,44 +13,50 @@ import struct
 from typing import NamedTuple
 
 _CELL = struct.Struct("@Qd")
-_SKIP = struct.Struct("@Q")
+_TICKET = struct.Struct("@Q")
+_AT = struct.Struct("@d")
 
 
 class Begun(NamedTuple):
-    """A look that is under way, and when it was begun, in seconds of the clock of the machine."""
+    """An observation that has begun, and when, in seconds of the machine's clock."""
 
     ticket: int
     at: float
 
 
 class Board:
-    """The page: a cell for each thread, and the ticket below which looks are not wanted any more."""
+    """The page: one cell for each thread, and the lowest ticket that is still wanted."""
 
     def __init__(self, file: int, *, threads: int) -> None:
-        """`file` is the descriptor of the shared memory; it may be closed afterwards."""
+        """Map the page. `file` is the descriptor of the shared memory. It may be closed afterwards."""
         self._threads = threads
         self._page = mmap.mmap(file, _size(threads))
 
     def begin(self, thread: int, ticket: int, at: float) -> None:
-        """Say what a thread is at, and since when."""
-        _CELL.pack_into(self._page, self._cell(thread), ticket, at)
+        """Note which observation a thread begins, and when.
+
+        The daemon may read between two writes. So the moment is written before the ticket that makes it count: a ticket
+        never has a moment that is too early, and no table is given up that was begun just now.
+        """
+        _AT.pack_into(self._page, self._cell(thread) + _TICKET.size, at)
+        _TICKET.pack_into(self._page, self._cell(thread), ticket)
 
     def end(self, thread: int) -> None:
-        """Say that a thread is at nothing."""
-        _CELL.pack_into(self._page, self._cell(thread), 0, 0.0)
+        """Note that a thread has no observation."""
+        _TICKET.pack_into(self._page, self._cell(thread), 0)
 
     def under_way(self) -> list[Begun]:
-        """Return what the threads are at."""
+        """Return the observations of the threads."""
         found = (Begun(*_CELL.unpack_from(self._page, self._cell(thread))) for thread in range(self._threads))
         return [begun for begun in found if begun.ticket]
 
     def skip_before(self, ticket: int) -> None:
-        """Say that looks with a smaller ticket, where they have not begun, are not wanted any more."""
-        _SKIP.pack_into(self._page, 0, ticket)
+        """Note that observations with a smaller ticket need not begin any more."""
+        _TICKET.pack_into(self._page, 0, ticket)
 
     def is_wanted(self, ticket: int) -> bool:
-        """Whether a look is still wanted."""
-        (first,) = _SKIP.unpack_from(self._page, 0)
+        """Whether an observation is still wanted."""
+        (first,) = _TICKET.unpack_from(self._page, 0)
         return bool(ticket >= first)
 
     @staticmethod

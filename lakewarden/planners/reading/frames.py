@@ -1,7 +1,7 @@
-"""What the daemon and a process that reads say to each other: a length, and a pickle.
+"""The messages between the daemon and a reader process: a length, and a pickle.
 
-The daemon believes a reader less than a reader believes the daemon: a reader decodes what strangers wrote. So from a
-reader only values of the model's own types are taken, and no function is ever called.
+A reader decodes content of unknown authors. So the daemon takes only values of the model's own types from a reader, and
+no function is ever called.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from typing import Any
 from lakewarden.planners.model import decision, instant, lock, timeline, view
 from lakewarden.planners.model.errors import UnknownError
 from lakewarden.planners.ports import Observation
-from lakewarden.planners.reading import looks
+from lakewarden.planners.reading import archive, observing
 
 LARGEST_BYTES = 256 * 2**20
-"""A larger frame is taken for nonsense: the view of a table with a million instants has half of it."""
+"""The largest frame that is accepted. The view of a table with a million instants has half of it."""
 
 _LENGTH = struct.Struct("!Q")
 _PLAIN = (frozenset, set, datetime, timedelta, timezone)
 
 
 def _value_types() -> Mapping[tuple[str, str], type]:
-    """Return the types that an answer is made of, by where they are defined. All of them are values that do nothing."""
-    defined = (one for module in (decision, instant, lock, timeline, view, looks) for one in vars(module).values())
+    """Return the types that an answer consists of, by the modules that define them. All are plain values."""
+    defined = (
+        one for module in (decision, instant, lock, timeline, view, observing, archive) for one in vars(module).values()
+    )
     own = {one for one in defined if isinstance(one, type) and (is_dataclass(one) or issubclass(one, Enum | tuple))}
     return {(one.__module__, one.__qualname__): one for one in (*own, Observation, *_PLAIN)}
 
@@ -41,7 +43,7 @@ def framed(value: Any) -> bytes:
 
 
 class Frames:
-    """Takes bytes as they come, and gives back whole frames."""
+    """Takes bytes as they come, and returns whole frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -51,7 +53,9 @@ class Frames:
         self._buffer += content
 
     def next(self) -> bytes | None:
-        """Return the content of the oldest whole frame, if there is one. Raises UnknownError for a frame too large."""
+        """Return the content of the oldest whole frame, if there is one. Raises UnknownError for a frame that is too
+        large.
+        """
         if len(self._buffer) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._buffer)
@@ -67,11 +71,11 @@ class Frames:
 
 def believed(content: bytes) -> Any:
     """Return the value that the daemon sent."""
-    return pickle.loads(content)  # noqa: S301 - from the process that started us
+    return pickle.loads(content)  # noqa: S301 - from the process that started this one
 
 
 def checked(content: bytes) -> Any:
-    """Return the value that a reader sent. Raises UnknownError where it holds anything but values."""
+    """Return the value that a reader sent. Raises UnknownError if it contains anything but known values."""
     try:
         return _Values(io.BytesIO(content)).load()
     except Exception as nonsense:
@@ -79,10 +83,10 @@ def checked(content: bytes) -> Any:
 
 
 class _Values(pickle.Unpickler):
-    """An unpickler that makes values of known types. It looks nothing up: a name may lead anywhere."""
+    """An unpickler that creates values of known types only. It imports no name from the content."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return a type of which answers are made."""
+        """Return a type that answers consist of."""
         found = _VALUES.get((module, name))
         if found is None:
             raise pickle.UnpicklingError(f"{module}.{name} is no type of a value")

@@ -1,4 +1,4 @@
-"""What a process that reads tables may use up, and that it does not outlive the daemon. Linux."""
+"""The limits of a reader process. It also ends with the daemon. Linux only."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _FIRST_TO_GO = "800"
 
 
 def limit_memory(memory: int) -> None:
-    """Let this process have at most `memory` bytes of data; what asks for more gets a MemoryError. The kernel, if it
-    runs out of memory itself, kills this process before any other of ours. No core is dumped.
+    """Limit this process to `memory` bytes of data. A larger request gets a MemoryError. If the kernel runs out of
+    memory, it kills this process before Lakewarden's other processes. No core is dumped.
     """
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -24,9 +24,10 @@ def limit_memory(memory: int) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Let the kernel kill this process as soon as the process `parent`, which started it, is gone.
+    """Let the kernel kill this process as soon as its parent process `parent` is gone.
 
-    Source: prctl(2). It is about the thread that started us, and so that one lives as long as its process does.
+    Source: prctl(2). The signal belongs to the thread that started this process, so that thread must live as long as
+    its process.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

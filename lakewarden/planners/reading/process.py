@@ -1,7 +1,7 @@
-"""A process that reads tables for the daemon, and may be killed at any time: it changes nothing.
+"""A process that reads tables for the daemon. It changes nothing, so it may be killed at any time.
 
-`python -m lakewarden.planners.reading SOCKET BOARD PARENT` is how the daemon starts it: two inherited
-descriptors, and the process that it must not outlive. One thread is one look at a time, in the order they were asked.
+The daemon starts it with `python -m lakewarden.planners.reading SOCKET BOARD PARENT`: two inherited descriptors, and
+the process that it must not outlive. Each thread makes one observation at a time, in the order of the requests.
 """
 
 from __future__ import annotations
@@ -16,66 +16,82 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple, NoReturn
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Storage, TableFormat
 from lakewarden.planners.reading import limits
+from lakewarden.planners.reading.archive import ArchiveAnswer, ArchiveRequest, read_archive
 from lakewarden.planners.reading.board import Board
 from lakewarden.planners.reading.frames import Frames, believed, framed
-from lakewarden.planners.reading.looks import Answers, LookAnswer, LookAsked, Looker, Trouble
+from lakewarden.planners.reading.observing import Answers, ObservationAnswer, ObservationRequest, Observer, ReadFailure
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.settings import format_size
+from lakewarden.planners.sharing import SharedValues
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.settings import StoreSettings
 
 _GATHER_SECONDS = 0.02
-"""Answers of tables that did not change are sent at least as often."""
+"""The longest time for which answers without a change are collected before they are sent."""
 
 _STACK_BYTES = 2**20
-"""The stack of each of many threads: it counts as memory."""
+"""The stack of each of many threads. It counts as memory."""
 
 _RECEIVE_BYTES = 2**18
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hello:
-    """What a reader is told first: how stores are reached, and what it may use: threads, and bytes of memory."""
+    """The first message to a reader: how to reach stores, below which roots files may be read, and the limits on its
+    threads and bytes of memory.
+    """
 
     stores: Sequence[StoreSettings]
+    roots: Sequence[str]
     threads: int
     memory: int
 
 
 Poll = tuple[int, TableId, int]
-"""A look at a table: its ticket, the table, and the ticket of the look by which the reader and the asker know it."""
+"""A short request: its ticket, the table, and the ticket of the observation that the reader and the asker both
+know."""
 
 
-class Looks(NamedTuple):
-    """Looks to make, at what is the daemon's time `now`: `polls` come first, since they are many and short.
+class ObservationRequests(NamedTuple):
+    """Requests for observations, at the daemon's time `now`. The `polls` come first, because they are many and short.
 
-    `others` are the other looks, each with its table's id in place of the table. `tables` are those that the reader was
-    not told of before, `forgotten` those that are let go.
+    `others` are the other requests, each with its table's id in place of the table. `tables` are those that the reader
+    does not know yet. `forgotten` are those that it must forget.
     """
 
     now: datetime
     polls: Sequence[Poll] = ()
-    others: Sequence[tuple[TableId, LookAsked]] = ()
+    others: Sequence[tuple[TableId, ObservationRequest]] = ()
     tables: Sequence[Table] = ()
     forgotten: Sequence[TableId] = ()
 
 
 class Reader:
-    """The process: takes looks from its socket, and answers each, in its threads."""
+    """The process. It takes requests from its socket and answers each, in its threads."""
 
-    def __init__(self, channel: socket.socket, board: Board, looker: Looker, hello: Hello) -> None:
+    def __init__(
+        self,
+        channel: socket.socket,
+        board: Board,
+        observer: Observer,
+        hello: Hello,
+        archive: Callable[[ArchiveRequest], ArchiveAnswer],
+    ) -> None:
         self._channel = channel
         self._board = board
-        self._looker = looker
+        self._observer = observer
         self._hello = hello
+        self._archive = archive
         self._tables: dict[TableId, Table] = {}
-        self._asked: queue.SimpleQueue[tuple[datetime, LookAsked]] = queue.SimpleQueue()
+        self._shared = SharedValues()
+        self._asked: queue.SimpleQueue[tuple[datetime, ObservationRequest]] = queue.SimpleQueue()
         self._answering = threading.Lock()
 
     def serve(self, frames: Frames) -> None:
@@ -86,23 +102,29 @@ class Reader:
                 threading.Thread(target=self._work, args=(number,), daemon=True).start()
         while True:
             while (content := frames.next()) is not None:
-                self._take(believed(content))
+                message = believed(content)
+                if isinstance(message, ArchiveRequest):  # a process for it alone
+                    self._channel.sendall(framed(self._archive(message)))
+                else:
+                    self._take(message)
             received = self._channel.recv(_RECEIVE_BYTES)
             if not received:
                 return
             frames.feed(received)
 
-    def _take(self, message: Looks) -> None:
-        self._tables.update((table.id, table) for table in message.tables)
+    def _take(self, message: ObservationRequests) -> None:
+        self._tables.update((table.id, self._shared.table(table)) for table in message.tables)
         for forgotten in message.forgotten:
             self._tables.pop(forgotten, None)
-            self._looker.forget(forgotten)
-        looks = [LookAsked(ticket, self._tables[table], known=known) for ticket, table, known in message.polls]
-        looks += [asked._replace(table=self._tables[table]) for table, asked in message.others]
+            self._observer.forget(forgotten)
+        requests = [
+            ObservationRequest(ticket, self._tables[table], known=known) for ticket, table, known in message.polls
+        ]
+        requests += [asked._replace(table=self._tables[table]) for table, asked in message.others]
         if self._hello.threads == 1:
-            self._make(looks, now=message.now, thread=0)
+            self._make(requests, now=message.now, thread=0)
             return
-        for asked in looks:
+        for asked in requests:
             self._asked.put((message.now, asked))
 
     def _work(self, thread: int) -> None:
@@ -110,11 +132,11 @@ class Reader:
             now, asked = self._asked.get()
             self._make([asked], now=now, thread=thread)
 
-    def _make(self, looks: Sequence[LookAsked], *, now: datetime, thread: int) -> None:
-        """Make looks, one after the other, and answer each that is still wanted."""
+    def _make(self, requests: Sequence[ObservationRequest], *, now: datetime, thread: int) -> None:
+        """Make observations, one after the other, and answer each that is still wanted."""
         unchanged: list[int] = []
         sent_at = time.monotonic()
-        for asked in looks:
+        for asked in requests:
             if not self._board.is_wanted(asked.ticket):
                 continue
             began = time.monotonic()
@@ -123,7 +145,7 @@ class Reader:
                 unchanged, sent_at = [], began
             self._board.begin(thread, asked.ticket, began)
             try:
-                answer = self._looker.look(asked, now=now)
+                answer = self._observer.observe(asked, now=now)
             except MemoryError:
                 self._give_up(asked)
             if answer is None:
@@ -139,11 +161,11 @@ class Reader:
         with self._answering:
             self._channel.sendall(content)
 
-    def _give_up(self, asked: LookAsked) -> NoReturn:
-        """Say what could not be read, and end: what is left of the memory is nobody's to count on."""
+    def _give_up(self, asked: ObservationRequest) -> NoReturn:
+        """Say what could not be read, and end the process. After a MemoryError its memory cannot be relied on."""
         largest = format_size(self._hello.memory)
         error = PermanentError(f"its metadata cannot be read within {largest} of memory: see reading.memory")
-        self._answer(Answers(others=(LookAnswer(asked.ticket, trouble=Trouble.of(error)),), ends=True))
+        self._answer(Answers(others=(ObservationAnswer(asked.ticket, failure=ReadFailure.of(error)),), ends=True))
         os._exit(0)
 
 
@@ -151,12 +173,14 @@ def serve(
     arguments: Sequence[str],
     *,
     formats: Mapping[str, TableFormat] = FORMATS,
-    storage_for: Callable[[Sequence[StoreSettings]], Callable[[str], Storage]] = lambda stores: Storages(stores).of,
+    storage_for: Callable[[Hello], Callable[[str], Storage]] = lambda hello: (
+        Storages(hello.stores, roots=hello.roots).of
+    ),
 ) -> None:
     """Read tables until the daemon closes the socket."""
     channel, board, parent = socket.socket(fileno=int(arguments[0])), int(arguments[1]), int(arguments[2])
     limits.die_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's ^C is for the daemon, which drains
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a ^C of the terminal is for the daemon, which drains
     frames = Frames()
     while (first := frames.next()) is None:
         received = channel.recv(_RECEIVE_BYTES)
@@ -167,5 +191,7 @@ def serve(
     limits.limit_memory(hello.memory)
     gc.collect()
     gc.freeze()
-    looker = Looker(formats=formats, storage_for=storage_for(hello.stores))
-    Reader(channel, Board(board, threads=hello.threads), looker, hello).serve(frames)
+    storage = storage_for(hello)
+    observer = Observer(formats=formats, storage_for=storage)
+    archive = partial(read_archive, formats=formats, storage_for=storage)
+    Reader(channel, Board(board, threads=hello.threads), observer, hello, archive).serve(frames)

@@ -12,5 +12,5 @@ __all__ = ["FsspecStorage", "LocalStorage", "Storages", "canonical_location", "h
 
 
 def storage_for(location: str) -> Storage:
-    """Return the storage of a location that needs no settings: a local one, or one that the environment tells of."""
+    """Return the storage of a location without settings: a local one, or one that the environment configures."""
     return Storages().of(location)

@@ -1,9 +1,9 @@
-"""The clients of object stores: obstore's, opened as the settings say."""
+"""The clients of object stores. They are obstore's, opened by the settings."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lakewarden.planners.model.errors import PermanentError
@@ -13,13 +13,16 @@ _NEEDED = ("obstore", "arro3.core")
 _EXTRAS = {"s3": "s3", "gs": "gcs", "abfss": "azure"}
 
 
-def open_client(store: ObjectStoreSettings, host: str) -> Any:
-    """Return the client of one bucket. Nothing is asked of the store yet.
+def open_client(store: ObjectStoreSettings, host: str, *, keys: Callable[[], Mapping[str, Any]] | None = None) -> Any:
+    """Return the client of one bucket. It makes no request yet. `keys` returns credentials that are in no settings, in
+    obstore's words.
 
-    Raises PermanentError where obstore is not installed, a secret is missing, or obstore does not accept the settings.
+    Raises PermanentError if obstore is not installed, a secret is missing, or obstore does not accept the settings.
     """
     kind = _kind(store)
     arguments = merged(store.client_arguments(host), store.options)
+    if keys is not None:
+        arguments["credential_provider"] = keys
     try:
         return kind(**arguments)
     except Exception as error:
@@ -28,7 +31,7 @@ def open_client(store: ObjectStoreSettings, host: str) -> Any:
 
 
 def merged(ours: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return our options with those that were given over them, and groups of options merged."""
+    """Return Lakewarden's options, overridden by the options of the settings. Groups of options are merged."""
     groups = {key: {**ours[key], **value} for key, value in given.items() if isinstance(ours.get(key), dict)}
     return {**ours, **given, **groups}
 
@@ -37,8 +40,8 @@ def _kind(settings: ObjectStoreSettings) -> Any:
     package = next((one for one in _NEEDED if importlib.util.find_spec(one.partition(".")[0]) is None), None)
     if package is not None:
         raise PermanentError(
-            f"{settings.scheme}:// locations need {package}: install lakewarden[{_EXTRAS[settings.scheme]}]"
+            f"{settings.scheme}:// locations need {package}: pip install 'lakewarden[{_EXTRAS[settings.scheme]}]'"
         )
-    from obstore import store  # noqa: PLC0415 - a process of local tables needs none of it
+    from obstore import store  # noqa: PLC0415 - a process with local tables only does not need it
 
     return getattr(store, settings.client)

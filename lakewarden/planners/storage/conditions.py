@@ -1,4 +1,4 @@
-"""Small files that are written on a condition: what keeps two daemons apart that share nothing but a table."""
+"""Small files that are written on a condition. They keep two daemons apart that share nothing but a table."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import NoConditionsError, Versioned
 from lakewarden.planners.storage.content import moment
 from lakewarden.planners.storage.local import regular_file
+from lakewarden.planners.storage.new_files import sync_folder
 
 _T = TypeVar("_T")
 
 LARGEST = 64 * 2**10
-"""More of a file is not read: it is none that was written here."""
+"""The most bytes that are read of a file. A larger one was not written by Lakewarden."""
 
 _LOCK_SECONDS = 1.0
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
 
 
 class LocalConditions:
-    """Local disks, and network disks whose locks hold between machines: every write is made under a lock on a file
-    beside, and appears as a whole. A version is a digest of the content.
+    """Conditional writes on local disks, and on network disks with locks that hold between machines. Every write takes
+    a lock on a file beside, and replaces the whole file. A version is a digest of the content.
     """
 
     def versioned(self, location: str) -> Versioned | None:
-        """Return the file as it is. No lock is needed: it is only ever replaced as a whole."""
+        """Return the file. It needs no lock, because the file is only ever replaced as a whole."""
         try:
             with os.fdopen(regular_file(location), "rb") as file:
                 content = file.read(LARGEST)
@@ -53,24 +54,24 @@ class LocalConditions:
         return self._if(location, lambda found: found is None, lambda: _appear(location, content))
 
     def replace(self, location: str, content: bytes, *, version: str) -> Versioned | None:
-        """Write the file if it is still of this version."""
+        """Write the file if it still has this version."""
         return self._if(location, lambda found: _is_of(found, version), lambda: _appear(location, content))
 
     def delete(self, location: str, *, version: str) -> bool:
-        """Delete the file if it is still of this version."""
+        """Delete the file if it still has this version."""
 
         def delete() -> bool:
             Path(location).unlink()
-            _sync(Path(location).parent)
+            sync_folder(Path(location).parent)
             return True
 
         return self._if(location, lambda found: _is_of(found, version), delete) or False
 
     def _if(self, location: str, holds: Callable[[Versioned | None], bool], act: Callable[[], _T]) -> _T | None:
-        """Do `act` if the condition holds of the file as it is, with everybody else locked out."""
+        """Call `act` under the lock if the condition holds of the file."""
         if not Path(location).parent.is_dir():
             if Path(location).parent.parent.is_dir():
-                return None  # nobody has ever written there
+                return None  # no file was ever written there
             raise FileNotFoundError(location)
         with _translated(location), _locked(f"{location}.lock"):
             return act() if holds(self.versioned(location)) else None
@@ -78,7 +79,7 @@ class LocalConditions:
 
 @contextlib.contextmanager
 def _locked(path: str) -> Iterator[None]:
-    """Hold the lock. Raises TemporaryError where somebody else has it for long: perhaps a process that is frozen."""
+    """Hold the lock. Raises TemporaryError if another process, perhaps a frozen one, holds it for long."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         _lock(file, path)
@@ -115,7 +116,7 @@ def _translated(location: str) -> Iterator[None]:
 
 
 def _appear(location: str, content: bytes) -> Versioned:
-    """Let a whole file appear, in place of the one before, that outlives a loss of power."""
+    """Replace the file as a whole, so that the new one survives a loss of power."""
     scratch = Path(f"{location}.{uuid.uuid4().hex}")
     try:
         with scratch.open("xb") as file:
@@ -127,16 +128,8 @@ def _appear(location: str, content: bytes) -> Versioned:
     except OSError:
         scratch.unlink(missing_ok=True)
         raise
-    _sync(scratch.parent)
+    sync_folder(scratch.parent)
     return Versioned(content=content, version=_digest(content), modified=moment(written))
-
-
-def _sync(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _digest(content: bytes) -> str:

@@ -1,31 +1,42 @@
-"""What every storage does alike with what it was given."""
+"""What every storage does in the same way with content, sizes and errors."""
 
 from __future__ import annotations
 
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = (datetime(9000, 1, 1, tzinfo=UTC) - EPOCH).total_seconds()
 
+_REQUESTS_AT_ONCE = 32
+_READ_AT_A_TIME = 16
+_ASKED_AT_ONCE = 1000
 
-class TooLargeError(PermanentError):
-    """The file or folder is there, and larger than was asked for."""
+
+_Read = TypeVar("_Read")
+
+
+class FileTooLargeError(PermanentError):
+    """The file or folder exists, and is larger than the limit."""
 
 
 class StoreRefusedError(TemporaryError):
-    """The store let us not in, or found no credentials to ask with: those may be there by the next time."""
+    """The store refused the credentials, or the process found none. The next request may have some."""
 
 
 def refused(location: str, said: object) -> StoreRefusedError:
-    """Return the error of a store that turned us away."""
+    """Return the error for a store that refused access."""
     return StoreRefusedError(f"{location} cannot be read: its store refuses us: {said}")
 
 
-def too_many(location: str, most: int) -> TooLargeError:
+def too_many(location: str, most: int) -> FileTooLargeError:
     """Return the error for a folder of more than `most` entries."""
-    return TooLargeError(f"{location} has more than {most} entries")
+    return FileTooLargeError(f"{location} has more than {most} entries")
 
 
 def within(limit: int, content: bytes, location: str) -> bytes:
@@ -35,13 +46,49 @@ def within(limit: int, content: bytes, location: str) -> bytes:
     return content
 
 
-def too_large(location: str, limit: int) -> TooLargeError:
-    """Return the error of a file that has more than `limit` bytes."""
-    return TooLargeError(f"{location} is larger than {limit} bytes")
+def too_large(location: str, limit: int) -> FileTooLargeError:
+    """Return the error for a file that has more than `limit` bytes."""
+    return FileTooLargeError(f"{location} is larger than {limit} bytes")
+
+
+def those_that(are: Callable[[str], bool], names: Iterable[str]) -> list[str]:
+    """Return the names for which a request says so. Several requests are under way at a time. The first error ends
+    them all.
+    """
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - processes that only read do not need it
+
+    found: list[str] = []
+    left = iter(names)
+    with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as threads:
+        while some := list(itertools.islice(left, _ASKED_AT_ONCE)):
+            found += itertools.compress(some, threads.map(are, some))
+    return found
+
+
+def read_ahead(files: Iterable[str], read: Callable[[str], _Read]) -> Iterator[tuple[str, _Read]]:
+    """Yield files in their order, each with what `read` returns of it. Several are read at a time, because stores
+    answer slowly. The reading is never far ahead. Raises what `read` raises.
+    """
+    from concurrent.futures import Future, ThreadPoolExecutor  # noqa: PLC0415 - not every process reads so
+
+    with ThreadPoolExecutor(_READ_AT_A_TIME, thread_name_prefix="read-ahead") as pool:
+        ahead: deque[tuple[str, Future[_Read]]] = deque()
+        try:
+            for file in files:
+                ahead.append((file, pool.submit(read, file)))
+                if len(ahead) > _READ_AT_A_TIME:
+                    first, content = ahead.popleft()
+                    yield first, content.result()
+            while ahead:
+                first, content = ahead.popleft()
+                yield first, content.result()
+        finally:
+            for _, unwanted in ahead:
+                unwanted.cancel()
 
 
 def moment(seconds: float) -> datetime:
-    """Return the time that is so many seconds after the epoch: the nearest that can be reckoned with, where a disk or a
-    store says one before it, or after all calendars.
+    """Return the time that is so many seconds after the epoch. If a disk or a store says a time before the epoch or
+    beyond all calendars, return the nearest possible one.
     """
     return EPOCH + timedelta(seconds=min(max(seconds, 0.0), _LATEST))

@@ -1,4 +1,4 @@
-"""What the Hadoop configuration of this machine says of addresses that leave something out."""
+"""The defaults for incomplete addresses in the Hadoop configuration of this machine."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 _FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
-"""Where Spark's launcher looks, too: it puts both in front of the JVM's class path (`AbstractCommandBuilder`)."""
+"""Spark's launcher looks here, too. It puts both in front of the JVM's class path (`AbstractCommandBuilder`)."""
 
 _KEYS = ("fs.defaultFS", "fs.default.name")
 _AUTHORITY = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([A-Za-z0-9._:-]+)/?")
 
 
 def default_host(scheme: str) -> str | None:
-    """Return the host, or name service, that `hdfs:///x` leaves out; None where the machine's Hadoop does not tell.
+    """Return the host, or name service, for `hdfs:///x`. None if the machine's Hadoop configuration has none.
 
-    It is that of `fs.defaultFS` if its scheme is the same: so `FileSystem.get` finds it (run: with another default, or
-    none, Hadoop refuses the address as well).
+    It is that of `fs.defaultFS` if the scheme is the same. `FileSystem.get` finds it in this way. Run: if the default
+    has another scheme, or there is none, Hadoop refuses the address as well.
     """
     for variable in _FOLDERS:
         folder = os.environ.get(variable)
@@ -31,7 +31,7 @@ def default_host(scheme: str) -> str | None:
 
 @functools.cache
 def _default_file_system(file: Path) -> str | None:
-    """Return what a `core-site.xml` says; None if it says nothing, is not there or cannot be read."""
+    """Return the setting of a `core-site.xml`. None if the file does not have it, does not exist or cannot be read."""
     try:
         root = ET.parse(file).getroot()  # noqa: S314 - the machine's own configuration, as Hadoop reads it
     except (OSError, ET.ParseError):

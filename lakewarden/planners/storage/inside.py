@@ -1,4 +1,4 @@
-"""What lies in a table's own folder: the one question that is asked of every path before anything is done to it."""
+"""Whether a path lies in a table's own folder. Every path is checked before anything is done to it."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ _LOCAL = ("file", "local")
 _OF_EXACT_NAMES = ("s3", "gs")
 _PORT_OF_HDFS = ":8020"
 _LONGEST = 8192
-"""No store takes a longer path, and resolving one takes the square of its length."""
+"""No store takes a longer path. The time to resolve one grows with the square of its length."""
 
 _DEEPEST = 256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """A path, taken apart: its store (`""` is the local disks, else scheme and host), and the names on the way."""
+class PathParts:
+    """A path in parts: its store (`""` for local disks, else scheme and host), and the names of its folders and
+    file.
+    """
 
     store: str
     names: tuple[str, ...]
 
 
 class NoPlaceError(ValueError):
-    """A path of which nobody can say where it leads."""
+    """A path with no clear meaning."""
 
 
-def place_of(path: str, *, store: str, by_key: bool = False) -> Place:
-    """Return where a path leads, whose plan is executed in `store`. Pure.
+def place_of(path: str, *, store: str, by_key: bool = False) -> PathParts:
+    """Return the place of a path in a plan that is executed in `store`. Pure.
 
-    It is read as Hudi's `StoragePath(String)` and Hadoop's `Path(String)` do: letter by letter, so that `%2F` is three
-    letters; without empty names and `.`; without a scheme it is of the store at hand, and HDFS without a host is that
-    of the machine's `fs.defaultFS`. `by_key` is how clients of object stores other than Hadoop's read it: there an
-    empty name is one as well. Raises NoPlaceError for a path that is not absolute, names another host, or climbs with
-    `..`: Hadoop resolves that without a look at links, and a disk does
-    not.
+    It is read as Hudi's `StoragePath(String)` and Hadoop's `Path(String)` read it: literally, so that `%2F` is three
+    letters, and without empty names and `.`. Without a scheme it is in `store`. HDFS without a host is that of the
+    machine's `fs.defaultFS`. `by_key` reads it as clients of object stores other than Hadoop's do: there an empty name
+    counts. Raises NoPlaceError for a path that is not absolute, names another host, or climbs with `..`. Hadoop
+    resolves `..` without regard to links, and a disk does not.
     """
     if not path or len(path) > _LONGEST or "\0" in path:
         raise NoPlaceError("is no path")
@@ -61,7 +62,7 @@ def place_of(path: str, *, store: str, by_key: bool = False) -> Place:
         names = tuple(name for name in rest.split("/") if name not in ("", "."))
     if ".." in names:
         raise NoPlaceError("climbs with '..'")
-    return Place(store=where, names=names)
+    return PathParts(store=where, names=names)
 
 
 def _without_host(rest: str) -> str:
@@ -91,15 +92,15 @@ def _remote(scheme: str, rest: str) -> tuple[str, str]:
 
 
 class Home:
-    """A table's own folder. It says of paths whether they lie in it. Not for several threads.
+    """A table's own folder. It tells whether a path lies in it. Not for several threads.
 
-    Links on local disks are resolved, and a folder that can be reached by two ways is one folder: what counts is what
-    the disk says, not how it is spelled. `private` are names right below the folder in which no plan has any business,
-    whatever their case, since not every disk minds it. `by_key` is explained at `place_of`.
+    Links on local disks are resolved. A folder that can be reached by two ways is one folder: the disk decides, and not
+    the spelling. `private` are names right below the folder that no plan may contain, in upper or lower case, because
+    some disks ignore the case. `by_key` is explained at `place_of`.
     """
 
     def __init__(self, location: str, *, private: Collection[str] = (), by_key: bool = False) -> None:
-        """Take the table's location. Raises NoPlaceError where that is none."""
+        """Take the table's location. Raises NoPlaceError if it is no place."""
         place = place_of(location, store="", by_key=by_key)
         self._by_key = by_key
         self._store = place.store
@@ -108,9 +109,9 @@ class Home:
         self._names = place.names if place.store else _real(place.names)
 
     def why_outside(self, path: str, *, whole_folder: bool = False) -> str | None:
-        """Return, for people, why a path does not lie in the table's folder; None if it does.
+        """Return in words why a path does not lie in the table's folder. None if it does.
 
-        A file's own name may be a link, which is deleted itself; of a `whole_folder` also that is followed.
+        If a file is itself a link, the link is deleted and not followed. For a `whole_folder` the link is followed.
         """
         try:
             place = place_of(path, store=self._store, by_key=self._by_key)
@@ -126,7 +127,7 @@ class Home:
         return f"lies in {below[0]}, where no data is" if below[0].casefold() in self._private else None
 
     def _below(self, names: tuple[str, ...], *, whole_folder: bool) -> tuple[str, ...] | None:
-        """Return the way from the table's folder to a path; None where there is none."""
+        """Return the names from the table's folder to a path. None if the path is not below it."""
         if self._store:
             return _rest(names, self._names)
         if whole_folder:
@@ -136,7 +137,7 @@ class Home:
         way = self._way_to(names[:-1])
         if way is not None:
             return (*way, names[-1])
-        # The folder's own last name, on a path that leads to it and not below it.
+        # The path leads to the folder itself by the folder's last name, and not below it.
         return () if self._way_to(names) == () else None
 
     def _way_to(self, folder: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -147,9 +148,11 @@ class Home:
         return self._folders[folder]
 
     def _by_another_way(self, names: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Return the way where a folder above, of another name, is the table's: a bind mount, a disk without case."""
+        """Return the names if a folder above the path is the table's folder under another name: a bind mount, or a disk
+        without case.
+        """
         try:
-            home = os.stat(_spelled(self._names))  # noqa: PTH116 - one of many, and no Path is needed
+            home = os.stat(_spelled(self._names))  # noqa: PTH116 - there are many, and no Path is needed
         except OSError:
             return None
         for end in range(len(names), max(0, len(names) - _DEEPEST), -1):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TypeVar
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
@@ -14,18 +16,19 @@ from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
 from lakewarden.planners.storage.content import moment, too_large, too_many, within
 
 _T = TypeVar("_T")
+_AT_ONCE = 1000
 
 
 class LocalStorage:
-    """Local disks, by the operating system's own calls."""
+    """Local disks, by the calls of the operating system."""
 
     def stamp(self, location: str) -> str:
-        """Return the folder's modification time and inode: one stat."""
+        """Return the folder's modification time and inode. It takes one stat."""
         status = _looked_at(location)
         return f"{status.st_mtime_ns:x}.{status.st_ino:x}"
 
     def version(self, location: str) -> str:
-        """Return the file's modification time, inode and size: one stat."""
+        """Return the file's modification time, inode and size. It takes one stat."""
         status = _looked_at(location)
         return f"{status.st_mtime_ns:x}.{status.st_ino:x}.{status.st_size:x}"
 
@@ -34,8 +37,8 @@ class LocalStorage:
         return moment(_looked_at(location).st_mtime)
 
     def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
-        """Return the folder's entries. One that goes away meanwhile is left out, as if it had gone before, and so is a
-        link that leads nowhere.
+        """Return the folder's entries. An entry that is deleted meanwhile is left out, and so is a link that leads
+        nowhere.
         """
 
         def scan() -> list[FileEntry]:
@@ -44,28 +47,29 @@ class LocalStorage:
                 for place, entry in enumerate(found):
                     if place == most:
                         raise too_many(location, most)
-                    try:
-                        status = entry.stat()
-                    except OSError as error:
-                        if error.errno in _GONE:
-                            continue
-                        raise
-                    entries.append(
-                        FileEntry(
-                            name=entry.name,
-                            size=status.st_size,
-                            modified=moment(status.st_mtime),
-                            is_folder=entry.is_dir(),
-                        )
-                    )
+                    if (one := _entry(entry)) is not None:
+                        entries.append(one)
             return entries
 
-        try:
-            return _translated(location, scan)
-        except FileNotFoundError:
-            if os.path.exists(location):  # noqa: PTH110 - as above
-                raise PermanentError(f"{location} is no folder: put what is there out of the way") from None
-            raise
+        return _scanned(location, scan)
+
+    def entries(self, location: str) -> Iterator[FileEntry]:
+        """Yield the folder's entries, as a listing has them. They are read in parts."""
+        with _scanned(location, lambda: os.scandir(location)) as found:
+            while part := _translated(location, lambda: [_entry(one) for one in itertools.islice(found, _AT_ONCE)]):
+                yield from (one for one in part if one is not None)
+
+    def present(self, location: str, names: Collection[str]) -> Collection[str]:
+        """Return the names that the folder has. It takes one stat for each. A link counts, wherever it leads."""
+
+        def is_there(name: str) -> bool:
+            try:
+                _translated(location, lambda: os.lstat(f"{location}/{name}"))
+            except FileNotFoundError:
+                return False
+            return True
+
+        return [name for name in names if is_there(name)]
 
     def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
         """Return the file's content."""
@@ -73,7 +77,7 @@ class LocalStorage:
         def content() -> bytes:
             with os.fdopen(regular_file(location, limit=limit), "rb") as file:
                 size = os.fstat(file.fileno()).st_size
-                found = file.read(size + 1)  # more would be room for what is not there
+                found = file.read(size + 1)  # the limit may be larger than the file
                 return found if len(found) <= size else found + file.read(limit + 1 - len(found))
 
         return within(limit, _translated(location, content), location)
@@ -89,11 +93,38 @@ class LocalStorage:
         return _translated(location, part)
 
 
-def regular_file(location: str, *, limit: int | None = None) -> int:
-    """Open a file of at most `limit` bytes: a pipe without a writer is not waited for, no device is asked, and no link
-    is followed: it could lead to any file of ours.
+def _entry(entry: os.DirEntry[str]) -> FileEntry | None:
+    """Return an entry with what stat says of it. None if it is gone, or a link that leads nowhere, or in a circle."""
+    try:
+        status = entry.stat()
+        if entry.is_symlink() and stat.S_ISDIR(status.st_mode) and _leads_back(entry.path, status):
+            return None
+    except OSError as error:
+        if error.errno in _GONE:
+            return None
+        raise
+    return FileEntry(name=entry.name, size=status.st_size, modified=moment(status.st_mtime), is_folder=entry.is_dir())
 
-    Raises PermanentError for what is no file, TooLargeError, and what the operating system raises.
+
+def _leads_back(path: str, folder: os.stat_result) -> bool:
+    """Whether a link to a folder leads to a folder on the way to it. To follow it would never end."""
+    return any(os.path.samestat(above.stat(), folder) for above in Path(path).parents)
+
+
+def _scanned(location: str, scan: Callable[[], _T]) -> _T:
+    try:
+        return _translated(location, scan)
+    except FileNotFoundError:
+        if os.path.exists(location):  # noqa: PTH110 - as above
+            raise PermanentError(f"{location} is no folder: put what is there out of the way") from None
+        raise
+
+
+def regular_file(location: str, *, limit: int | None = None) -> int:
+    """Open a file of at most `limit` bytes. It does not wait for a pipe, opens no device and follows no link: a link
+    could lead to any file of the daemon.
+
+    Raises PermanentError for what is no file, TooLargeError, and the errors of the operating system.
     """
     descriptor = os.open(location, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     status = os.fstat(descriptor)
@@ -123,7 +154,7 @@ def _looked_at(location: str) -> os.stat_result:
 
 
 def _translated(location: str, act: Callable[[], _T]) -> _T:
-    """Do `act`, with the operating system's errors in our own words."""
+    """Call `act`, and translate the errors of the operating system."""
     try:
         return act()
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -133,6 +164,8 @@ def _translated(location: str, act: Callable[[], _T]) -> _T:
             raise PermanentError(f"{location} is a socket or a device, and no file") from error
         if error.errno == errno.ELOOP:
             raise PermanentError(f"{location} is a link, and no file, or lies behind links in a circle") from error
+        if error.errno == errno.ENOMEM:  # the limit of a process that reads, and nothing about the file
+            raise MemoryError from error
         if error.errno in _NO_NAME:
             raise PermanentError(f"{location[:200]} can be the name of no file: {error.strerror}") from error
         raise TemporaryError(f"{location} cannot be read: {error.strerror or error}") from error

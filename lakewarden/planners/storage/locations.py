@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from collections.abc import Sequence
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.storage.hadoop_defaults import default_host
@@ -19,26 +20,91 @@ _FORBIDDEN = {"*": "a wildcard", "?": "a query or wildcard", "[": "a wildcard", 
 
 
 LONGEST_BYTES = 4096
-"""What Linux takes for a path (`PATH_MAX`), and four times what object stores take for a key."""
+"""The longest path of Linux (`PATH_MAX`). It is four times the longest key of object stores."""
 
 LONGEST_NAME_BYTES = 255
-"""What Linux takes for one name in a path (`NAME_MAX`)."""
+"""The longest name in a path of Linux (`NAME_MAX`)."""
 
 _SHOWN = 200
+_HOST = re.compile(r"[A-Za-z0-9_$][A-Za-z0-9._$-]*(@[A-Za-z0-9][A-Za-z0-9._-]*)?(:[0-9]{1,5})?")
+"""A bucket, a host or a container at an account, perhaps with a port. No dots alone, no escape, no user."""
+
+_OF_EXACT_NAMES = ("s3", "gs", "memory")
+_PORT_OF_HDFS = ":8020"
 
 
 def canonical_location(text: str) -> str:
-    """Return the one spelling of a table's address, under which it is known whoever names it.
+    """Return the one spelling of a table's address. It is the same for every spelling of the address.
 
-    It is read as Hadoop's `Path(String)` does, letter by letter: in `file:///x%20y` the escape is three letters (run).
-    `file:///x`, `file:/x` and `/x/` are the local path `/x` with symbolic links resolved; `s3a://b/t` is `s3://b/t`;
-    `hdfs:///x` is on the host of the machine's `fs.defaultFS`;
-    `catalog://lake/sales.orders` is the table `orders` in the namespace `sales` of the catalog that is named `lake`.
-    Raises PermanentError for an address that is too long, not absolute, holds credentials, a query, a wildcard or a
-    chain of protocols (`::`), or climbs with `..` beyond what a path alone can tell.
+    The address is read as Hadoop's `Path(String)` reads it, literally: in `file:///x%20y` the escape is three letters
+    (run). `file:///x`, `file:/x` and `/x/` are the local path `/x` with symbolic links resolved. `s3a://b/t` is
+    `s3://b/t`. `hdfs:///x` is on the host of the machine's `fs.defaultFS`. `catalog://lake/sales.orders` is the table
+    `orders` in the namespace `sales` of the catalog `lake`. Raises PermanentError for an address that is too long, is
+    not absolute, names no valid host, or holds credentials, a query, a wildcard or a chain of protocols (`::`). Raises
+    it also if the address climbs with `..` out of a link: Hadoop takes the name before `..` away, and a disk follows
+    the link first.
     """
     spelled = spelled_location(text)
-    return os.path.realpath(spelled) if is_local(spelled) else spelled
+    if not is_local(spelled):
+        return spelled
+    real = os.path.realpath(spelled)
+    if ".." in spelled.split("/") and os.path.realpath(posixpath.normpath(spelled)) != real:
+        raise PermanentError(f"{_shown(text)} climbs with '..' out of a link: write the path without '..'")
+    return real
+
+
+def by_place(location: str) -> str:
+    """Return what two canonical locations of one place have in common. It is for comparisons only, and is no address.
+
+    The names of hosts have no case. Port 8020 is that of HDFS without a port. A location keeps them as they are
+    written, because the name of a name service in Hadoop's configuration has case. `s3` buckets are exact.
+    """
+    scheme, separator, rest = location.partition("://")
+    if not separator or scheme in (*_OF_EXACT_NAMES, _CATALOG) or is_local(location):
+        return location
+    host, slash, path = rest.partition("/")
+    host = host.lower()
+    if scheme == HDFS:
+        host = host.removesuffix(_PORT_OF_HDFS)
+    return f"{scheme}://{host}{slash}{path}"
+
+
+def is_below(location: str, folder: str) -> bool:
+    """Whether a canonical location is a folder, or lies below it. Names are compared whole: `/lake2` is not below
+    `/lake`.
+    """
+    here, above = by_place(location), by_place(folder).rstrip("/")
+    return here == above or here.startswith(f"{above}/")
+
+
+def outside(location: str, roots: Sequence[str]) -> str | None:
+    """Return why a canonical location is not allowed, or None if it is. Without `roots` every location is.
+
+    A name in a catalog is allowed: the files that it leads to are held by their own locations.
+    """
+    if not roots or is_in_catalog(location) or any(is_below(location, root) for root in roots):
+        return None
+    return f"{_shown(location)} lies outside of the roots: {', '.join(roots)}"
+
+
+_OF_KEYS = frozenset({"s3", "gs", "abfss", "wasb", "wasbs", "oss", "memory"})
+"""Stores that take a key literally: in `a//b` there is an empty name."""
+
+
+def by_key(address: str) -> str | None:
+    """Return the address of a file or a folder with several slashes in a row, as an object store takes it. None for any
+    other address, because it has only one reading.
+    """
+    scheme, _, key = address.partition("://")
+    if canonical_scheme(scheme) not in _OF_KEYS or "//" not in key:
+        return None
+    return f"{canonical_scheme(scheme)}://{key.rstrip('/')}"
+
+
+def as_hadoop_reads(location: str) -> str:
+    """Return a location as Hadoop's clients read it: several slashes in a row are one."""
+    scheme, separator, path = location.partition("://")
+    return f"{scheme}{separator}{re.sub(r'/{2,}', '/', path)}"
 
 
 def is_local(location: str) -> bool:
@@ -47,9 +113,9 @@ def is_local(location: str) -> bool:
 
 
 def spelled_location(text: str) -> str:
-    """Return an address as `canonical_location` does, but with symbolic links as they are: no file is touched.
+    """Return an address as `canonical_location` does, but with symbolic links unresolved. It reads no file.
 
-    Raises PermanentError as it does.
+    Raises PermanentError as `canonical_location` does.
     """
     _check(text)
     found = _SCHEME.fullmatch(text)
@@ -64,7 +130,7 @@ def spelled_location(text: str) -> str:
 
 
 def _check(text: str) -> None:
-    """Raise PermanentError for what is no table's address, whatever its scheme."""
+    """Raise PermanentError if the text cannot be a table's address in any scheme."""
     try:
         length = len(os.fsencode(text))
     except UnicodeEncodeError as wrong:
@@ -79,19 +145,27 @@ def _check(text: str) -> None:
 
 
 def _shown(text: str) -> str:
+    """Return an address as a message may show it: not longer than a line, and without what may be credentials. Those
+    end with the last `@`, because a secret may hold slashes.
+    """
+    scheme, colon, rest = text.partition(":")
+    if colon and "@" in rest and not text.startswith("/"):
+        text = f"{scheme}://REDACTED@{rest.rpartition('@')[2]}"
     return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}..."
 
 
 def hadoop_location(location: str) -> str:
-    """Return a canonical location as Hadoop spells it, and therefore the table's writers: `s3a://` for `s3://`.
+    """Return a canonical location in Hadoop's spelling, which the table's writers use: `s3a://` for `s3://`.
 
-    Plans name their files by it, and Hadoop's S3A refuses a file of the other spelling.
+    Plans name their files in this spelling. Hadoop's S3A refuses a file in the other one.
     """
     return re.sub(r"\As3://", "s3a://", location)
 
 
 def is_in_catalog(location: str) -> bool:
-    """Whether a canonical location is a name in a catalog, so that it does not tell where the table's files are."""
+    """Whether a canonical location is a name in a catalog. Such a location does not tell where the table's
+    files are.
+    """
     return location.startswith(f"{_CATALOG}://")
 
 
@@ -102,7 +176,7 @@ def named_in_catalog(location: str) -> tuple[str, str]:
 
 
 def canonical_scheme(scheme: str) -> str:
-    """Return the one name of a scheme that has several: `s3a` and `s3n` are `s3`."""
+    """Return the one name of a scheme with several names: `s3a` and `s3n` are `s3`."""
     return _ONE_STORE.get(scheme.lower(), scheme.lower())
 
 
@@ -115,7 +189,7 @@ def _without_empty_host(rest: str, text: str) -> str:
 
 
 def path_without_host(rest: str) -> str | None:
-    """Return the path of an address that names no host, `///x` or `/x`; None where it names one, or is no path."""
+    """Return the path of an address without a host, `///x` or `/x`. None if it names a host, or is no path."""
     path = rest[2:] if rest.startswith("//") else rest
     return path if path.startswith("/") else None
 
@@ -148,7 +222,7 @@ def _names(rest: str, text: str) -> tuple[str, str]:
     if not rest.startswith("//") or not catalog or "/" in identifier or len(levels) < 2 or not all(levels):
         raise PermanentError(f"{_shown(text)} needs the form {_CATALOG}://name/namespace.table")
     if "@" in catalog:
-        raise PermanentError(f"the address of {identifier!r} holds credentials")
+        raise PermanentError(f"{_shown(text)} holds credentials")
     return catalog, identifier
 
 
@@ -161,8 +235,12 @@ def _remote(scheme: str, rest: str, text: str) -> str:
     if not host:
         raise PermanentError(f"{_shown(text)} names no bucket or host")
     if "@" in host and scheme not in _CONTAINER_AT_ACCOUNT:
-        raise PermanentError(f"the address of a table on {host.rpartition('@')[2]!r} holds credentials")
+        raise PermanentError(f"{_shown(text)} holds credentials, which no address may")
+    if not _HOST.fullmatch(host):
+        raise PermanentError(f"{_shown(text)} names no valid bucket or host: it may hold credentials, or a wrong port")
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise PermanentError(f"{_shown(text)} climbs with '..'")
+    if not path.isascii() and any("\ud800" <= sign <= "\udfff" for sign in path):
+        raise PermanentError(f"{_shown(text)} holds bytes that are no UTF-8, which no object store takes")
     return f"{scheme}://{posixpath.join(host, *parts)}"

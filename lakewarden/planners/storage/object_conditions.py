@@ -1,4 +1,6 @@
-"""Conditional writes to an object store: by the headers If-None-Match and If-Match, of which PUT alone is asked."""
+"""Conditional writes to an object store. They use the headers If-None-Match and If-Match of PUT, and no other
+request.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ _GONE = b"deleted "
 
 
 class ObjectConditions:
-    """Amazon S3, and what speaks its language. A version is an ETag.
+    """Conditional writes to Amazon S3 and compatible stores. A version is an ETag.
 
-    A file is deleted by a mark in its place, which is written on the same condition as any other content: few stores
-    know a condition of DELETE, and obstore knows none. Each mark is another, and so no version of a file comes twice.
-    Of all who race one wins, because each change of the file is one conditional PUT.
+    To delete a file, a mark is written in its place, on the same condition as any other content. Few stores have a
+    condition for DELETE, and obstore has none. Each mark is different, so no version of a file occurs twice. If several
+    processes race, one of them wins, because each change of the file is one conditional PUT.
 
-    Stores of other makes may ignore a header that they do not know, so before the first file is trusted it is proved
-    that this one does not.
+    Other stores may ignore a header that they do not know. So before the first file is trusted, a test proves that the
+    store obeys the conditions.
     """
 
     def __init__(self, storage: ObjectStorage) -> None:
@@ -31,7 +33,7 @@ class ObjectConditions:
         self._proved = False
 
     def versioned(self, location: str) -> Versioned | None:
-        """Return the file as it is."""
+        """Return the file. None if there is none."""
         found = self._read(location)
         return None if found is None or found.content.startswith(_GONE) else found
 
@@ -47,13 +49,13 @@ class ObjectConditions:
         return made
 
     def replace(self, location: str, content: bytes, *, version: str) -> Versioned | None:
-        """Write the file if it is still of this version."""
+        """Write the file if it still has this version."""
         if not self._proved:
             self._prove(location, content)
         return self._put(location, content, {"e_tag": version})
 
     def delete(self, location: str, *, version: str) -> bool:
-        """Delete the file if it is still of this version."""
+        """Delete the file if it still has this version."""
         return self.replace(location, _GONE + uuid.uuid4().hex.encode(), version=version) is not None
 
     def _read(self, location: str) -> Versioned | None:
@@ -69,10 +71,10 @@ class ObjectConditions:
             return None
 
     def _put(self, location: str, content: bytes, mode: _Mode) -> Versioned | None:
-        """Return the file if it has become what was to be written; None where the condition did not hold.
+        """Return the file if it was written. None if the condition did not hold.
 
-        Whatever the answer was, the file itself is asked: the client tries again where an answer is lost, and then it
-        was our own first try that won.
+        The file itself is read whatever the answer was. If an answer is lost, the client tries again. Then its own
+        first try may be the one that was written.
         """
         try:
             self._accepted(location, content, mode)
@@ -88,7 +90,7 @@ class ObjectConditions:
         return None
 
     def _accepted(self, location: str, content: bytes, mode: _Mode) -> bool:
-        """Write on a condition, and return whether it held."""
+        """Write on a condition. Return whether it held."""
 
         def put(client: Any, path: str) -> bool:
             from obstore import exceptions  # noqa: PLC0415 - an optional package
@@ -109,11 +111,13 @@ class ObjectConditions:
 
         try:
             return self._storage.ask(location, put)
-        except FileNotFoundError:  # of what is gone no version holds
+        except FileNotFoundError:  # no version is equal to that of a missing file
             return False
 
     def _prove(self, location: str, content: bytes) -> None:
-        """Raise NoConditionsError unless the store refuses what it must: then the file that is there stays as it is."""
+        """Raise NoConditionsError unless the store refuses both writes that it must refuse. The existing file stays as
+        it is.
+        """
         stale: _Mode = {"e_tag": _NO_VERSION}
         if self._accepted(location, content, stale) or self._accepted(location, content, "create"):
             self._storage.ask(location, lambda client, path: client.delete(path))

@@ -1,51 +1,69 @@
-"""Object stores: Amazon S3 and what speaks its language, Google Cloud Storage and Azure, through obstore.
+"""Object stores, through obstore: Amazon S3 and compatible stores, Google Cloud Storage and Azure.
 
-obstore is the crate object_store of Apache Arrow: requests run without Python and without its interpreter lock, so that
-many threads of one process poll many tables.
+obstore is the crate object_store of Apache Arrow. Its requests run without Python and without the interpreter lock, so
+that many threads of one process can poll many tables.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
-from lakewarden.planners.storage.content import EPOCH, TooLargeError, refused, too_many
+from lakewarden.planners.storage.content import (
+    EPOCH,
+    FileTooLargeError,
+    StoreRefusedError,
+    refused,
+    those_that,
+    too_many,
+)
 
 _T = TypeVar("_T")
 _MOST_CLIENTS = 256
-"""Each bucket has a client of its own, with connections of its own; files of a catalog's table may name any bucket."""
+"""The most clients that are kept. Each bucket has a client and connections of its own. Files of a catalog's table may
+name any bucket."""
+
+_LISTED_AT_ONCE = 20
+_A_PAGE = 1000
+_ROWS_AT_ONCE = 10_000
+_ENTRIES_FOR_A_NAME = 10
+_LONGEST_LISTING = 100 * MOST_ENTRIES
+"""The entries for which a listing without a limit may take its time."""
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _WORDS = 600
 
 
+_Row = tuple[str, int, int, str]
+"""Of an object: the path, the size, microseconds since the epoch, and the ETag."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Listed:
-    """One listing with its folders apart: of each object path, size, microseconds since the epoch, and ETag."""
+    """One listing with its folders apart."""
 
-    objects: Sequence[tuple[str, int, int, str]]
+    objects: Sequence[_Row]
     folders: Sequence[str]
 
 
 class ObjectStorage:
-    """The buckets of one kind of store, reached by the same settings.
+    """The buckets of one kind of store, with the same settings.
 
-    Stores have no folder times, so a stamp is a digest of one listing: names, sizes, times and ETags. It misses nothing
-    that a listing shows. A store does not know empty folders: one without entries counts as missing, also where an
-    empty object marks it. For any thread, and for a process that does not fork once it has asked.
+    Stores have no times of folders. So a stamp is a digest of one listing: names, sizes, times and ETags. It misses
+    nothing that a listing shows. A store does not know empty folders. A folder without entries counts as missing, even
+    if an empty object marks it. Any thread may use it, but the process must not fork after the first request.
     """
 
     def __init__(self, open_client: Callable[[str], Any], *, timeout: timedelta) -> None:
-        """`open_client` is called with a bucket (of Azure `container@account`) when that is first asked, again and
-        again until it has not raised. Each request is given up by the client itself, a whole listing after `timeout`
+        """Prepare the storage. `open_client` is called with a bucket (for Azure `container@account`) at its first
+        request, until it succeeds. The client itself ends each request in time. A whole listing ends after `timeout`
         for each MOST_ENTRIES that it may have.
         """
         self._open_client = open_client
@@ -54,7 +72,7 @@ class ObjectStorage:
         self._opened: dict[str, Any] = {}
 
     def stamp(self, location: str) -> str:
-        """Return a digest of the folder's listing: one request for each thousand entries."""
+        """Return a digest of the folder's listing. It takes one request for each 1,000 entries."""
 
         def listed(client: Any, path: str) -> _Listed:
             return _listed(client.list_with_delimiter(path, return_arrow=True), path, location, MOST_ENTRIES)
@@ -64,42 +82,110 @@ class ObjectStorage:
         return hashlib.blake2b(told.encode(), digest_size=12).hexdigest()
 
     def changed_at(self, location: str) -> datetime | None:
-        """Return None: the stamp is made of what the folder holds, not of when it changed."""
+        """Return None: the stamp depends on the content of the folder, and not on the time of its change."""
         return None
 
     def version(self, location: str) -> str:
-        """Return the file's ETag, and when it was written: one request without an answer's body."""
+        """Return the file's ETag and its time. It takes one request, and the answer has no body."""
         found = self.ask(location, lambda client, path: client.head(path))
         return f"{found['e_tag']}.{found['last_modified'].timestamp()}"
 
     def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
-        """Return the folder's entries: all pages of the listing, or an error."""
+        """Return the folder's entries. It reads all pages of the listing, or raises an error."""
 
         def listed(client: Any, path: str) -> _Listed:
             pages = client.list_with_delimiter_async(path, return_arrow=True)
-            return _listed(asyncio.run(self._in_time(pages, most)), path, location, most)
+            return _listed(self._in_time(pages, most), path, location, most)
 
         found = self.ask(location, listed)
-        files = [
-            FileEntry(name=_name(path), size=size, modified=EPOCH + timedelta(microseconds=written), version=version)
-            for path, size, written, version in found.objects
+        return [*map(_file, found.objects)] + [
+            FileEntry(name=_name(path), size=0, modified=EPOCH, is_folder=True) for path in found.folders
         ]
-        return files + [FileEntry(name=_name(path), size=0, modified=EPOCH, is_folder=True) for path in found.folders]
+
+    def entries(self, location: str) -> Iterator[FileEntry]:
+        """Yield the folder's entries. The client holds the whole listing, in about 250 bytes for each entry."""
+
+        def listed(client: Any, path: str) -> Any:
+            pages = client.list_with_delimiter_async(path, return_arrow=True)
+            return self._in_time(pages, _LONGEST_LISTING)
+
+        found = self.ask(location, listed)
+        path = location.partition("://")[2].partition("/")[2]
+        folders = [one for one in found["common_prefixes"] if one != path]
+        yield from (FileEntry(name=_name(one), size=0, modified=EPOCH, is_folder=True) for one in folders)
+        empty = not folders
+        objects = found["objects"]
+        for begin in range(0, objects.num_rows, _ROWS_AT_ONCE):
+            rows = _rows(objects.slice(begin, min(_ROWS_AT_ONCE, objects.num_rows - begin)))
+            kept = [row for row in rows if row[0] != path]
+            empty = empty and not kept
+            yield from map(_file, kept)
+        if empty:
+            raise FileNotFoundError(location)
+
+    def present(self, location: str, names: Collection[str]) -> Collection[str]:
+        """Return the names that the folder has.
+
+        One page of a listing answers for a thousand files. So a listing is read first, as far as that is less than the
+        requests for the single files.
+        """
+        unseen, limit = set(names), _ENTRIES_FOR_A_NAME * len(names)
+
+        def whole_listing(client: Any, path: str) -> bool:
+            prefix, seen = f"{path}/" if path else "", 0
+            for page in client.list(path or None, chunk_size=_A_PAGE):
+                unseen.difference_update(one["path"].removeprefix(prefix) for one in page)
+                seen += len(page)
+                if seen > limit:
+                    return False
+            return True
+
+        def is_there(name: str) -> bool:
+            try:
+                self.version(f"{location}/{name}")
+            except FileNotFoundError:
+                return False
+            except StoreRefusedError:  # Amazon's answer for a missing file, if the client may list this folder alone
+                return self.holds(f"{location}/{name}")
+            return True
+
+        ended = self.ask(location, whole_listing)
+        alone = () if ended else those_that(is_there, list(unseen))
+        return [*(name for name in names if name not in unseen), *alone]
+
+    def each_below(self, location: str, take: Callable[[str, FileEntry], None]) -> None:
+        """Give `take` every file below the folder: one request for each thousand."""
+
+        def all_pages(client: Any, path: str) -> None:
+            prefix, empty = f"{path}/" if path else "", True
+            for page in client.list(path or None):
+                for found in page:
+                    below = found["path"].removeprefix(prefix)
+                    if found["path"] == path:
+                        continue
+                    empty = False
+                    take(below, _entry(below, found))
+            if empty:
+                raise FileNotFoundError(location)
+
+        self.ask(location, all_pages)
 
     def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
-        """Return the file's content, of which nothing is fetched if it is larger than `limit` bytes."""
+        """Return the file's content. If it is larger than `limit` bytes, nothing is fetched."""
 
         def content(client: Any, path: str) -> bytes:
             got = client.get(path)
             if got.meta["size"] > limit:
-                raise TooLargeError(f"{location} is larger than {limit} bytes")
+                raise FileTooLargeError(f"{location} is larger than {limit} bytes")
             whole: bytes = got.bytes().to_bytes()
             return whole
 
         return self.ask(location, content)
 
     def read_part(self, location: str, *, begin: int, size: int) -> bytes:
-        """Return a part of the file: one request, which stores deny where it begins at the file's end or beyond."""
+        """Return a part of the file. It takes one request. Stores refuse it if it begins at or beyond the
+        file's end.
+        """
 
         def part(client: Any, path: str) -> bytes:
             try:
@@ -114,10 +200,27 @@ class ObjectStorage:
 
         return self.ask(location, part)
 
+    def holds(self, location: str) -> bool:
+        """Return whether there is a file, by a listing that begins immediately before it: one request, as a rule.
+
+        If a client may not list the whole bucket, the answer for a missing file is 403, so that a request for the file
+        does not tell.
+        """
+
+        def listed(client: Any, path: str) -> bool:
+            folder, _, _ = path.rpartition("/")
+            for page in client.list(folder, offset=path[:-1], chunk_size=_LISTED_AT_ONCE):
+                for one in page:
+                    if one["path"] >= path:
+                        return bool(one["path"] == path)
+            return False
+
+        return self.ask(location, listed)
+
     def ask(self, location: str, act: Callable[[Any, str], _T]) -> _T:
-        """Return what `act` brings, given the bucket's client and the location's path in it, with the client's many
-        kinds of errors in our own words. One that was turned away is opened anew the next time: its secret may have
-        been replaced.
+        """Return the result of `act`, called with the bucket's client and the location's path in it. Errors of the
+        client are translated. If the store refuses access, the client is opened again for the next request, because its
+        secret may have been replaced.
         """
         host, _, path = location.partition("://")[2].partition("/")
         try:
@@ -137,10 +240,17 @@ class ObjectStorage:
                 raise PermanentError(f"{location!r} is nothing that an object store could hold: {error}") from error
             raise TemporaryError(f"{location} cannot be read: {said(error)}") from error
 
-    async def _in_time(self, answer: Awaitable[_T], most: int) -> _T:
-        """Return the answer, as long as it may take for so many entries: their pages come one after the other."""
-        async with asyncio.timeout(self._timeout.total_seconds() * max(1, most // MOST_ENTRIES)):
-            return await answer
+    def _in_time(self, answer: Awaitable[_T], most: int) -> _T:
+        """Return the answer. The time limit grows with the number of entries, because their pages come one after the
+        other.
+        """
+        import asyncio  # noqa: PLC0415 - 4 MiB in each process, also in those that read disks alone
+
+        async def awaited() -> _T:
+            async with asyncio.timeout(self._timeout.total_seconds() * max(1, most // MOST_ENTRIES)):
+                return await answer
+
+        return asyncio.run(awaited())
 
     def _client(self, host: str) -> Any:
         with self._opening:
@@ -153,38 +263,53 @@ class ObjectStorage:
 
 
 def said(error: Exception) -> str:
-    """Return the client's own words, without its debug text and not at any length: a store's answer is in them."""
+    """Return the client's own message, without its debug text and cut short. It contains the store's answer."""
     return f"{error}".partition("\n\nDebug source")[0][:_WORDS].rstrip(": \n")
 
 
 def _status(error: Exception) -> str:
-    """Return the HTTP status that the client was answered with; empty where it was none."""
+    """Return the HTTP status of the answer. It is empty if there was none."""
     found = _STATUS.search(said(error))
     return "" if found is None else found[1]
 
 
 def _found_no_credentials(error: Exception) -> bool:
-    """Whether the client had none, and has asked the machine's cloud for some (169.254.169.254) in vain."""
+    """Whether the client had no credentials, and asked the machine's cloud for some (169.254.169.254) without
+    success.
+    """
     return "169.254.169.254" in said(error)
 
 
 def _listed(found: Any, folder: str, location: str, most: int) -> _Listed:
-    """Return a listing that has entries, and not too many: as Python's objects they are ten times as large.
+    """Return a listing that has entries, but not too many. As Python objects they are ten times as large.
 
-    The mark of the folder itself is left out. Raises FileNotFoundError and TooLargeError.
+    The mark of the folder itself is left out. Raises FileNotFoundError and FileTooLargeError.
     """
-    from arro3.core import DataType  # noqa: PLC0415 - comes with the client, which is optional
-
     objects, folders = found["objects"], [path for path in found["common_prefixes"] if path != folder]
     if objects.num_rows + len(folders) > most:
         raise too_many(location, most)
-    versions = [version or "" for version in objects["e_tag"].to_pylist()]
-    written = objects["last_modified"].cast(DataType.int64()).to_pylist()
-    rows = zip(objects["path"].to_pylist(), objects["size"].to_pylist(), written, versions, strict=True)
-    kept = [row for row in rows if row[0] != folder]
+    kept = [row for row in _rows(objects) if row[0] != folder]
     if not kept and not folders:
         raise FileNotFoundError(location)
     return _Listed(objects=kept, folders=folders)
+
+
+def _rows(objects: Any) -> Iterator[_Row]:
+    from arro3.core import DataType  # noqa: PLC0415 - comes with the client, which is optional
+
+    versions = [version or "" for version in objects["e_tag"].to_pylist()]
+    written = objects["last_modified"].cast(DataType.int64()).to_pylist()
+    return zip(objects["path"].to_pylist(), objects["size"].to_pylist(), written, versions, strict=True)
+
+
+def _file(row: _Row) -> FileEntry:
+    path, size, written, version = row
+    return FileEntry(name=_name(path), size=size, modified=EPOCH + timedelta(microseconds=written), version=version)
+
+
+def _entry(path: str, found: Any) -> FileEntry:
+    version = str(found["e_tag"] or "")
+    return FileEntry(name=_name(path), size=found["size"], modified=found["last_modified"], version=version)
 
 
 def _name(path: str) -> str:

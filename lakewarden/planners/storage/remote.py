@@ -1,17 +1,18 @@
-"""Object stores and network file systems."""
+"""Object stores and network file systems, through fsspec."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
-from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
-from lakewarden.planners.storage.content import EPOCH, moment, refused, too_many, within
+from lakewarden.planners.ports import MOST_ENTRIES, MOST_FILES, FileEntry
+from lakewarden.planners.storage.content import EPOCH, moment, refused, those_that, too_many, within
+from lakewarden.planners.storage.locations import as_hadoop_reads
 
 _T = TypeVar("_T")
 _WRITTEN_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime", "created")
@@ -19,17 +20,17 @@ _VERSION_KEYS = ("ETag", "etag")
 
 
 class FsspecStorage:
-    """Object stores and network file systems, through fsspec's driver of their scheme.
+    """Object stores and network file systems, through fsspec's driver for their scheme.
 
-    Stores have no folder times, so a stamp is a digest of one listing: names, sizes, times and versions. It misses
-    nothing that a listing shows. A store does not know empty folders: one without entries counts as missing, also
-    where an empty object marks it.
+    Stores have no times of folders. So a stamp is a digest of one listing: names, sizes, times and versions. It misses
+    nothing that a listing shows. A store does not know empty folders. A folder without entries counts as missing, even
+    if an empty object marks it.
     """
 
     def __init__(self, open_driver: Callable[[], Any], *, timeout: timedelta | None = None) -> None:
-        """`open_driver` is called when the storage is first asked, again and again until it has not raised.
+        """Prepare the storage. `open_driver` is called at the first request, until it succeeds.
 
-        A request is given up after `timeout`, whatever the driver tries meanwhile; drivers that block know none.
+        A request ends after `timeout`, whatever the driver is doing. Drivers that block have no timeout.
         """
         self._open_driver = open_driver
         self._timeout = timeout
@@ -37,71 +38,101 @@ class FsspecStorage:
         self._opened: Any = None
 
     def stamp(self, location: str) -> str:
-        """Return a digest of the folder's listing: one request."""
+        """Return a digest of the folder's listing. It takes one request."""
         digest = hashlib.blake2b(digest_size=12)
         for entry in sorted(self.listing(location), key=lambda e: e.name):
             digest.update(f"{entry.name}\0{entry.size}\0{entry.modified.timestamp()}\0{entry.version}\n".encode())
         return digest.hexdigest()
 
     def changed_at(self, location: str) -> datetime | None:
-        """Return None: the stamp is made of what the folder holds, not of when it changed."""
+        """Return None: the stamp depends on the content of the folder, and not on the time of its change."""
         return None
 
     def version(self, location: str) -> str:
-        """Return the file's size, time and version: one request."""
-        driver = self._driver()
-        found = self._entry(self._asked(location, lambda: driver.info(location, **self._patience(driver))))
+        """Return the file's size, time and version. It takes one request."""
+        found = self._entry(self._either(location, lambda driver, at, timeouts: driver.info(at, **timeouts)))
         return f"{found.version}.{found.modified.timestamp()}.{found.size}"
 
     def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
-        """Return the folder's entries: all pages of the listing, or an error."""
-        driver = self._driver()
-        found = self._asked(location, lambda: driver.ls(location, detail=True, **self._patience(driver)))
-        folder = driver._strip_protocol(location).rstrip("/")  # noqa: SLF001 - fsspec offers it to callers
-        if len(found) > most:
-            raise too_many(location, most)
-        entries = [self._entry(one) for one in found if one["name"].rstrip("/") != folder]
-        if not entries:
-            raise FileNotFoundError(location)
-        return entries
+        """Return the folder's entries. It reads all pages of the listing, or raises an error."""
+
+        def entries(driver: Any, at: str, timeouts: dict[str, float]) -> Sequence[FileEntry]:
+            found = driver.ls(at, detail=True, **timeouts)
+            folder = driver._strip_protocol(at).rstrip("/")  # noqa: SLF001 - fsspec offers it to callers
+            if len(found) > most:
+                raise too_many(location, most)
+            below = [self._entry(one) for one in found if one["name"].rstrip("/") != folder]
+            if not below:
+                raise FileNotFoundError(location)
+            return below
+
+        return self._either(location, entries)
+
+    def entries(self, location: str) -> Iterator[FileEntry]:
+        """Yield the folder's entries. fsspec's drivers return them all at once."""
+        yield from self.listing(location, most=MOST_FILES)
+
+    def present(self, location: str, names: Collection[str]) -> Collection[str]:
+        """Return the names that the folder has. It takes one request for each, several at a time."""
+
+        def is_there(name: str) -> bool:
+            try:
+                self.version(f"{location}/{name}")
+            except FileNotFoundError:
+                return False
+            return True
+
+        return those_that(is_there, names)
 
     def read(self, location: str, *, limit: int = 64 * 2**20) -> bytes:
         """Return the file's content."""
-        driver = self._driver()
-        patience = self._patience(driver)
 
-        def content() -> bytes:
+        def content(driver: Any, at: str, timeouts: dict[str, float]) -> bytes:
             try:
-                return bytes(driver.cat_file(location, start=0, end=limit + 1, **patience))
+                return bytes(driver.cat_file(at, start=0, end=limit + 1, **timeouts))
             except OSError as error:
-                # Of an empty file S3 has no first byte to give: the range "is not satisfiable".
-                if error.errno == errno.EINVAL and driver.info(location, **patience)["size"] == 0:
+                # An empty file on S3 has no first byte: the range "is not satisfiable".
+                if error.errno == errno.EINVAL and driver.info(at, **timeouts)["size"] == 0:
                     return b""
                 raise
 
-        return within(limit, self._asked(location, content), location)
+        return within(limit, self._either(location, content), location)
 
     def read_part(self, location: str, *, begin: int, size: int) -> bytes:
         """Return a part of the file."""
 
-        def part(driver: Any, patience: dict[str, float]) -> bytes:
+        def part(driver: Any, at: str, timeouts: dict[str, float]) -> bytes:
             try:
-                return bytes(driver.cat_file(location, start=begin, end=begin + size, **patience))
+                return bytes(driver.cat_file(at, start=begin, end=begin + size, **timeouts))
             except (OSError, ValueError):
-                if begin >= driver.info(location, **patience)["size"]:
+                if begin >= driver.info(at, **timeouts)["size"]:
                     return b""
                 raise
 
-        return self.ask(location, part)
+        return self._either(location, part)
+
+    def _either(self, location: str, act: Callable[[Any, str, dict[str, float]], _T]) -> _T:
+        """Return the result of `act` for a location. If nothing is there, take several slashes in a row for one.
+        Hadoop's clients write one, and Iceberg's own do not.
+        """
+        try:
+            return self.ask(location, lambda driver, timeouts: act(driver, location, timeouts))
+        except FileNotFoundError:
+            at = as_hadoop_reads(location)
+            if at == location:
+                raise
+            return self.ask(location, lambda driver, timeouts: act(driver, at, timeouts))
 
     def ask(self, location: str, act: Callable[[Any, dict[str, float]], _T]) -> _T:
-        """Return what `act` brings, given the driver and the argument that tells it how long a request may take."""
+        """Return the result of `act`, called with the driver and the argument for the longest time of a request."""
         driver = self._driver()
-        answer: _T = self._asked(location, lambda: act(driver, self._patience(driver)))
+        answer: _T = self._asked(location, lambda: act(driver, self._timeouts(driver)))
         return answer
 
-    def _patience(self, driver: Any) -> dict[str, float]:
-        """Return the argument that tells fsspec's asynchronous drivers how long a request may take, in seconds."""
+    def _timeouts(self, driver: Any) -> dict[str, float]:
+        """Return the argument for the longest time of a request in seconds, which fsspec's asynchronous drivers
+        take.
+        """
         if self._timeout is None or not getattr(driver, "async_impl", False):
             return {}
         return {"timeout": self._timeout.total_seconds()}
@@ -124,8 +155,8 @@ class FsspecStorage:
         )
 
     def _asked(self, location: str, ask: Callable[[], Any]) -> Any:
-        """Ask the driver, with its many kinds of errors in our own words. One that was turned away is opened anew
-        the next time: its secret may have been replaced.
+        """Ask the driver, and translate its errors. If the store refuses access, the driver is opened again for the
+        next request, because its secret may have been replaced.
         """
         try:
             return ask()
@@ -143,7 +174,7 @@ class FsspecStorage:
 
 
 def _written_at(value: Any) -> datetime:
-    """Return a store's modification time, however its driver spells it; the epoch where it has none."""
+    """Return a store's modification time in any spelling of its driver. The epoch if it has none."""
     match value:
         case datetime():
             return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""The settings of one store, by the scheme of its prefix. Spark and the reader without Spark obey the same ones."""
+"""The settings of one store, by the scheme of its prefix. Spark and the reader without Spark use the same ones."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from lakewarden.planners.storage.locations import canonical_location, canonical_
 
 
 class Secret(Settings):
-    """Where a secret is: it never stands in the configuration itself. It is read anew with every new connection."""
+    """Where a secret is. The secret itself never stands in the configuration. It is read again for every new
+    connection.
+    """
 
     env: str | None = None
     """The environment variable that holds it."""
 
     file: Path | None = None
-    """The file that holds it, as a mounted Kubernetes Secret does. White space around it does not count."""
+    """The file that holds it, such as a mounted Kubernetes Secret. White space around the secret is ignored."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Secret:
@@ -35,7 +37,7 @@ class Secret(Settings):
         return self
 
     def value(self) -> str:
-        """Return the secret. Raises PermanentError, naming the place, where there is none."""
+        """Return the secret. If there is none, raises PermanentError that names the place."""
         if self.env is not None:
             found = os.environ.get(self.env, "")
             where = f"the environment variable {self.env} is not set"
@@ -51,7 +53,7 @@ class Secret(Settings):
 
 
 def _a_reference(value: Any) -> Any:
-    """Refuse a secret that was written down, without repeating it."""
+    """Refuse a secret in plain text, without repeating it."""
     if isinstance(value, Secret | Mapping):
         return value
     raise ValueError("a secret does not stand in the configuration: say {env: NAME} or {file: PATH} instead")
@@ -68,19 +70,21 @@ _SETTINGS_OF_HADOOP: Mapping[str, str] = {
     ".json.keyfile.": "key_file",
     "fs.azure.account.key.": "account_key",
 }
-"""Parts of Hadoop's properties that are settings of a store: beside them secrets would stand in the file."""
+"""Parts of Hadoop's properties that have a setting of a store. As properties they would put secrets into the file."""
 
 
 class StoreSettings(Settings):
-    """What holds for every kind of store."""
+    """The settings that every kind of store has."""
 
     scheme: ClassVar[str]
 
     prefix: str
-    """The locations it is for: `s3://bucket`, or `s3://` for every bucket that has no setting of its own."""
+    """The locations that the settings are for: `s3://bucket`, or `s3://` for every bucket without settings of
+    its own."""
 
     timeout: Annotated[Duration, Within("100ms", "10m")] = Field(default="20s", validate_default=True)
-    """A request without Spark (a listing with all its pages, a file) that is not answered by then has failed."""
+    """A request without Spark (a listing with all its pages, or a file) fails if it is not answered within this
+    time."""
 
     options: dict[str, Any] = Field(default_factory=dict)
     """Further options of the reader without Spark: obstore's own, or fsspec's for HDFS (none by default)."""
@@ -115,7 +119,7 @@ class StoreSettings(Settings):
 
     @property
     def host(self) -> str:
-        """The bucket, container or name node; empty for all of them."""
+        """The bucket, container or name node. It is empty for all of them."""
         return self.prefix.partition("://")[2]
 
     def covers(self, location: str) -> bool:
@@ -123,18 +127,18 @@ class StoreSettings(Settings):
         return location == self.prefix or location.startswith(self.prefix if not self.host else f"{self.prefix}/")
 
     def hadoop_properties(self) -> dict[str, str]:
-        """Return the Hadoop properties, secrets included. Raises PermanentError where a secret is missing."""
+        """Return the Hadoop properties, secrets included. Raises PermanentError if a secret is missing."""
         return {}
 
 
 class ObjectStoreSettings(StoreSettings):
-    """What holds for every store that obstore knows."""
+    """The settings that every store of obstore has."""
 
     client: ClassVar[str]
-    """What obstore calls the client."""
+    """The name of the client in obstore."""
 
     ours: ClassVar[frozenset[str]]
-    """What is said in our own words, and therefore not among the options."""
+    """The options of obstore that have a setting here. They are not allowed among the options."""
 
     @field_validator("options")
     @classmethod
@@ -149,7 +153,7 @@ class ObjectStoreSettings(StoreSettings):
 
     @classmethod
     def _tried(cls, options: dict[str, Any]) -> None:
-        """Raise ValueError unless obstore accepts the options. Nothing is asked of any store."""
+        """Raise ValueError unless obstore accepts the options. It makes no request."""
         from obstore import store  # noqa: PLC0415 - an optional package
 
         named = {"container_name": "any", "account_name": "any"} if cls.scheme == "abfss" else {"bucket": "any"}
@@ -159,18 +163,18 @@ class ObjectStoreSettings(StoreSettings):
             raise ValueError(f"obstore does not accept it: {f'{error}'.splitlines()[0]}") from error
 
     def client_arguments(self, host: str) -> dict[str, Any]:
-        """Return what obstore's client of a bucket or container is opened with. Raises PermanentError where a secret
-        is missing.
+        """Return the arguments of obstore's client for a bucket or container. Raises PermanentError if a secret is
+        missing.
 
-        A request ends by `timeout`. What fails at once is tried twice more; then it ends a quarter later at the latest.
+        A request ends by `timeout`. If it fails at once, it is tried twice more. Then it ends at most a quarter later.
         """
         retry = {"max_retries": 2, "retry_timeout": self.timeout / 4, "backoff": {"max_backoff": timedelta(seconds=1)}}
-        patience = {"timeout": self.timeout, "connect_timeout": self.timeout / 4, "read_timeout": self.timeout / 2}
-        return {"client_options": patience, "retry_config": retry}
+        timeouts = {"timeout": self.timeout, "connect_timeout": self.timeout / 4, "read_timeout": self.timeout / 2}
+        return {"client_options": timeouts, "retry_config": retry}
 
 
 class S3Store(ObjectStoreSettings):
-    """Amazon S3, and whatever speaks its language."""
+    """Amazon S3 and compatible stores."""
 
     scheme: ClassVar[str] = "s3"
     client: ClassVar[str] = "S3Store"
@@ -180,19 +184,19 @@ class S3Store(ObjectStoreSettings):
     )
 
     endpoint: str | None = Field(default=None, pattern=r"^https?://[^/@\s]+/?$")
-    """Where an S3-compatible store listens, as in `http://minio:9000`; by default Amazon."""
+    """The address of an S3-compatible store, as in `http://minio:9000`. The default is Amazon."""
 
     region: str | None = None
-    """The region; by default what the environment says."""
+    """The region. The default comes from the environment."""
 
     path_style: bool = False
-    """Whether the bucket is named in the path and not in the host name, as most S3-compatible stores need it."""
+    """Whether the bucket is named in the path and not in the host name. Most S3-compatible stores need it."""
 
     anonymous: bool = False
-    """Whether requests are not signed: for public buckets, which can only be observed."""
+    """Whether requests are not signed. This is for public buckets, which can only be observed."""
 
     access_key: SecretSetting | None = None
-    """The access key. Without one, the environment's own chain is asked: variables, web identity, instance profile."""
+    """The access key. Without one, the environment is used: variables, web identity, instance profile."""
 
     secret_key: SecretSetting | None = None
     """The secret key that belongs to the access key."""
@@ -206,13 +210,13 @@ class S3Store(ObjectStoreSettings):
         return self
 
     def client_arguments(self, host: str) -> dict[str, Any]:
-        """Return what obstore's S3Store is opened with. What is not said here, it finds in the environment by itself.
+        """Return the arguments of obstore's S3Store. It finds the others in the environment by itself.
 
-        Keys are handed over by a function: a session token of the environment belongs to other keys.
+        Keys are passed by a function, because a session token of the environment belongs to other keys.
         """
         found = super().client_arguments(host) | {"bucket": host, "disable_bulk_delete": True}
         endpoint = self.endpoint or next(filter(None, map(os.environ.get, _ENDPOINTS)), None)
-        in_host_name = not self.path_style and "." not in host  # certificates are for one name below the endpoint's
+        in_host_name = not self.path_style and "." not in host  # a certificate is for one name below the endpoint's
         if endpoint is not None:
             parts = urlsplit(endpoint)
             in_host_name = in_host_name and not _is_an_address(parts.hostname or "")
@@ -248,7 +252,7 @@ class S3Store(ObjectStoreSettings):
 
 
 def _is_an_address(host: str) -> bool:
-    """Whether a host is told by a number, below which there are no names."""
+    """Whether a host is a numeric address. There are no names below one."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -259,10 +263,10 @@ def _is_an_address(host: str) -> bool:
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _S3A = "org.apache.hadoop.fs.s3a"
 _CONNECTIONS = "4000"
-"""Hudi leaves streams open, each of which keeps a connection (docs/object_stores.md); S3A's own limit is 96."""
+"""Hudi leaves streams open, and each keeps a connection (docs/object_stores.md). S3A's own limit is 96."""
 
 _AS_BOTO_DOES = "com.amazonaws.auth.DefaultAWSCredentialsProviderChain"
-"""Unlike S3A's own default it knows web identities, as pods on Kubernetes have them."""
+"""It uses web identities, as pods on Kubernetes have them. S3A's own default does not."""
 
 
 class GcsStore(ObjectStoreSettings):
@@ -276,7 +280,7 @@ class GcsStore(ObjectStoreSettings):
     """The key of a service account, as JSON. Without one, the environment's default credentials are used."""
 
     def client_arguments(self, host: str) -> dict[str, Any]:
-        """Return what obstore's GCSStore is opened with."""
+        """Return the arguments of obstore's GCSStore."""
         key = {} if self.key_file is None else {"service_account": str(self.key_file)}
         return super().client_arguments(host) | {"bucket": host} | key
 
@@ -303,15 +307,15 @@ class AzureStore(ObjectStoreSettings):
 
     @property
     def account(self) -> str:
-        """The storage account, with its domain; empty for all of them."""
+        """The storage account with its domain. It is empty for all of them."""
         return self.host.rpartition("@")[2]
 
     def client_arguments(self, host: str) -> dict[str, Any]:
-        """Return what obstore's AzureStore is opened with. It speaks to the account's blob endpoint."""
+        """Return the arguments of obstore's AzureStore. It uses the account's blob endpoint."""
         container, _, account = host.rpartition("@")
         name, _, domain = account.partition(".")
         found = super().client_arguments(host) | {"container_name": container, "account_name": name}
-        if domain.startswith("dfs.") and domain != "dfs.core.windows.net":  # a cloud of a country
+        if domain.startswith("dfs.") and domain != "dfs.core.windows.net":  # the cloud of a country
             found["endpoint"] = f"https://{name}.blob.{domain.removeprefix('dfs.')}"
         return found | ({} if self.account_key is None else {"account_key": self.account_key.value()})
 
@@ -324,7 +328,7 @@ class AzureStore(ObjectStoreSettings):
 
 
 class HdfsStore(StoreSettings):
-    """HDFS. Its name nodes and their security are told of by the Hadoop configuration of the machine."""
+    """HDFS. The Hadoop configuration of the machine has its name nodes and their security."""
 
     scheme: ClassVar[str] = "hdfs"
 
@@ -354,9 +358,10 @@ StoreSetting = Annotated[
 
 
 def setting_of(location: str, stores: Iterable[StoreSettings]) -> StoreSettings | None:
-    """Return the setting with the longest prefix of a canonical location; where none is given, its scheme's default.
+    """Return the settings with the longest prefix of a canonical location. If none fits, return the defaults of its
+    scheme.
 
-    None for local locations, and for schemes that have no settings.
+    None for local locations, and for schemes without settings.
     """
     fitting = [store for store in stores if store.covers(location)]
     if fitting:

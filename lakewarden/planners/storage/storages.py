@@ -1,7 +1,8 @@
-"""Which storage holds a location: composed once in every process."""
+"""Which storage holds a location. Every process creates one such object."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from lakewarden.planners.ports import ConditionalWrites, Storage
 from lakewarden.planners.storage.clients import open_client
 from lakewarden.planners.storage.conditions import LocalConditions
 from lakewarden.planners.storage.local import LocalStorage
-from lakewarden.planners.storage.locations import is_in_catalog
+from lakewarden.planners.storage.locations import is_in_catalog, is_local, outside
 from lakewarden.planners.storage.object_conditions import ObjectConditions
 from lakewarden.planners.storage.objects import ObjectStorage
 from lakewarden.planners.storage.remote import FsspecStorage
@@ -20,21 +21,25 @@ from lakewarden.planners.storage.settings import ObjectStoreSettings, StoreSetti
 
 
 class Storages:
-    """Every storage that a process reads from, each opened when it is first asked. For any thread."""
+    """Every storage that a process reads from. Each is opened at its first request. Any thread may use it."""
 
-    def __init__(self, stores: Sequence[StoreSettings] = ()) -> None:
+    def __init__(self, stores: Sequence[StoreSettings] = (), *, roots: Sequence[str] = ()) -> None:
+        """`roots` are the canonical locations below which tables and their files may lie. Without them it is all."""
         self._stores = stores
+        self._roots = roots
         self._local = LocalStorage()
-        self._scattered = ScatteredStorage(self.of)
+        self._scattered = ScatteredStorage(self.of, self.conditions)
         self._remote: dict[str, ObjectStorage | FsspecStorage] = {}
         self._conditions: dict[int, ObjectConditions] = {}
         self._opening = threading.Lock()
 
     def of(self, location: str) -> Storage:
-        """Return the storage that holds a canonical location. What is wrong with it is raised by asking it.
+        """Return the storage that holds a canonical location. Errors are raised by its requests.
 
-        A table that is named by a catalog has its files anywhere: they are asked for by their own canonical locations.
+        The files of a table in a catalog may lie anywhere. Their own canonical locations decide which storage is asked.
+        Raises PermanentError if the location lies outside of the roots, before anything is read there.
         """
+        self.require(location)
         if is_in_catalog(location):
             return self._scattered
         scheme, separator, _ = location.partition("://")
@@ -46,8 +51,16 @@ class Storages:
                 self._remote[store.prefix] = _opened(scheme, store)
             return self._remote[store.prefix]
 
+    def require(self, location: str) -> None:
+        """Raise PermanentError if a location lies outside of the roots. Links of a local path are followed."""
+        if not self._roots:
+            return
+        wrong = outside(os.path.realpath(location) if is_local(location) else location, self._roots)
+        if wrong is not None:
+            raise PermanentError(wrong)
+
     def conditions(self, location: str) -> ConditionalWrites | None:
-        """Return who writes below a canonical location on conditions; None where we know no way for its store to."""
+        """Return the conditional writes below a canonical location. None if Lakewarden has none for its store."""
         storage = self.of(location)
         if isinstance(storage, LocalStorage):
             return LocalConditions()
@@ -58,15 +71,15 @@ class Storages:
 
 
 def _opened(scheme: str, store: StoreSettings) -> ObjectStorage | FsspecStorage:
-    """Return the storage of a scheme, which opens its client when it is asked."""
+    """Return the storage of a scheme. It opens its client at its first request."""
     if isinstance(store, ObjectStoreSettings):
         return ObjectStorage(lambda host: open_client(store, host), timeout=store.timeout)
     return FsspecStorage(lambda: _driver(scheme, store), timeout=store.timeout)
 
 
 def _driver(scheme: str, store: StoreSettings) -> Any:
-    """Open fsspec's driver of a scheme. Raises PermanentError where there is none."""
-    import fsspec  # noqa: PLC0415 - a process of local tables needs none of it
+    """Open fsspec's driver for a scheme. Raises PermanentError if there is none."""
+    import fsspec  # noqa: PLC0415 - a process with local tables only does not need it
 
     try:
         return fsspec.filesystem(scheme, use_listings_cache=False, skip_instance_cache=True, **store.options)

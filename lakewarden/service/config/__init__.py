@@ -1,1 +1,1 @@
-"""The configuration: one YAML file, read at start, refused as a whole where anything in it is wrong."""
+"""The configuration: one YAML file, read at the start. If anything in it is wrong, the whole file is refused."""

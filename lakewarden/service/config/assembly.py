@@ -1,169 +1,301 @@
-"""Settings become the registered tables, the catalogs and where more tables are found, and every problem with them."""
+"""Settings become tables, catalogs and patterns. Every problem on the way is collected."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.table import Mode, Policy, Table, TableId
+from lakewarden.planners.model.table import Mode, Table, TableId
+from lakewarden.planners.path_pattern import PathPattern
 from lakewarden.planners.ports import TableFormat
-from lakewarden.planners.registry import FORMATS
-from lakewarden.planners.services import SERVICES
 from lakewarden.planners.settings import shown
-from lakewarden.planners.storage import canonical_location
+from lakewarden.planners.sharing import SharedValues
 from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
 from lakewarden.service.config import problems
 from lakewarden.service.config.facts import Facts, place_of
-from lakewarden.service.config.policies import budget_of, policy_of
+from lakewarden.service.config.layers.levels import DEFAULTS, TABLE, Level, level_of, unknown_names
+from lakewarden.service.config.layers.making import Making, Place
+from lakewarden.service.config.layers.patterns import ConfiguredCatalog, Discover, Pattern, fitting
+from lakewarden.service.config.layers.templates import dotted, legal_id
 from lakewarden.service.config.problems import KeyPath, Problem, Weight
-from lakewarden.service.config.settings import (
-    CareSettings,
-    CatalogEntry,
-    Configuration,
-    DiscoverySettings,
-    ServiceSettings,
-    TableSettings,
-)
+from lakewarden.service.config.settings import CatalogEntry, Configuration, TableSettings
+from lakewarden.service.config.yaml_values import WrittenKeys
 
 _ANY = "any.table"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Catalog:
-    """A catalog: its settings are of the type that its format declares."""
-
-    name: str
-    format: TableFormat
-    settings: Any
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Discover:
-    """Where tables are found by themselves. `any_table` is what each of them is, but for its id, its location, and its
-    names in the options.
-
-    `tables` and `exclude` are patterns of `<namespace>.<table>`.
-    """
-
-    catalog: Catalog
-    tables: str
-    exclude: tuple[str, ...]
-    every: timedelta
-    any_table: Table
-
-    def table(self, identifier: str, *, location: str | None = None) -> Table:
-        """Return the table that the catalog knows as `identifier`, which is at `location`, if that is not its name.
-
-        Raises PermanentError where it cannot be one.
-        """
-        namespace, _, name = identifier.rpartition(".")
-        made = replace(
-            self.any_table,
-            id=TableId(f"{self.catalog.name}.{identifier}"),
-            location=location or canonical_location(f"catalog://{self.catalog.name}/{identifier}"),
-            options=_named(self.any_table.options, {"{namespace}": namespace, "{table}": name}),
-        )
-        return self.catalog.format.as_found(made, identifier)
-
-
-def _named(options: Any, names: Mapping[str, str]) -> Any:
-    """Return a table's options with its names in the place of the words that stand for them."""
-
-    def filled(value: Any) -> Any:
-        match value:
-            case str():
-                return re.sub("|".join(map(re.escape, names)), lambda word: names[word[0]], value)
-            case dict():
-                return {key: filled(one) for key, one in value.items()}
-            case list() | tuple():
-                return [filled(one) for one in value]
-            case _:
-                return value
-
-    if not isinstance(options, BaseModel):
-        return options
-    try:
-        return type(options).model_validate(filled(options.model_dump(by_alias=True, exclude_unset=True)))
-    except ValidationError as wrong:
-        raise PermanentError(f"its name makes its options wrong: {wrong.errors()[0]['msg']}") from wrong
-
-
 class Assembly:
-    """Puts the tables together, gathering every problem on the way."""
+    """Assembles the tables, and collects every problem. `written` is the document that the settings were read from."""
 
-    def __init__(self, settings: Configuration) -> None:
+    def __init__(
+        self, settings: Configuration, formats: Mapping[str, TableFormat], written: Mapping[str, Any], *, file: str = ""
+    ) -> None:
         self._settings = settings
+        self._formats = formats
+        self._entries: Sequence[Any] = written.get("tables") or ()
         self._ids: dict[str, str] = {}
-        self.problems: list[Problem] = []
+        self._problems: list[Problem] = []
+        self._making = Making(settings, file)
         made = {name: self._catalog(name, entry) for name, entry in settings.catalogs.items()}
         self.catalogs = {name: catalog for name, catalog in made.items() if catalog is not None}
+        self._defaults = level_of(written.get("defaults"), DEFAULTS, ("defaults",))
+        self._policies = {
+            name: level_of((written.get("policies") or {}).get(name), f"policy {name}", ("policies", name))
+            for name in settings.policies
+        }
+        for level in (self._defaults, *self._policies.values()):
+            self._problems += unknown_names(level)
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """Return every problem that was found."""
+        return [*self._problems, *self._making.problems]
 
     def addresses(self) -> Mapping[int, str]:
-        """Return under which address each table is to be looked for, by its number: the folder of one in a catalog."""
-        return {number: self._address(table) for number, table in enumerate(self._settings.tables)}
+        """Return the address of each listed table, by its number. For a table in a catalog this is its folder, if that
+        is known.
+        """
+        return {number: self._address(path) for number, path in self.paths().items()}
 
-    def tables(self, facts: Facts) -> tuple[Table, ...]:
-        """Return the tables that could be put together, at the places that `facts` tells of their addresses."""
-        made = [self._table(number, table, facts) for number, table in enumerate(self._settings.tables)]
-        return tuple(table for table in made if table is not None)
+    def paths(self) -> Mapping[int, str]:
+        """Return the path of each listed table, by its number."""
+        return {number: one.path for number, one in enumerate(self._settings.tables) if one.path is not None}
 
-    def discover(self) -> tuple[Discover, ...]:
-        """Return where more tables are found, as far as it could be put together."""
-        made = [self._discover(number, discovery) for number, discovery in enumerate(self._settings.discover)]
-        return tuple(source for source in made if source is not None)
+    def untold(self) -> Sequence[str]:
+        """Return the paths of listed tables that no entry names a format for."""
+        untold = []
+        for one in self._settings.tables:
+            location = None if one.path is None else place_of(one.path, follow_links=False).location
+            if one.path is None or location is None or one.format is not None or is_in_catalog(location):
+                continue
+            if not any(path.fits(location) for _, other in self._matching() for path in self._path_patterns(other)):
+                untold.append(one.path)
+        return untold
 
-    def _catalog(self, name: str, entry: CatalogEntry) -> Catalog | None:
+    def roots(self) -> Sequence[str]:
+        """Return the folders that patterns of paths begin with."""
+        return [path.root for _, table in self._matching() for path in self._path_patterns(table)]
+
+    def assembled(self, facts: Facts) -> tuple[tuple[Table, ...], tuple[Discover, ...]]:
+        """Return the tables and the patterns that could be assembled, with the locations that `facts` has."""
+        patterns = {number: self._pattern(number, table, facts) for number, table in self._matching()}
+        found = [self._discover(number, pattern) for number, pattern in patterns.items() if pattern is not None]
+        shared = SharedValues()
+        in_order = [pattern for pattern in patterns.values() if pattern is not None]
+        made = (
+            self._table(number, table, in_order, facts)
+            for number, table in enumerate(self._settings.tables)
+            if table.match is None
+        )
+        tables = tuple(shared.table(table) for table in made if table is not None)
+        return tables, tuple(one for one in found if one is not None)
+
+    def _catalog(self, name: str, entry: CatalogEntry) -> ConfiguredCatalog | None:
         at: KeyPath = ("catalogs", name)
         table_format = self._format(entry.format, at)
         if table_format is None:
             return None
         if table_format.catalog_settings is None:
-            able = ", ".join(one.name for one in FORMATS.values() if one.catalog_settings is not None)
+            able = ", ".join(one.name for one in self._formats.values() if one.catalog_settings is not None)
             self._problem((*at, "format"), f"{entry.format} tables are found by their paths; catalogs have {able}")
             return None
         settings = self._typed(table_format.catalog_settings, entry.settings, at)
-        return None if settings is None else Catalog(name=name, format=table_format, settings=settings)
+        return None if settings is None else ConfiguredCatalog(name=name, format=table_format, settings=settings)
 
-    def _address(self, table: TableSettings) -> str:
-        location = place_of(table.path, follow_links=False).location
+    def _address(self, path: str) -> str:
+        location = place_of(path, follow_links=False).location
         if location is None or not is_in_catalog(location):
-            return table.path
+            return path
         name, identifier = named_in_catalog(location)
         catalog = self.catalogs.get(name)
         if catalog is None:
-            return table.path
+            return path
         try:
             return catalog.format.shared_name(name, catalog.settings, identifier)
         except PermanentError:
-            return table.path
+            return path
 
-    def _table(self, number: int, table: TableSettings, facts: Facts) -> Table | None:
+    def _matching(self) -> Iterator[tuple[int, TableSettings]]:
+        return ((number, table) for number, table in enumerate(self._settings.tables) if table.match is not None)
+
+    def _table(self, number: int, table: TableSettings, patterns: Sequence[Pattern], facts: Facts) -> Table | None:
         at: KeyPath = ("tables", number)
-        self._once(self._ids, table.id, (*at, "id"), f"the id {table.id}")
-        table_format = self._format(table.format, at)
-        if table_format is None:
+        if table.path is None:
+            self._problem((*at, "path"), "is missing: write the path of one table, or match with a pattern of tables")
             return None
-        location = self._location(table, at, facts)
-        if location is not None and is_in_catalog(location):
+        for key in ("exclude", "share", "every"):
+            if key in table.model_fields_set:
+                self._problem((*at, key), "is for patterns: this entry has a path, and is one table")
+        location = self._location(table.path, at, facts)
+        id_ = _id(table, location)
+        self._once(self._ids, id_, (*at, "id" if table.id is not None else "path"), f"the id {id_}")
+        pattern = None if location is None else fitting(patterns, id_, location)
+        named = table.format or (None if pattern is None else pattern.format) or self._told(table.path, location, facts)
+        if named is None:
+            self._problem((*at, "format"), "is missing, and nothing at the path tells it")
+            return None
+        table_format = self._format(named, at)
+        catalog = None
+        if location is not None and table_format is not None and is_in_catalog(location):
             location = self._answered_by_name(location, at)
-        made = self._looked_after(table, table_format, location, at, called=table.id)
+            catalog = None if location is None else self._catalog_of(location, table_format, (*at, "path"))
+            location = None if catalog is None else location
+        if table_format is None or location is None:
+            return None
+        own = level_of(self._entries[number], TABLE, at, of_a_table=True)
+        self._problems += unknown_names(own)
+        made, _ = self._making.table(
+            Place(
+                id=TableId(id_),
+                format=table_format,
+                location=location,
+                catalog=None if catalog is None else catalog.settings,
+                at=at,
+                line=_line_of(self._entries[number]),
+            ),
+            *self._levels(own, pattern, at),
+        )
         if made is None or is_in_catalog(made.location) or table.path in facts.places:
             return made
         said = "does not answer: it is only observed, and its links are not followed, until the next start"
         self._problem((*at, "path"), f"{shown(table.path)} {said}", Weight.WARNING)
         return replace(made, mode=Mode.OBSERVE)
 
+    def _told(self, path: str, location: str | None, facts: Facts) -> str | None:
+        """Return the format that the catalog of a table has, or that its files tell."""
+        if location is None or not is_in_catalog(location):
+            return facts.formats.get(path)
+        catalog = self.catalogs.get(named_in_catalog(location)[0])
+        return None if catalog is None else catalog.format.name
+
+    def _levels(self, own: Level, pattern: Pattern | None, at: KeyPath) -> Sequence[Level]:
+        """Return the levels of a table, from the most general to the most special."""
+        named = own if own.policy is not None or pattern is None else pattern.level
+        found = [self._defaults]
+        if named.policy is not None and named.policy in self._policies:
+            found.append(self._policies[named.policy])
+        elif named.policy is not None:
+            known = ", ".join(self._policies) or "none"
+            self._problem(
+                (*named.at, "policy"), f"there is no policy {shown(named.policy)} under policies; there is {known}"
+            )
+        return [*found, *([] if pattern is None or pattern.level is own else [pattern.level]), own]
+
+    def _pattern(self, number: int, table: TableSettings, facts: Facts) -> Pattern | None:
+        at: KeyPath = ("tables", number)
+        match = table.match or ""
+        if table.path is not None or table.id is not None:
+            here = "path" if table.path is not None else "id"
+            self._problem((*at, here), "is of one table, and match is for many: write two entries")
+        level = level_of(self._entries[number], f"pattern {match}", at)
+        self._problems += unknown_names(level)
+        if is_in_catalog(match):
+            name, names = named_in_catalog(match)
+            known = self._known_catalog(name, None, (*at, "match"))
+            if known is None:
+                return None
+            if not names:
+                self._problem((*at, "match"), f"names no tables: write catalog://{name}/* for all of them")
+                return None
+            return Pattern(match=match, exclude=table.exclude, share=table.share, level=level, format=known.format.name)
+        try:
+            PathPattern.of(match)
+        except ValueError as wrong:
+            self._problem((*at, "match"), str(wrong))
+            return None
+        try:
+            excluded = [PathPattern.of(one) for one in table.exclude]
+        except ValueError as wrong:
+            self._problem((*at, "exclude"), str(wrong))
+            return None
+        return Pattern(
+            match=match,
+            exclude=table.exclude,
+            share=table.share,
+            level=level,
+            format=table.format or self._found_by_paths(match),
+            paths=_followed([PathPattern.of(match)], facts),
+            not_paths=_followed(excluded, facts),
+        )
+
+    def _path_patterns(self, table: TableSettings) -> Sequence[PathPattern]:
+        found = []
+        for text in (table.match or "", *table.exclude):
+            try:
+                found.append(PathPattern.of(text))
+            except ValueError:
+                continue
+        return found
+
+    def _discover(self, number: int, pattern: Pattern) -> Discover | None:
+        """Return a pattern with its listing, and with the settings of its tables."""
+        at: KeyPath = ("tables", number)
+        table = self._settings.tables[number]
+        catalog = self._listed_by(pattern, table, at)
+        if catalog is None:
+            return None
+        if table.format not in (None, catalog.format.name):
+            self._problem((*at, "format"), f"the catalog {shown(catalog.name)} has {catalog.format.name} tables")
+            return None
+        by_path = pattern.catalog is None
+        location = f"{pattern.paths[0].root}/any_table" if by_path else f"catalog://{catalog.name}/{_ANY}"
+        any_table, said = self._making.table(
+            Place(
+                id=TableId(f"{catalog.name}.{_ANY}"),
+                format=catalog.format,
+                location=location,
+                catalog=None if by_path else catalog.settings,
+                at=at,
+                is_of_many=True,
+            ),
+            *self._levels(pattern.level, pattern, at),
+        )
+        if any_table is None:
+            return None
+        return Discover(
+            catalog=catalog,
+            pattern=pattern,
+            every=table.every,
+            any_table=any_table,
+            by_path=by_path,
+            values=said.values if said.templates else None,
+        )
+
+    def _listed_by(self, pattern: Pattern, table: TableSettings, at: KeyPath) -> ConfiguredCatalog | None:
+        """Return the catalog that lists the tables of a pattern. A pattern of paths is a catalog of its own."""
+        if pattern.catalog is not None:
+            return self.catalogs.get(pattern.catalog)
+        named = table.format or pattern.format
+        if named is None:
+            self._problem((*at, "format"), "is missing")
+            return None
+        table_format = self._format(named, at)
+        if table_format is None:
+            return None
+        raw = {"type": "paths", "path": pattern.match, "exclude": list(pattern.exclude)}
+        try:
+            settings = TypeAdapter(table_format.catalog_settings).validate_python(raw)
+        except ValidationError:
+            self._problem(
+                (*at, "match"), f"{table_format.name} tables are not found by their paths: write catalog://NAME/PATTERN"
+            )
+            return None
+        return ConfiguredCatalog(name=pattern.match, format=table_format, settings=settings)
+
+    def _found_by_paths(self, match: str) -> str | None:
+        """Return the only format with tables that are found by a pattern of paths. None if there are several."""
+        able = [one.name for one in self._formats.values() if _lists_paths(one, match)]
+        return able[0] if len(able) == 1 else None
+
+    def _catalog_of(self, location: str, table_format: TableFormat, at: KeyPath) -> ConfiguredCatalog | None:
+        return self._known_catalog(named_in_catalog(location)[0], table_format, at)
+
     def _answered_by_name(self, location: str, at: KeyPath) -> str | None:
-        """Return the location; None with a problem, where tables of the format are known by their paths."""
+        """Return the location. Return None, with a problem, if tables of the format are known by their paths."""
         name, identifier = named_in_catalog(location)
         catalog = self.catalogs.get(name)
         try:
@@ -174,81 +306,16 @@ class Assembly:
             return None
         return location
 
-    def _discover(self, number: int, discovery: DiscoverySettings) -> Discover | None:
-        """Return where tables are found, and what each of them will be, but for its name."""
-        at: KeyPath = ("discover", number)
-        catalog = self._known_catalog(discovery.catalog, None, (*at, "catalog"))
-        if catalog is None:
-            return None
-        location = canonical_location(f"catalog://{catalog.name}/{_ANY}")
-        any_table = self._looked_after(discovery, catalog.format, location, at, called=f"{catalog.name}.{_ANY}")
-        if any_table is None:
-            return None
-        return Discover(
-            catalog=catalog,
-            tables=discovery.tables,
-            exclude=discovery.exclude,
-            every=discovery.every,
-            any_table=any_table,
-        )
-
-    def _looked_after(
-        self, care: CareSettings, table_format: TableFormat, location: str | None, at: KeyPath, *, called: str
-    ) -> Table | None:
-        """Return a table as it is looked after; None where it is nowhere, or nobody would serve it."""
-        defaults = self._settings.defaults
-        mode = care.mode or defaults.mode
-        profile_name = care.spark or defaults.spark
-        profile = self._profile(profile_name, table_format, mode, (*at, "spark"))
-        before = len(self.problems)
-        options = self._typed(table_format.table_options, care.options, (*at, "options"))
-        policies = self._policies(care, table_format, at)
-        whole = len(self.problems) == before
-        catalog = None
-        if location is not None and is_in_catalog(location):
-            name, _ = named_in_catalog(location)
-            catalog = self._known_catalog(name, table_format, (*at, "path"))
-            location = None if catalog is None else location
-        if location is None or profile is None:
-            return None
-        made = Table(
-            id=TableId(called),
-            format=table_format.name,
-            location=location,
-            catalog=None if catalog is None else catalog.settings,
-            zone=ZoneInfo(profile.timezone),
-            mode=mode,
-            poll=care.poll or defaults.poll,
-            spark=profile_name,
-            options=options,
-            policies=policies,
-            budget=budget_of(care.budget or defaults.budget),
-        )
-        for wrong in table_format.contradictions(made) if whole else ():
-            weight = Weight.WARNING if wrong.holds_back else Weight.ERROR
-            self._problem((*at, *wrong.key.split(".")), wrong.reason, weight)
-        return made
-
-    def _profile(self, name: str, table_format: TableFormat, mode: Mode, at: KeyPath) -> SparkProfile | None:
-        """Return the profile whose workers are to serve a table; with a problem, where they could not act on it."""
-        profile = self._settings.spark.get(name)
-        if profile is None:
-            self._problem(
-                at, f"there is no spark profile {shown(name)}; there is {', '.join(self._settings.spark) or 'none'}"
-            )
-        elif mode is Mode.ACT and table_format.name not in profile.formats:
-            lacking = f"the workers of {shown(name)} have no bundle of {table_format.name}"
-            self._problem(at, f"{lacking}: add it to spark.{name}.formats")
-        return profile
-
     def _format(self, name: str, at: KeyPath) -> TableFormat | None:
-        found = FORMATS.get(name)
+        found = self._formats.get(name)
         if found is None:
-            self._problem((*at, "format"), f"{shown(name)} is no format: it is one of {', '.join(FORMATS)}")
+            self._problem((*at, "format"), f"{shown(name)} is no format: it is one of {', '.join(self._formats)}")
         return found
 
-    def _known_catalog(self, name: str, table_format: TableFormat | None, at: KeyPath) -> Catalog | None:
-        """Return the catalog of this name; None with a problem, where it can be none of the format's."""
+    def _known_catalog(self, name: str, table_format: TableFormat | None, at: KeyPath) -> ConfiguredCatalog | None:
+        """Return the catalog of this name. Return None, with a problem, if it is missing or belongs to another
+        format.
+        """
         if name not in self._settings.catalogs:
             known = ", ".join(self._settings.catalogs)
             there = f"there is {known}" if known else "there are none"
@@ -261,64 +328,20 @@ class Assembly:
             return None
         return catalog
 
-    def _location(self, table: TableSettings, at: KeyPath, facts: Facts) -> str | None:
-        place = facts.places.get(table.path) or place_of(table.path, follow_links=False)
+    def _location(self, path: str, at: KeyPath, facts: Facts) -> str | None:
+        place = facts.places.get(path) or place_of(path, follow_links=False)
         if place.location is None:
             self._problem((*at, "path"), place.wrong)
         if place.location == "/":
             self._problem((*at, "path"), "is the whole file system, which is no table")
         return place.location
 
-    def _policies(self, table: CareSettings, table_format: TableFormat, at: KeyPath) -> Mapping[Service, Policy]:
-        policies = {}
-        for service, policy in table.services.items():
-            here = (*at, "services", service.value)
-            options_type = table_format.services.get(service)
-            if options_type is None:
-                able = ", ".join(table_format.services)
-                self._problem(here, f"{service} is not supported on {table_format.name}; supported are {able}")
-                continue
-            options = self._typed(options_type, policy.options, (*here, "options"))
-            policies[service] = policy_of(service, policy, options, priority=table.priority)
-            self._check_profile_of_its_own(policy, table, table_format, here)
-            if SERVICES[service].by_hand and policy.trigger is not None:
-                self._problem((*here, "trigger"), f"{service} runs only when a person asks for it: remove the trigger")
-            if not policy.asynchronous:
-                self._check_follows_a_compaction(service, policy, table, here)
-        return policies
-
-    def _check_profile_of_its_own(
-        self, policy: ServiceSettings, table: CareSettings, table_format: TableFormat, at: KeyPath
-    ) -> None:
-        """Find a service's own profile that is not there, or whose workers could not serve the table."""
-        if policy.spark is None:
-            return
-        defaults = self._settings.defaults
-        profile = self._profile(policy.spark, table_format, table.mode or defaults.mode, (*at, "spark"))
-        name = table.spark or defaults.spark
-        others = self._settings.spark.get(name)
-        if profile is not None and others is not None and profile.timezone != others.timezone:
-            said = f"the workers of {shown(policy.spark)} stamp instants in {profile.timezone}, the table's ({name}) in"
-            self._problem((*at, "spark"), f"{said} {others.timezone}: one table has one zone")
-
-    def _check_follows_a_compaction(
-        self, service: Service, policy: ServiceSettings, table: CareSettings, at: KeyPath
-    ) -> None:
-        """Find `async: false` where it says nothing: it makes a clean follow the compactions of its table."""
-        here = (*at, "async")
-        if service is not Service.CLEAN:
-            self._problem(here, f"only a clean can be told to run after each compaction, not {service}: remove it")
-        elif policy.trigger is not None:
-            self._problem(here, "false lets it run after each compaction, so it has no trigger of its own: remove one")
-        elif Service.COMPACTION not in table.services:
-            self._problem(here, "false lets it run after each compaction, but the table has no compaction policy")
-
     def _typed(self, model: Any, raw: Mapping[str, Any], at: KeyPath) -> Any:
-        """Return what the format's type makes of its settings; None with problems, where they are wrong."""
+        """Return the settings as the type of the format. Return None, with problems, if they are wrong."""
         try:
             return TypeAdapter(model).validate_python(dict(raw))
         except ValidationError as wrong:
-            self.problems += problems.problems_of(wrong, model, raw=raw, at=at)
+            self._problems += problems.problems_of(wrong, model, raw=raw, at=at)
             return None
 
     def _once(self, seen: dict[str, str], key: str, at: KeyPath, what: str) -> None:
@@ -327,4 +350,33 @@ class Assembly:
         seen.setdefault(key, problems.named(at))
 
     def _problem(self, at: KeyPath, sentence: str, weight: Weight = Weight.ERROR) -> None:
-        self.problems.append(Problem(at=at, sentence=sentence, weight=weight))
+        self._problems.append(Problem(at=at, sentence=sentence, weight=weight))
+
+
+def _id(table: TableSettings, location: str | None) -> str:
+    """Return the id of a listed table. Without one in its entry, its location is its name."""
+    if table.id is not None or location is None:
+        return table.id or "unnamed"
+    return legal_id(dotted(location))
+
+
+def _lists_paths(table_format: TableFormat, match: str) -> bool:
+    try:
+        TypeAdapter(table_format.catalog_settings).validate_python({"type": "paths", "path": match})
+    except ValidationError:
+        return False
+    return True
+
+
+def _followed(patterns: Sequence[PathPattern], facts: Facts) -> tuple[PathPattern, ...]:
+    """Return patterns as they are written, and with the links of their roots followed, if the file system answers."""
+    found = list(patterns)
+    for pattern in patterns:
+        place = facts.places.get(pattern.root)
+        if place is not None and place.location not in (None, pattern.root):
+            found.append(replace(pattern, root=place.location or pattern.root))
+    return tuple(found)
+
+
+def _line_of(entry: Any) -> int | None:
+    return entry.line if isinstance(entry, WrittenKeys) else None

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration as a whole: settings and facts in, problems out. Pure."""
+"""The problems of a configuration as a whole: settings and facts in, problems out. Pure."""
 
 from __future__ import annotations
 
@@ -10,25 +10,29 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from lakewarden.executors.cluster_conf import FAILURES, INTERVAL, counted_deadline
 from lakewarden.planners.model.table import Mode, Table
-from lakewarden.planners.registry import FORMATS
-from lakewarden.planners.settings import shown
-from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
+from lakewarden.planners.ports import TableFormat
+from lakewarden.planners.settings import format_duration, shown
+from lakewarden.planners.storage.locations import by_place, is_in_catalog, named_in_catalog, outside
 from lakewarden.planners.storage.settings import Secret
-from lakewarden.service.config.assembly import Catalog, Discover
-from lakewarden.service.config.facts import Facts
+from lakewarden.service.config.access import Authentication
+from lakewarden.service.config.facts import Facts, place_of
+from lakewarden.service.config.layers.patterns import ConfiguredCatalog, Discover
 from lakewarden.service.config.problems import KeyPath, Problem, Weight
 from lakewarden.service.config.settings import Configuration
+from lakewarden.service.model.loopback import is_loopback
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Subject:
-    """All that is judged. `addresses`: where each table is looked for, by its number in `settings.tables`."""
+    """Everything that is judged. `addresses` has the address of each table, by its number in `settings.tables`."""
 
     settings: Configuration
+    formats: Mapping[str, TableFormat]
     written: Mapping[str, Any]
     tables: Sequence[Table]
-    catalogs: Mapping[str, Catalog]
+    catalogs: Mapping[str, ConfiguredCatalog]
     discover: Sequence[Discover]
     addresses: Mapping[int, str]
     facts: Facts
@@ -37,10 +41,14 @@ class Subject:
 def judged(subject: Subject) -> Iterator[Problem]:
     """Yield every problem, errors and warnings."""
     yield from _ports(subject)
-    yield from _unknown_formats(subject.settings)
+    yield from _open_ports(subject)
+    yield from _keys_without_use(subject)
+    yield from _unknown_formats(subject)
+    yield from _outside_of_roots(subject)
+    yield from _late_executors(subject)
+    yield from _local_tables_elsewhere(subject)
     yield from _shared_places(subject)
-    yield from _nobody_to_serve(subject)
-    yield from _idle(subject)
+    yield from _nothing_to_serve(subject)
     yield from _missing_tables(subject)
     yield from _missing_secrets(subject)
     yield from _unused(subject)
@@ -51,7 +59,7 @@ def unusable_data_dir(facts: Facts, folder: Path, tables: Sequence[Table]) -> It
     reason = facts.data_dirs.get(folder, f"{folder} does not answer")
     around = next((table for table in tables if _lies_in(str(folder), table.location)), None)
     if reason is None and around is not None:
-        reason = f"it lies inside of the table {around.id}, whose services delete what is not the table's"
+        reason = f"it lies inside the table {around.id}, and its services delete files that do not belong to the table"
     if reason is not None:
         yield Problem(at=("daemon", "data_dir"), sentence=f"cannot be used: {reason}")
 
@@ -60,8 +68,33 @@ def _lies_in(place: str, folder: str) -> bool:
     return place == folder or place.startswith(f"{folder}/")
 
 
-def secrets_of(settings: Configuration, catalogs: Mapping[str, Catalog]) -> Mapping[KeyPath, Secret]:
-    """Return every secret that is referred to, by its key."""
+def roots_of(settings: Configuration, facts: Facts) -> tuple[str, ...]:
+    """Return the canonical locations of the roots that have one."""
+    found = (facts.places.get(root) or place_of(root, follow_links=False) for root in settings.roots)
+    return tuple(place.location for place in found if place.location is not None)
+
+
+def _outside_of_roots(subject: Subject) -> Iterator[Problem]:
+    settings, facts = subject.settings, subject.facts
+    for number, root in enumerate(settings.roots):
+        place = facts.places.get(root) or place_of(root, follow_links=False)
+        wrong = place.wrong if place.location is None else _NO_ROOT if is_in_catalog(place.location) else ""
+        if wrong:
+            yield Problem(at=("roots", number), sentence=wrong)
+    roots = roots_of(settings, facts)
+    for number, table in enumerate(settings.tables):
+        path = table.path or ""
+        place = facts.places.get(path) or place_of(path, follow_links=False)
+        reason = None if place.location is None or not settings.roots else outside(place.location, roots)
+        if reason is not None:
+            yield Problem(at=("tables", number, "path"), sentence=reason)
+
+
+_NO_ROOT = "is a name in a catalog: write the place where its tables lie"
+
+
+def secrets_of(settings: Configuration, catalogs: Mapping[str, ConfiguredCatalog]) -> Mapping[KeyPath, Secret]:
+    """Return every secret in the settings, by its key."""
     found = dict(_secrets(settings, ()))
     for name, catalog in catalogs.items():
         found |= dict(_secrets(catalog.settings, ("catalogs", name)))
@@ -87,20 +120,73 @@ def _ports(subject: Subject) -> Iterator[Problem]:
         yield Problem(at=(here, "port"), sentence=said)
 
 
-def _unknown_formats(settings: Configuration) -> Iterator[Problem]:
-    for name, profile in settings.spark.items():
+def _open_ports(subject: Subject) -> Iterator[Problem]:
+    """Yield the ports that clients of other machines reach without a key."""
+    settings = subject.settings
+    if settings.access.authentication is not Authentication.NONE:
+        return
+    hosts = {"api": settings.api.host, "management": settings.management.host}
+    if settings.hooks.port is not None:
+        hosts["hooks"] = settings.hooks.host or settings.api.host
+    for group, host in hosts.items():
+        if not is_loopback(host):
+            said = (
+                f"{shown(host)} is no loopback address, and every client that reaches it may pause tables: set "
+                "access.authentication: keys and make a key with 'lakewarden keys create', or listen on 127.0.0.1"
+            )
+            yield Problem(at=(group, "host"), sentence=said)
+
+
+def _keys_without_use(subject: Subject) -> Iterator[Problem]:
+    access = subject.settings.access
+    if access.authentication is Authentication.NONE:
+        for name in ("keys", "issuers", "certificates"):
+            if getattr(access, name):
+                yield _warning(("access", name), "access.authentication is none: no key is asked for")
+    elif access.certificates and not any(
+        tls is not None and tls.client_authority is not None
+        for tls in (subject.settings.api.tls, subject.settings.hooks.tls)
+    ):
+        said = "no port takes client certificates: set client_authority in hooks.tls"
+        yield _warning(("access", "certificates"), said)
+
+
+def _unknown_formats(subject: Subject) -> Iterator[Problem]:
+    for name, profile in subject.settings.spark.items():
         for number, word in enumerate(profile.formats):
-            if word not in FORMATS:
-                said = f"{shown(word)} is no format: it is one of {', '.join(FORMATS)}"
+            if word not in subject.formats:
+                said = f"{shown(word)} is no format: it is one of {', '.join(subject.formats)}"
                 yield Problem(at=("spark", name, "formats", number), sentence=said)
 
 
+def _late_executors(subject: Subject) -> Iterator[Problem]:
+    """Yield profiles with executors elsewhere that count heartbeats for longer than a lease."""
+    lease = subject.settings.daemon.lease
+    for name, profile in subject.settings.spark.items():
+        if profile.has_remote_executors and (counted := counted_deadline(profile.conf)) > lease:
+            said = (
+                f"its executors go on for {format_duration(counted)} without an answer of their driver, longer than "
+                f"daemon.lease: {format_duration(lease)}. Lower {INTERVAL} or {FAILURES}, or raise daemon.lease"
+            )
+            yield Problem(at=("spark", name, "conf"), sentence=said)
+
+
+def _local_tables_elsewhere(subject: Subject) -> Iterator[Problem]:
+    """Yield profiles with executors elsewhere that serve tables on local paths."""
+    for name, profile in subject.settings.spark.items():
+        served = (table for table in subject.tables if table.mode is Mode.ACT and name in table.profiles())
+        local = next((table for table in served if table.location.startswith("/")), None)
+        if profile.has_remote_executors and local is not None:
+            said = f"table {local.id} lies on a local path: each Spark worker must have the same folder at that place"
+            yield _warning(("spark", name, "master"), said)
+
+
 def _shared_places(subject: Subject) -> Iterator[Problem]:
-    """Yield tables that are registered twice, and tables that lie in the folder of another one."""
+    """Yield tables that are registered twice, and tables in the folder of another table."""
     taken: dict[str, int] = {}
     for number, address in subject.addresses.items():
         place = subject.facts.places.get(address)
-        where = place.location if place is not None and place.location is not None else address
+        where = by_place(place.location if place is not None and place.location is not None else address)
         if where in taken:
             said = f"the table at {where} is registered at tables[{taken[where]}].path already"
             yield Problem(at=("tables", number, "path"), sentence=said)
@@ -109,52 +195,49 @@ def _shared_places(subject: Subject) -> Iterator[Problem]:
         outer = next((taken[above] for above in _above(where) if above in taken), None)
         if outer is not None:
             said = (
-                f"{where} lies inside of the table at tables[{outer}].path: what is cleaned up there could be taken "
-                "from here. Move one of the two, or remove its entry"
+                f"{where} lies inside the table at tables[{outer}].path: the services of that table could delete files "
+                "of this one. Move one of the two, or remove its entry"
             )
             yield Problem(at=("tables", number, "path"), sentence=said)
 
 
 def _above(where: str) -> Iterator[str]:
-    """Yield the folders above a place, the nearest first."""
+    """Yield the folders above a location, the nearest first."""
     above = posixpath.dirname(where)
     while above not in ("", where) and not above.endswith(":/"):
         yield above
         where, above = above, posixpath.dirname(above)
 
 
-def _nobody_to_serve(subject: Subject) -> Iterator[Problem]:
-    if not subject.settings.tables and not subject.settings.discover:
-        said = "there are none, and nothing under discover: nothing is looked after"
+def _nothing_to_serve(subject: Subject) -> Iterator[Problem]:
+    if not subject.settings.tables:
+        said = "there are none: no table is served"
         yield _warning(("tables",), said)
-
-
-def _idle(subject: Subject) -> Iterator[Problem]:
-    defaults = subject.settings.defaults
-    cares = [(("tables", number), table) for number, table in enumerate(subject.settings.tables)]
-    cares += [(("discover", number), entry) for number, entry in enumerate(subject.settings.discover)]  # type: ignore[misc]
-    for at, care in cares:
-        mode = care.mode or defaults.mode
-        if mode is not Mode.OBSERVE and not care.services:
-            yield _warning((*at, "services"), f"there are none: mode is {mode}, and nothing will ever run")
 
 
 def _missing_tables(subject: Subject) -> Iterator[Problem]:
     for number, table in enumerate(subject.settings.tables):
-        place = subject.facts.places.get(table.path)
+        place = None if table.path is None else subject.facts.places.get(table.path)
         if place is not None and place.is_there is False:
             yield _warning(("tables", number, "path"), f"there is nothing at {place.location} yet")
+
+
+_WITHOUT: Mapping[str | int, str] = {
+    "access": "its requests are refused",
+    "notifications": "no message is sent",
+}
+"""What a missing secret means, by the group that needs it."""
 
 
 def _missing_secrets(subject: Subject) -> Iterator[Problem]:
     for at, secret in secrets_of(subject.settings, subject.catalogs).items():
         reason = subject.facts.secrets.get(secret, "a secret is missing: its file does not answer")
         if reason is not None:
-            yield _warning(at, f"{reason}; what needs it is in trouble until it is there")
+            yield _warning(at, f"{reason}; {_WITHOUT.get(at[0], 'the tables that need it fail')} until it is there")
 
 
 def _unused(subject: Subject) -> Iterator[Problem]:
-    """Yield profiles, catalogs and stores that are written down for no table."""
+    """Yield profiles, catalogs and stores that no table uses."""
     tables = [*subject.tables, *(entry.any_table for entry in subject.discover)]
     if not tables:
         return
@@ -162,6 +245,10 @@ def _unused(subject: Subject) -> Iterator[Problem]:
     for name in subject.settings.spark if "spark" in subject.written else ():
         if not any(name == table.spark or name in table.profiles() for table in tables):
             yield _warning(("spark", name), "no table is served by this profile")
+    used = {entry.policy for entry in subject.settings.tables}
+    for name in subject.settings.policies:
+        if name not in used:
+            yield _warning(("policies", name), "no table and no pattern has this policy")
     for name in subject.catalogs:
         if name not in cataloged:
             yield _warning(("catalogs", name), "no table is of this catalog")

@@ -1,4 +1,4 @@
-"""What is true outside of the configuration: asked once, at one edge, and never waited for without an end."""
+"""Facts outside of the configuration. They are read once, in one place, and with a limit on the wait."""
 
 from __future__ import annotations
 
@@ -6,30 +6,33 @@ import itertools
 import os
 import queue
 import threading
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.storage import canonical_location
+from lakewarden.planners.model.errors import LakewardenError, PermanentError
+from lakewarden.planners.storage import Storages, canonical_location
 from lakewarden.planners.storage.locations import is_local, spelled_location
-from lakewarden.planners.storage.settings import Secret
+from lakewarden.planners.storage.settings import Secret, StoreSettings
+from lakewarden.planners.surveying.finding import format_at
+from lakewarden.planners.surveying.registry import signs
 
 LONGEST = timedelta(seconds=5)
-"""So long is waited for the next answer of one kind: a file system that is gone may never give one, a slow one does."""
+"""How long to wait for the next answer of one kind. A file system that is gone may never answer. A slow one does."""
 
 AT_ONCE = 256
-"""So many questions are open at a time; one that hangs holds up no other."""
+"""How many questions are open at a time. One that hangs delays no other."""
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """Where an address leads, or why it leads nowhere. `is_there` is None where nobody looked: on object stores."""
+class FoundLocation:
+    """The location of an address, or why there is none. `is_there` is None if it was not checked: on object stores."""
 
     location: str | None = None
     wrong: str = ""
@@ -38,14 +41,18 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
-    """What was found. What did not answer in time is not in it. A reason says what is wrong; None: nothing is."""
+    """The facts. An answer that did not come in time is missing. A reason says what is wrong. None means that it is
+    right.
+    """
 
-    places: Mapping[str, Place] = field(default_factory=dict)
-    """By address, as it is written."""
+    places: Mapping[str, FoundLocation] = field(default_factory=dict)
+    """By the address as it is written."""
     secrets: Mapping[Secret, str | None] = field(default_factory=dict)
     """Why a secret cannot be read."""
     data_dirs: Mapping[Path, str | None] = field(default_factory=dict)
     """Why a data folder cannot be used."""
+    formats: Mapping[str, str] = field(default_factory=dict)
+    """The formats of tables by their addresses, as their files tell them."""
 
 
 def gather(
@@ -53,21 +60,32 @@ def gather(
     addresses: Collection[str] = (),
     secrets: Collection[Secret] = (),
     data_dirs: Collection[Path] = (),
+    untold: Collection[str] = (),
+    stores: Sequence[StoreSettings] = (),
     within: timedelta = LONGEST,
 ) -> Facts:
-    """Return what is true of all of them, as far as it is told: the questions of a kind end when no answer comes for
-    `within`.
+    """Return the facts about all of these, as far as there are answers.
+
+    The formats of the addresses in `untold` are read from their files. `stores` says how they are reached.
+
+    For each kind it stops waiting if no further answer comes `within` this time.
     """
     return Facts(
         places=answered(place_of, addresses, within=within),
         secrets=answered(_missing, secrets, within=within),
         data_dirs=answered(_unusable, data_dirs, within=within),
+        formats={
+            address: name
+            for address, name in answered(partial(_format_of, Storages(stores)), untold, within=within).items()
+            if name is not None
+        },
     )
 
 
 def answered(ask: Callable[[_K], _V], keys: Collection[_K], *, within: timedelta) -> dict[_K, _V]:
-    """Return the answers that are given until none comes `within` a time. A question that hangs is left to its thread,
-    which ends with the process.
+    """Return the answers that come until none comes `within` this time.
+
+    A question that hangs keeps its thread, which ends with the process.
     """
     found, told = dict[_K, _V](), queue.SimpleQueue[tuple[_K, list[_V]]]()
     waiting, open_questions = iter(keys), 0
@@ -94,14 +112,22 @@ def answered(ask: Callable[[_K], _V], keys: Collection[_K], *, within: timedelta
             found[key] = one
 
 
-def place_of(address: str, *, follow_links: bool = True) -> Place:
-    """Return where an address leads, by its links and by whether anything is there."""
+def place_of(address: str, *, follow_links: bool = True) -> FoundLocation:
+    """Return the location of an address, with its links followed, and whether it exists."""
     try:
         location = canonical_location(address) if follow_links else spelled_location(address)
     except PermanentError as wrong:
-        return Place(wrong=str(wrong))
+        return FoundLocation(wrong=str(wrong))
     looked = follow_links and is_local(location)
-    return Place(location=location, is_there=os.path.lexists(location) if looked else None)
+    return FoundLocation(location=location, is_there=os.path.lexists(location) if looked else None)
+
+
+def _format_of(storages: Storages, address: str) -> str | None:
+    try:
+        location = canonical_location(address)
+        return format_at(location, storages.of(location), signs())
+    except LakewardenError:
+        return None
 
 
 def _missing(secret: Secret) -> str | None:
@@ -113,7 +139,7 @@ def _missing(secret: Secret) -> str | None:
 
 
 def _unusable(folder: Path) -> str | None:
-    """Return why a data folder cannot be made or written to, changing nothing."""
+    """Return why a data folder cannot be created or written to. It changes nothing."""
     there = folder
     while not os.path.lexists(there) and there != there.parent:
         there = there.parent

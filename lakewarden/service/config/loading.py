@@ -1,4 +1,6 @@
-"""The configuration file becomes a Config. What is wrong with it is found all at once, and it is refused as a whole."""
+"""The configuration file becomes a Config. All its problems are found at once. With an error the whole file is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +14,34 @@ from pydantic import ValidationError
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import Table
+from lakewarden.planners.ports import TableFormat
+from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config import checks, problems
-from lakewarden.service.config.assembly import Assembly, Catalog, Discover
-from lakewarden.service.config.document import Document, read_document
+from lakewarden.service.config.assembly import Assembly
+from lakewarden.service.config.daemon.reloading import merged
+from lakewarden.service.config.document import Document, document_of, read_document
 from lakewarden.service.config.facts import Facts, gather
+from lakewarden.service.config.layers.making import with_formats
+from lakewarden.service.config.layers.patterns import ConfiguredCatalog, Discover
 from lakewarden.service.config.problems import Problem, Weight
 from lakewarden.service.config.settings import Configuration
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """A configuration that was found right, the tables it registers, and where more of them are found."""
+    """A configuration without errors, its tables, its discovery entries, and the canonical locations of its roots."""
 
     settings: Configuration
     tables: tuple[Table, ...]
-    catalogs: Mapping[str, Catalog]
+    catalogs: Mapping[str, ConfiguredCatalog]
     discover: tuple[Discover, ...]
     data_dir: Path
+    roots: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Examination:
-    """All that was found of a configuration file, in the order of its lines; `config` is None with an error in it."""
+    """The result of a configuration file. Problems are in the order of its lines. With an error `config` is None."""
 
     document: Document
     config: Config | None
@@ -50,66 +58,97 @@ class Examination:
         return self.config
 
 
-def load(path: Path) -> Config:
-    """Return what the file says. Raises PermanentError with every error in it, one line each."""
-    return examine(path, to_serve=False).accepted()
+def load(path: Path, *, formats: Mapping[str, TableFormat] = FORMATS) -> Config:
+    """Return the configuration in the file. Raises PermanentError with every error in it, one line each."""
+    return examine(path, to_serve=False, formats=formats).accepted()
 
 
-def examine(path: Path, *, to_serve: bool, ask: Callable[..., Facts] = gather) -> Examination:
-    """Return the configuration and everything that is wrong with it; `ask` tells what is true outside of it.
+def examine(
+    path: Path,
+    *,
+    to_serve: bool,
+    ask: Callable[..., Facts] = gather,
+    formats: Mapping[str, TableFormat] = FORMATS,
+    started_with: Mapping[str, Any] | None = None,
+    text: str | None = None,
+) -> Examination:
+    """Return the configuration and all its problems. `ask` reads the facts outside of it. `text` is what the file would
+    have, if it is not written yet.
 
-    `to_serve`: a daemon is to be started with it here and now, so that its data folder has to be usable.
+    `to_serve`: a daemon is to be started with it here and now, so its data folder must be usable. `started_with` is the
+    document of a running daemon. All that is not read again is taken from there.
     """
-    document = read_document(path)
+    document = read_document(path) if text is None else document_of(text, file=path)
     found = list(document.problems)
-    settings, wrong = _validated(document.values)
+    values = document.values
+    if values is not None and started_with is not None:
+        values = merged(started_with, values)
+    settings, written, wrong = _validated(values)
     found += wrong
     config = None
-    if settings is not None and document.values is not None:
-        config, more = _assembled(settings, document, to_serve=to_serve, ask=ask)
-        found += more
+    if settings is not None:
+        config, more = assembled(settings, written, document.file, to_serve=to_serve, ask=ask, formats=formats)
+        known = {problem.at for problem in found}
+        found += (problem for problem in more if problem.at not in known)
     errors = any(problem.weight is Weight.ERROR for problem in found)
     in_order = sorted(found, key=lambda problem: problem.line or document.line(problem.at) or math.inf)
     return Examination(document=document, config=None if errors else config, problems=tuple(in_order))
 
 
-def _validated(written: Mapping[str, Any] | None) -> tuple[Configuration | None, list[Problem]]:
-    """Return the settings and what is wrong with them: with something wrong, the settings without it, if there are."""
+def _validated(
+    written: Mapping[str, Any] | None,
+) -> tuple[Configuration | None, Mapping[str, Any], list[Problem]]:
+    """Return the settings, the values that they were read from, and their problems. With problems, return the settings
+    without the wrong keys, if possible.
+    """
     if written is None:
-        return None, []
+        return None, {}, []
     try:
-        return Configuration.model_validate(written), []
+        return Configuration.model_validate(written), written, []
     except ValidationError as wrong:
         found = problems.problems_of(wrong, Configuration, raw=written)
         rest = problems.without_problems(wrong, written)
     try:
-        return Configuration.model_validate(rest), found
+        return Configuration.model_validate(rest), rest, found
     except ValidationError:
-        return None, found
+        return None, rest, found
 
 
-def _assembled(
-    settings: Configuration, document: Document, *, to_serve: bool, ask: Callable[..., Facts]
+def assembled(
+    settings: Configuration,
+    written: Mapping[str, Any],
+    file: Path,
+    *,
+    to_serve: bool,
+    ask: Callable[..., Facts],
+    formats: Mapping[str, TableFormat],
 ) -> tuple[Config, list[Problem]]:
-    assembly = Assembly(settings)
+    """Return the configuration of settings, and its problems. `written` is what the settings were read from."""
+    assembly = Assembly(settings, formats, written, file=file.name)
     addresses = assembly.addresses()
     secrets = checks.secrets_of(settings, assembly.catalogs)
-    data_dir = (document.file.parent / settings.daemon.data_dir).absolute()
+    data_dir = (file.parent / settings.daemon.data_dir).absolute()
     facts = ask(
-        addresses={*addresses.values(), *(table.path for table in settings.tables)},
+        addresses={*addresses.values(), *assembly.paths().values(), *assembly.roots(), *settings.roots},
         secrets=set(secrets.values()),
         data_dirs=[data_dir] if to_serve else [],
+        untold=assembly.untold(),
+        stores=settings.storage,
     )
+    tables, discover = assembly.assembled(facts)
+    spark = with_formats(settings.spark, [*tables, *(one.any_table for one in discover)])
     config = Config(
-        settings=settings,
-        tables=assembly.tables(facts),
+        settings=settings.model_copy(update={"spark": spark}),
+        tables=tables,
         catalogs=assembly.catalogs,
-        discover=assembly.discover(),
+        discover=discover,
         data_dir=data_dir,
+        roots=checks.roots_of(settings, facts),
     )
     subject = checks.Subject(
         settings=settings,
-        written=document.values or {},
+        formats=formats,
+        written=written,
         tables=config.tables,
         catalogs=config.catalogs,
         discover=config.discover,

@@ -1,15 +1,16 @@
-"""What is written of a policy becomes one, with the triggers that each service has by default."""
+"""The settings of a policy become a policy. Each service has a default trigger."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.table import DeletionBudget, Policy
+from lakewarden.planners.model.table import DeletionBudget, Policy, SettingOrigin
 from lakewarden.planners.settings import Settings
 from lakewarden.planners.triggers import NumCommits, NumRewrites, TimeElapsed, Trigger, WhenAsked
-from lakewarden.service.config.settings import BudgetSettings, ServiceSettings
+from lakewarden.service.config.daemon.settings import Asking, BudgetSettings
+from lakewarden.service.config.layers.service_settings import ServiceSettings
 
 _TRIGGERS: Mapping[Service, Trigger] = {
     Service.COMPACTION: NumCommits(at_least=5),
@@ -20,6 +21,7 @@ _TRIGGERS: Mapping[Service, Trigger] = {
     Service.SAVEPOINT: TimeElapsed(at_least=timedelta(days=1)),
     Service.CATALOG_SYNC: TimeElapsed(at_least=timedelta(minutes=5)),
     Service.ORPHANS: TimeElapsed(at_least=timedelta(days=1)),
+    Service.TABLE_STATS: TimeElapsed(at_least=timedelta(days=1)),
     Service.METADATA_VALIDATION: WhenAsked(),
     Service.METADATA_REBUILD: WhenAsked(),
 }
@@ -28,8 +30,9 @@ _AFTER_A_REWRITE: Trigger = NumRewrites(at_least=1)
 
 
 def policy_of(service: Service, settings: ServiceSettings, options: Settings | None, *, priority: int = 0) -> Policy:
-    """Return the policy that is written down, with options of the type that the format has for the service; `priority`
-    is the table's.
+    """Return the policy of the settings. `options` have the type that the format declares for the service.
+
+    `priority` is that of the table.
     """
     return Policy(
         trigger=_trigger(service, settings),
@@ -50,6 +53,22 @@ def _trigger(service: Service, settings: ServiceSettings) -> Trigger:
     return settings.trigger if settings.trigger is not None else _TRIGGERS.get(service, _OTHERWISE)
 
 
+def inherited(sources: Mapping[str, SettingOrigin], services: Collection[Service]) -> Mapping[str, SettingOrigin]:
+    """Return where the settings of a table come from. Some settings of a service are those of its table."""
+    given = {**sources, "zone": SettingOrigin(level="profile")}
+    for service in services:
+        for key in ("priority", "spark"):
+            if f"services.{service}.{key}" not in given and key in given:
+                given[f"services.{service}.{key}"] = given[key]
+    return given
+
+
 def budget_of(settings: BudgetSettings) -> DeletionBudget:
-    """Return the budget that is written down."""
-    return DeletionBudget(files=settings.files, percent=settings.percent, partitions=settings.partitions)
+    """Return the budget of the settings."""
+    return DeletionBudget(
+        files=settings.files,
+        percent=settings.percent,
+        partitions=settings.partitions,
+        asks_first=settings.first_clean is Asking.ASK,
+        asks_shorter=settings.shorter_retention is Asking.ASK,
+    )

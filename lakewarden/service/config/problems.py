@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: every problem with the path of its key, all at once."""
+"""The problems of a configuration, each with the path of its key. All are found at once."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ KeyPath = tuple[str | int, ...]
 
 
 class Weight(StrEnum):
-    """What becomes of a problem."""
+    """What a problem means."""
 
     ERROR = "error"
     """The daemon does not start with it."""
     WARNING = "warning"
-    """It starts, and says so once."""
+    """The daemon starts, and logs it once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """What is wrong with what stands at one key, and what to write instead. `line` is known where no key tells it."""
+    """What is wrong at one key, and what to write instead. `line` is set if the key does not give the line."""
 
     at: KeyPath
     sentence: str
@@ -37,7 +37,7 @@ class Problem:
     line: int | None = None
 
     def __str__(self) -> str:
-        """Return it in one line, without its file."""
+        """Return the problem in one line, without its file."""
         sentence = printable(self.sentence, most=_LONGEST_SENTENCE)
         parts = ["warning" if self.weight is Weight.WARNING else "", named(self.at), sentence]
         return ": ".join(part for part in parts if part)
@@ -60,8 +60,9 @@ _LONGEST_SENTENCE = 1_000
 
 
 def problems_of(error: ValidationError, model: Any, *, raw: Any, at: KeyPath = ()) -> list[Problem]:
-    """Return each thing that pydantic found in `raw`, in the words of the file. `model` is the type that it was held
-    against: a model, or a union of models.
+    """Return each problem that pydantic found in `raw`, in the words of the file.
+
+    `model` is the type that `raw` was validated as: a model, or a union of models.
     """
     return [
         Problem(at=at + _as_written(found["loc"], raw), sentence=_sentence(dict(found), model))
@@ -70,7 +71,7 @@ def problems_of(error: ValidationError, model: Any, *, raw: Any, at: KeyPath = (
 
 
 def without_problems(error: ValidationError, raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return `raw` without the keys that pydantic complained of, so that the rest can be looked at too."""
+    """Return `raw` without the keys that pydantic refused, so that the rest can be checked too."""
     sound = copy.deepcopy(raw)
     for found in error.errors():
         path = _as_written(found["loc"], raw)
@@ -83,7 +84,9 @@ def without_problems(error: ValidationError, raw: Mapping[str, Any]) -> Mapping[
 
 
 def _as_written(path: KeyPath, raw: Any) -> KeyPath:
-    """Return pydantic's path without what does not stand in the file: the branch of a union, the mark of a key."""
+    """Return the path of pydantic without the parts that are not in the file: the branch of a union, the mark
+    of a key.
+    """
     path = path[:-1] if path[-1:] == ("[key]",) else path
     kept: list[str | int] = []
     here = raw
@@ -127,10 +130,10 @@ def _one_of(choices: str, written: Any) -> str:
 
 
 def _in_plain_words(found: dict[str, Any]) -> str:
-    """Return what is wrong with the kind of a value, in the words of a file and not in those of Python."""
+    """Return what is wrong with the type of a value, in the words of a file and not in those of Python."""
     kind, written = str(found["type"]), found["input"]
     if written is None:
-        return "is missing: nothing stands behind the key"
+        return "is missing: the key has no value"
     if kind == "string_type" and isinstance(written, bool | int | float):
         return f'needs quotes to be a text: "{str(written).lower()}"'
     for start, needed in _NEEDED.items():
@@ -165,7 +168,7 @@ _NEEDED: Mapping[str, str] = {
     "finite_number": "needs a number",
     "bool_": "needs true or false",
 }
-"""By the beginning of pydantic's name for what it found: what has to stand there."""
+"""What must be there, by the beginning of the name of the error in pydantic."""
 
 
 def _unquoted(text: str) -> str:
@@ -181,7 +184,7 @@ def _suggestion(path: Sequence[str | int], model: Any) -> str:
 
 
 def _keys(model: Any, path: Sequence[str | int]) -> set[str]:
-    """Return the keys that may stand where `path` leads; unions are tried branch by branch."""
+    """Return the keys that are allowed at `path`. All branches of a union are tried."""
     here = list(_models(model))
     for part in path:
         fields = [one.model_fields[part] for one in here if isinstance(part, str) and part in one.model_fields]

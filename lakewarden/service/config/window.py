@@ -13,7 +13,9 @@ from lakewarden.planners.settings import Settings, TimeZone, shown
 
 
 def _hour(value: Any) -> time:
-    """Read `HH:MM`. YAML takes an unquoted 22:00 for a number of base sixty: that is read back."""
+    """Read `HH:MM`. Some YAML readers turn an unquoted 22:00 into a number of base sixty. Such a number is
+    turned back.
+    """
     if isinstance(value, time):
         return value
     text = f"{value // 60:02}:{value % 60:02}" if isinstance(value, int) and not isinstance(value, bool) else value
@@ -33,23 +35,23 @@ class WindowSettings(Settings):
     """The hours of the week in which a service may be planned."""
 
     start: Annotated[time, BeforeValidator(_hour)]
-    """When it opens, `HH:MM`."""
+    """The time at which it opens, `HH:MM`."""
 
     end: Annotated[time, BeforeValidator(_hour)]
-    """When it closes: on the next day where it is not after the start."""
+    """The time at which it closes. If it is not after the start, it is on the next day."""
 
     days: tuple[Annotated[Weekday, BeforeValidator(_weekday)], ...] = Field(default=tuple(Weekday), min_length=1)
-    """The days on which it opens (mon, tue, wed, thu, fri, sat, sun); by default all."""
+    """The days on which it opens (mon, tue, wed, thu, fri, sat, sun). The default is all days."""
 
     timezone: TimeZone = "UTC"
-    """The zone of its clock, as in the IANA database."""
+    """The time zone, as in the IANA database."""
 
     @model_validator(mode="after")
     def _has_a_length(self) -> WindowSettings:
         if self.start == self.end:
-            raise ValueError(f"start: and end: are both {self.start:%H:%M}: leave the window away to allow every hour")
+            raise ValueError(f"start: and end: are both {self.start:%H:%M}: remove the window to allow every hour")
         return self
 
     def window(self) -> Window:
-        """Return the window that is written down."""
+        """Return the window of the settings."""
         return Window(start=self.start, end=self.end, days=frozenset(self.days), zone=ZoneInfo(self.timezone))

@@ -1,109 +1,206 @@
-"""Commands: where other threads reach the control thread. Dirty tables are a set, so a flood of hooks stays small."""
+"""Commands: other threads reach the control thread here. Dirty tables are a set, so many hooks need little memory."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from lakewarden.executors.contract import PoolEvent
-from lakewarden.planners.model.decision import Blocked, NotDue
-from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.decision import Blocked, Decision, DoesNotApply, NotDue, WouldRun
+from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
+from lakewarden.planners.model.view import TableView
+from lakewarden.service.model.access import LOCAL, Caller
+from lakewarden.service.model.rows import AdoptionRow
 from lakewarden.service.model.run import Run
 from lakewarden.service.state.barriers import BarrierAsked
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunAsked:
-    """A person asks for a run; the answer is the run (new or already active), or why there is none."""
+    """An operator requests a run. The answer is the run (new or already active), or why there is none.
+
+    `rewrite_all` asks for a rewrite of all files that the table has now. With `dry_run` only its plan is made.
+    """
 
     table: TableId
     service: Service
     by: str
-    answer: Future[RunGiven | Blocked | NotDue] = field(default_factory=Future)
+    rewrite_all: bool = False
+    dry_run: bool = False
+    caller: Caller = LOCAL
+    answer: Future[RunGiven | Blocked | NotDue | WouldRun | DoesNotApply] = field(default_factory=Future)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunGiven:
-    """The run that a request led to; `new` tells whether the request made it."""
+    """The answer to a request for a run. `new` says whether the request made the run."""
 
     run: Run
     new: bool
 
 
 @dataclass(frozen=True, kw_only=True)
+class DryRunAsked:
+    """An operator asks what a request for a run would meet now. Nothing is stored, and nothing changes."""
+
+    table: TableId
+    service: Service
+    answer: Future[DryRun] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DryRun:
+    """What a request for a run would meet: the decision on it, and the run that is active and would be its answer. The
+    decision is made as for that request: it skips the trigger and the window.
+    """
+
+    decision: Decision
+    active: Run | None
+    view: TableView
+
+
+@dataclass(frozen=True, kw_only=True)
 class PauseAsked:
-    """A person pauses (`reason` given) or resumes (None) a table, or everything where `table` is None."""
+    """An operator pauses (`reason` given) or resumes (None) a table, or all tables if `table` is None."""
 
     table: TableId | None
     reason: str | None
+    caller: Caller = LOCAL
     answer: Future[None] = field(default_factory=Future)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Approved:
-    """A person lets a deletion through that waits for it; the answer tells whether one was waiting."""
+    """An operator approves a deletion that waits for it. The answer says whether one was waiting."""
 
     table: TableId
     service: Service
     by: str
+    caller: Caller = LOCAL
+    answer: Future[bool] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriteEnded:
+    """An operator withdraws a rewrite of all files. The answer says whether there was one."""
+
+    table: TableId
+    service: Service
+    caller: Caller = LOCAL
     answer: Future[bool] = field(default_factory=Future)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BarrierLifted:
-    """A writer that holds cleans back no longer needs that."""
+    """A caller ends holds on the cleans of a table. Only an operator ends those of others.
+
+    `hold` is the id of one hold. None: all holds that the caller may end. The answer is how many holds were ended. It
+    raises PermanentError if the hold belongs to another caller.
+    """
 
     table: TableId
-    answer: Future[None] = field(default_factory=Future)
+    hold: str | None = None
+    caller: Caller = LOCAL
+    answer: Future[int] = field(default_factory=Future)
 
 
-Wish = RunAsked | PauseAsked | Approved | BarrierAsked | BarrierLifted
-"""What people and writers ask for, each with a Future for the answer."""
+@dataclass(frozen=True, kw_only=True)
+class RunCancelled:
+    """An operator stops a run. The answer is the run, which may still be ending, or None if it is not active.
+
+    The answer raises PermanentError if the run has begun to commit, or if it is not known whether it has.
+    """
+
+    table: TableId
+    run: RunId
+    caller: Caller = LOCAL
+    answer: Future[Run | None] = field(default_factory=Future)
 
 
-Letter = PoolEvent | Wish
+@dataclass(frozen=True, kw_only=True)
+class QuarantineAsked:
+    """An operator puts a service of a table in quarantine (`reason` given), or releases it (None).
+
+    The answer of a release says whether there was a quarantine or a backoff.
+    """
+
+    table: TableId
+    service: Service
+    reason: str | None
+    caller: Caller = LOCAL
+    answer: Future[bool] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdoptionAsked:
+    """An operator has tables taken over in `waves`, or given back (`left`). The answer is their adoptions."""
+
+    waves: Mapping[TableId, int] = field(default_factory=dict)
+    left: tuple[TableId, ...] = ()
+    caller: Caller = LOCAL
+    table: None = None
+    answer: Future[Sequence[AdoptionRow]] = field(default_factory=Future)
+
+
+Command = (
+    RunAsked
+    | DryRunAsked
+    | PauseAsked
+    | Approved
+    | RewriteEnded
+    | BarrierAsked
+    | BarrierLifted
+    | RunCancelled
+    | QuarantineAsked
+    | AdoptionAsked
+)
+"""The commands of operators and writers, each with a Future for the answer."""
+
+
+Message = PoolEvent | Command
 
 
 class CommandQueue:
-    """Letters in order, and the set of dirty tables. Every method may be called from any thread."""
+    """Messages in order, and the set of dirty tables. Any thread may call every method."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._letters: deque[Letter] = deque()
+        self._messages: deque[Message] = deque()
         self._dirty: set[TableId] = set()
         self._woken = False
 
-    def put(self, letter: Letter) -> None:
-        """Leave a letter and wake the control thread."""
+    def put(self, message: Message) -> None:
+        """Add a message and wake the control thread."""
         with self._changed:
-            self._letters.append(letter)
+            self._messages.append(message)
             self._changed.notify()
 
     def mark_dirty(self, table: TableId) -> None:
-        """Ask for a look at a table, as soon as possible and once."""
+        """Ask for one observation of a table, as soon as possible."""
         with self._changed:
             self._dirty.add(table)
             self._changed.notify()
 
     def wake(self) -> None:
-        """End the control thread's sleep."""
+        """End the wait of the control thread."""
         with self._changed:
             self._woken = True
             self._changed.notify()
 
-    def take(self) -> tuple[list[Letter], set[TableId]]:
-        """Return all letters and dirty tables, and keep none."""
+    def take(self) -> tuple[list[Message], set[TableId]]:
+        """Return all messages and dirty tables, and remove them."""
         with self._changed:
-            letters, dirty = list(self._letters), self._dirty
-            self._letters.clear()
+            messages, dirty = list(self._messages), self._dirty
+            self._messages.clear()
             self._dirty = set()
             self._woken = False
-            return letters, dirty
+            return messages, dirty
 
     def wait(self, seconds: float) -> None:
-        """Sleep until something is put in, but not longer than `seconds`."""
+        """Wait until something is added, but not longer than `seconds`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._woken or bool(self._letters) or bool(self._dirty), timeout=seconds)
+            self._changed.wait_for(lambda: self._woken or bool(self._messages) or bool(self._dirty), timeout=seconds)

@@ -1,112 +1,173 @@
-"""Discovery: tables that catalogs know are registered without a restart, and dropped ones no longer attended.
+"""Discovery: tables of catalogs are registered without a restart, and dropped tables are no longer owned.
 
-Catalogs are listed by readers; what follows is done on the control thread. Each replica discovers for itself.
+Readers list the catalogs. The rest runs on the control thread. Each replica discovers for itself.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
 
 import structlog
 
-from lakewarden.planners.model.table import Table, TableId
+from lakewarden.executors.contract import Pool
+from lakewarden.planners.model.table import Mode, Table, TableId
+from lakewarden.planners.storage.locations import by_place
+from lakewarden.service.control.asked_source import AskedSource
 from lakewarden.service.control.membership import Membership
-from lakewarden.service.events.listener import Listener
-from lakewarden.service.model.found import Found, Source
+from lakewarden.service.model.found import FoundTables, Source, SourceStatus
 from lakewarden.service.ownership.claims import Claims
-from lakewarden.service.state.active_runs import ActiveRuns
-from lakewarden.service.state.readers.threads import Threads
-from lakewarden.service.state.table_registry import TableRegistry
+from lakewarden.service.state.daemon_state import DaemonState
+from lakewarden.service.state.resources import Resources
 
 log = structlog.get_logger(__name__)
 
 _MOST_TOLD = 20
-"""So many tables or namespaces stand in one line of the log."""
+"""How many tables or namespaces one line of the log names."""
+
+_REMEDY = "list it under tables, with an id of its own"
+
+HELD_SECONDS = 1.0
+"""How often a daemon looks whether the runs of tables with new settings have ended."""
 
 AGAIN_AFTER = timedelta(seconds=30)
-"""A catalog that could not be listed is asked again after so long, or sooner if it is asked more often anyway."""
-
-
-@dataclass(slots=True, eq=False)
-class _Asked:
-    """A source, what it told last, and when it is asked again, in monotonic seconds."""
-
-    source: Source
-    found: Found = field(default_factory=Found)
-    listing: Future[Found] | None = None
-    due_at: float = float("-inf")
-    troubles: int = field(default=0)
+"""How long after a failure a catalog is listed again, unless its interval is shorter."""
 
 
 class Discovery:
-    """Keeps the register as the sources have it. Only the control thread calls it."""
+    """Keeps the registered tables equal to the sources. Only the control thread calls it."""
 
     def __init__(
         self,
         *,
         listed: Collection[Table],
         sources: Sequence[Source],
-        register: TableRegistry,
+        resources: Resources,
+        state: DaemonState,
         membership: Membership,
         claims: Claims,
-        book: ActiveRuns,
-        threads: Threads,
-        listener: Listener,
         wake: Callable[[], None],
+        begin: Callable[[Mapping[str, Pool]], None] = lambda _pools: None,
     ) -> None:
-        """Know that `listed` tables were registered by hand: they stay, and stay what they are."""
+        """Register the tables of the sources after the `listed` ones. These are in the configuration, and stay
+        unchanged. `begin` starts the pools that come with another configuration.
+        """
         self._listed = listed
-        self._asked = [_Asked(source=source) for source in sources]
-        self._register = register
+        self._asked = [AskedSource(source=source) for source in sources]
+        self._table_registry = state.tables
+        self._adoptions = state.adoptions
+        self._edition = state.adoptions.edition
         self._membership = membership
         self._claims = claims
-        self._book = book
-        self._threads = threads
-        self._listener = listener
+        self._active_runs = state.active_runs
+        self._threads = resources.threads
+        self._listener = resources.listener
         self._wake = wake
-        self._nested: dict[TableId, str] = {}
+        self._begin = begin
+        self._left_out: Mapping[str, Mapping[str, str]] = {}
+        self._offered: deque[tuple[Collection[Table], Sequence[Source] | None, Mapping[str, Pool]]] = deque()
+        self._left_over: Sequence[Table] = ()
+        self._held_at = float("-inf")
+        self._clock = resources.clock
+        self._again = False
+        self._shown: Sequence[SourceStatus] = ()
+
+    def sources(self) -> Sequence[SourceStatus]:
+        """Return every source with its last answer. For any thread."""
+        return self._shown
+
+    def list_again(self) -> None:
+        """Have every source listed now. For any thread."""
+        self._again = True
+        self._wake()
+
+    def offer(self, listed: Collection[Table], sources: Sequence[Source] | None, pools: Mapping[str, Pool]) -> None:
+        """Hand over other tables with entries of their own, other sources, and new pools. For any thread.
+
+        None: the sources stay.
+        """
+        self._offered.append((listed, sources, pools))
+        self._wake()
 
     def keep_up(self, now: float) -> None:
-        """Ask the sources whose time has come, and go by those that have answered."""
-        news = False
+        """Ask the sources that are due, and apply the answers that are there."""
+        news = self._take_over()
+        if self._again:
+            self._again = False
+            for asked in self._asked:
+                asked.due_at = float("-inf")
+        if self._edition != self._adoptions.edition:
+            news, self._edition = True, self._adoptions.edition
+        if self._table_registry.held and now >= self._held_at:
+            news, self._held_at = True, now + HELD_SECONDS
+        changed = news
         for asked in self._asked:
             if asked.listing is None and now >= asked.due_at:
                 asked.listing = self._threads.submit(asked.source.find, place=asked.source.name)
                 asked.listing.add_done_callback(lambda _: self._wake())
+                asked.asked_at, changed = self._clock.now(), True
             if asked.listing is not None and asked.listing.done():
                 news = self._heard(asked, asked.listing, now) or news
-                asked.listing = None
+                asked.listing, changed = None, True
+        if self._left_over and all(asked.heard for asked in self._asked):
+            self._left_over, news = (), True
         if news:
             self._go_by_what_was_found()
+        if news or changed:
+            self._shown = [asked.status(self._left_out.get(asked.source.name, {})) for asked in self._asked]
 
-    def _heard(self, asked: _Asked, answer: Future[Found], now: float) -> bool:
-        """Take an answer; return whether it is one. Of what a source cannot tell stays what it told before."""
+    def _take_over(self) -> bool:
+        """Go on with another configuration, if one was offered. Return whether there was one.
+
+        Tables that only a former source has found stay until each new source has answered once.
+        """
+        offered = bool(self._offered)
+        while self._offered:
+            listed, sources, pools = self._offered.popleft()
+            self._begin(pools)
+            self._listed = listed
+            if sources is None:
+                continue
+            known = {asked.source.name: asked for asked in self._asked}
+            self._left_over = [*self._left_over, *(table for asked in self._asked for table in asked.found.tables)]
+            self._asked = [AskedSource(source=source) for source in sources]
+            for asked in self._asked:
+                if asked.source.name in known:
+                    before = known[asked.source.name]
+                    asked.found, asked.answered_at = replace(before.found, tables=()), before.answered_at
+        return offered
+
+    def _heard(self, asked: AskedSource, answer: Future[FoundTables], now: float) -> bool:
+        """Apply an answer. Return whether the source answered. If a source says nothing about a table, it stays as it
+        was.
+        """
         every = asked.source.every
+        asked.heard = True
         try:
             found = answer.result()
-        except Exception as trouble:  # noqa: BLE001 - one source's trouble must end neither the others nor the daemon
-            asked.troubles += 1
+        except Exception as error:  # noqa: BLE001 - the failure of one source must not stop the others or the daemon
+            asked.failures += 1
             asked.due_at = now + min(every, AGAIN_AFTER).total_seconds()
-            if asked.troubles == 1:
-                log.warning("discovery_failed", source=asked.source.name, error=str(trouble))
-            self._listener.discovery_failed(asked.source.name, str(trouble))
+            if asked.failures == 1:
+                log.warning("discovery_failed", source=asked.source.name, error=str(error))
+            asked.failure = str(error)
+            self._listener.discovery_failed(asked.source.name, asked.failure)
             return False
         self._tell(asked, found)
         told = {table.id for table in found.tables}
         untold = (table for table in asked.found.tables if table.id not in told and not found.tells_of(table.id))
         asked.found = replace(found, tables=(*found.tables, *untold))
-        self._listener.discovered(asked.source.name, asked.found)
-        asked.troubles = 0
+        asked.failures, asked.failure, asked.answered_at = 0, None, self._clock.now()
         asked.due_at = now + every.total_seconds()
         return True
 
-    def _tell(self, asked: _Asked, found: Found) -> None:
-        """Log what was not told of the time before."""
+    def _tell(self, asked: AskedSource, found: FoundTables) -> None:
+        """Log what the previous answer did not say."""
         unlisted = {place: why for place, why in found.unlisted.items() if place not in asked.found.unlisted}
         if unlisted:
             shown = dict(islice(unlisted.items(), _MOST_TOLD))
@@ -117,57 +178,110 @@ class Discovery:
             log.warning("cannot_be_registered", source=asked.source.name, number=len(refused), tables=shown)
 
     def _go_by_what_was_found(self) -> None:
-        before = {table.id: table for table in self._register.values()}
+        before = {table.id: table for table in self._table_registry.values()}
         found = {table.id: table for table in self._tables()}
-        # A table stays what it is. One that is now somewhere else is another one, which comes when the first has gone.
-        stay = {id_: table for id_, table in before.items() if id_ in found and found[id_].location == table.location}
-        # A dropped table with a run stays until that is settled.
-        stay |= {id_: table for id_, table in before.items() if id_ not in stay and self._book.of(id_)}
-        taken = {table.location for table in stay.values()}
-        new = [table for table in found.values() if table.id not in before and table.location not in taken]
+        # If an id now has another location or another format, that is another table. It is registered after the first
+        # one has gone.
+        stay = {id_: table for id_, table in before.items() if id_ in found and _is_same(found[id_], table)}
+        changed = {id_ for id_, table in stay.items() if _settings(found[id_]) != _settings(table)}
+        held = frozenset(id_ for id_ in changed if self._active_runs.of(id_))
+        stay |= {id_: found[id_] for id_ in stay.keys() - held}
+        # If a dropped table has a run, it stays until the run is settled, and no other run begins.
+        ending = {id_: table for id_, table in before.items() if id_ not in stay and self._active_runs.of(id_)}
+        stay |= ending
+        taken = {by_place(table.location) for table in stay.values()}
+        new = [table for table in found.values() if table.id not in before and by_place(table.location) not in taken]
         gone = before.keys() - stay.keys()
-        if not new and not gone:
+        self._table_registry.held = held | ending.keys()
+        if not new and not gone and all(stay[id_] is before[id_] for id_ in stay):
             return
-        log.info("discovered", new=sorted(table.id for table in new), gone=sorted(gone))
-        self._register.replace((*stay.values(), *new))
-        for id_ in gone:
-            self._claims.leave(id_)
-        for table in new:
+        if new or gone:
+            log.info("discovered", new=sorted(table.id for table in new), gone=sorted(gone))
+        self._table_registry.replace((*stay.values(), *new))
+        anew = changed - held
+        for id_ in gone | anew:
+            let_go = id_ in anew and before[id_].mode is Mode.ACT and stay[id_].mode is not Mode.ACT
+            self._claims.leave(id_, give_back=id_ in gone or let_go)
+        for table in (*new, *(stay[id_] for id_ in anew)):
             self._claims.enter(table)
-        self._membership.registered_anew(gone=gone)
+        if new or gone:
+            self._membership.tables_changed(gone=gone)
+        if anew:
+            log.info("settings_changed", tables=sorted(anew)[:_MOST_TOLD], number=len(anew))
+            self._membership.settings_changed(anew)
 
     def _tables(self) -> Iterator[Table]:
-        """Yield what is registered from now on: the first to come has the id, and the place with all below it. The
-        order is the configuration's, whichever source answers first; of a source, a table that is there was first.
+        """Yield the tables to register. The first table gets its id, and its location with everything below it.
+
+        The order is that of the configuration, not that of the answers. Within a source the registered tables come
+        first.
         """
-        ids: set[TableId] = set()
+        ids: dict[TableId, str] = {}
         taken: dict[str, TableId] = {}
         around: set[str] = set()
-        told: dict[TableId, str] = {}
-        found = (table for asked in self._asked for table in sorted(asked.found.tables, key=self._is_new))
-        for table in (*self._listed, *found):
-            above = tuple(_above(table.location))
+        told: dict[str, dict[str, str]] = {}
+        second: dict[str, tuple[str, Table]] = {}
+        for source, table in self._known():
+            here = by_place(table.location)
+            above = tuple(_above(here))
             inside = next((taken[place] for place in above if place in taken), None)
-            if table.id in ids or table.location in taken:
+            if table.id in ids or here in taken:
+                if source is not None and table.id in ids:
+                    second.setdefault(here, (source, table))
                 continue
-            if inside is not None or table.location in around:
-                told[table.id] = f"inside of {inside}" if inside is not None else "around another table"
+            if inside is not None or here in around:
+                why = f"inside of {inside}" if inside is not None else "around another table"
+                told.setdefault(source or "", {})[table.id] = why
                 continue
-            ids.add(table.id)
-            taken[table.location] = table.id
+            ids[table.id] = table.location
+            taken[here] = table.id
             around.update(above)
             yield table
-        if news := {table: why for table, why in told.items() if table not in self._nested}:
+        for here, (source, table) in second.items():
+            if here not in taken:
+                why = f"the table at {ids[table.id]} has its id: {_REMEDY}"
+                told.setdefault(source, {})[f"{table.id} at {table.location}"] = why
+        self._tell_left_out(told)
+
+    def _known(self) -> Iterator[tuple[str | None, Table]]:
+        """Yield the tables with the names of their sources. Tables of the configuration and of former sources have
+        none.
+        """
+        in_force = self._adoptions.in_force
+        yield from ((None, in_force(table)) for table in self._listed)
+        for asked in self._asked:
+            found = sorted(asked.found.tables, key=self._is_new)
+            yield from ((asked.source.name, in_force(table)) for table in found)
+        yield from ((None, in_force(table)) for table in self._left_over)
+
+    def _tell_left_out(self, told: Mapping[str, Mapping[str, str]]) -> None:
+        """Log what was not left out before, and show how many tables of each source are left out."""
+        before = {table for tables in self._left_out.values() for table in tables}
+        every = {table: why for tables in told.values() for table, why in tables.items()}
+        if news := {table: why for table, why in every.items() if table not in before}:
             log.warning("cannot_be_registered", number=len(news), tables=dict(islice(news.items(), _MOST_TOLD)))
-        self._nested = told
+        self._left_out = told
+        for asked in self._asked:
+            if asked.heard and asked.failures == 0:
+                refused = {**asked.found.refused, **told.get(asked.source.name, {})}
+                self._listener.discovered(asked.source.name, replace(asked.found, refused=refused))
 
     def _is_new(self, table: Table) -> bool:
-        known = self._register.get(table.id)
+        known = self._table_registry.get(table.id)
         return known is None or known.location != table.location
 
 
+def _is_same(one: Table, other: Table) -> bool:
+    return one.location == other.location and one.format == other.format
+
+
+def _settings(table: Table) -> Table:
+    """Return a table without what only people read of its file."""
+    return replace(table, sources={}, file="", line=None)
+
+
 def _above(location: str) -> Iterator[str]:
-    """Yield the places above a location: what is cleaned up in a table there could be taken from the one below."""
+    """Yield the folders above a location. A cleanup of a table there could delete files of the table below."""
     above = posixpath.dirname(location)
     while above not in ("", location) and not above.endswith((":", ":/")):
         yield above

@@ -1,4 +1,4 @@
-"""Housekeeping: what the store no longer has to keep goes, a little at a time, so that nobody waits for it."""
+"""Housekeeping: old rows are deleted from the store in small steps, so that no other caller waits long for it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from datetime import UTC, datetime, timedelta
 import structlog
 from apscheduler.schedulers.background import BackgroundScheduler
 
+from lakewarden.executors.pool.run_logs import RunLogs
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.table import Table, TableId
+from lakewarden.service.config.daemon.history import HistorySettings
+from lakewarden.service.control.history import tidy_history
+from lakewarden.service.model.answers import KEPT_FOR
 from lakewarden.service.store.port import Store
 
 log = structlog.get_logger(__name__)
@@ -20,10 +24,16 @@ log = structlog.get_logger(__name__)
 EVERY = timedelta(hours=1)
 
 FIRST = timedelta(minutes=5)
-"""So long after the start: a daemon that is often restarted comes to it, too."""
+"""How long after the start the first housekeeping runs. So it also runs in a daemon that is often restarted."""
 
 BREATH_SECONDS = 0.05
-"""Between two steps, in which everybody else may write."""
+"""The pause between two steps, in which others may write."""
+
+
+AUDIT_FOR = timedelta(days=365)
+"""How long acts are kept if nothing else is said."""
+
+_ACTS_AT_ONCE = 200
 
 
 def tidy(
@@ -32,11 +42,14 @@ def tidy(
     registered: Mapping[TableId, Table],
     at: datetime,
     keep: timedelta,
+    keep_audit: timedelta = AUDIT_FOR,
+    history: HistorySettings | None = None,
     pause: Callable[[float], bool],
 ) -> int | None:
-    """Forget what is older than `keep`, with a breath between any two steps; return how many runs went.
+    """Delete what is older than `keep`, with a pause between any two steps. Return the number of deleted runs.
 
-    `pause` waits for so many seconds, and returns whether to end early. None: the store has not answered.
+    `pause` waits for so many seconds, and returns whether to end early. The result is None if the store does not
+    answer.
     """
     forgotten = 0
     locations = {table.id: table.location for table in registered.values()}
@@ -44,20 +57,47 @@ def tidy(
         for runs in store.forget(registered=locations, at=at, keep=keep):
             forgotten += runs
             if pause(BREATH_SECONDS):
-                break
-    except TemporaryError as trouble:
-        log.warning("store_trouble", error=str(trouble))
+                return forgotten
+        while store.forget_acts(before=at - keep_audit, most=_ACTS_AT_ONCE) == _ACTS_AT_ONCE:
+            if pause(BREATH_SECONDS):
+                return forgotten
+        while store.forget_answers(before=at - KEPT_FOR, most=_ACTS_AT_ONCE) == _ACTS_AT_ONCE:
+            if pause(BREATH_SECONDS):
+                return forgotten
+        if history is not None:
+            tidy_history(store, at=at, settings=history, pause=lambda: pause(BREATH_SECONDS))
+    except TemporaryError as error:
+        log.warning("store_unavailable", error=str(error))
         return None
     return forgotten
 
 
 @contextmanager
-def housekeeping(store: Store, clock: Clock, *, registered: Mapping[TableId, Table], keep: timedelta) -> Iterator[None]:
-    """Tidy the store once an hour, for as long as the bracket is open. `registered` is read anew each time."""
+def housekeeping(
+    store: Store,
+    clock: Clock,
+    *,
+    registered: Mapping[TableId, Table],
+    keep: timedelta,
+    keep_audit: timedelta = AUDIT_FOR,
+    history: HistorySettings | None = None,
+    run_logs: RunLogs | None = None,
+) -> Iterator[None]:
+    """Tidy the store once an hour inside the `with` block. `registered` is read again each time."""
     over = threading.Event()
 
     def once() -> None:
-        forgotten = tidy(store, registered=registered, at=clock.now(), keep=keep, pause=over.wait)
+        forgotten = tidy(
+            store,
+            registered=registered,
+            at=clock.now(),
+            keep=keep,
+            keep_audit=keep_audit,
+            history=history,
+            pause=over.wait,
+        )
+        if run_logs is not None:
+            run_logs.prune(clock.now() - keep)
         if forgotten is not None:
             log.info("housekeeping", runs_forgotten=forgotten)
 

@@ -1,53 +1,56 @@
-"""The daemon's control thread: it owns the road from a dirty table to a settled run.
+"""The control thread of the daemon: it takes a table from dirty to a settled run.
 
-agenda -> watch -> decide and request -> dispatch -> pool -> permits -> settle -> the table is dirty again.
-Every turn does all that is due and tells how long it may sleep.
+poll queue -> observe -> decide and request -> dispatch -> pool -> permits -> settle -> the table is dirty again.
+
+Every turn does all that is due, and returns how long the thread may wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import assert_never
 
 import structlog
 
-from lakewarden.executors.contract import Asked, Ended, Lost, Pool, RoomChanged, Started
-from lakewarden.planners.model.clock import Clock
+from lakewarden.executors.contract import Asked, CapacityChanged, Ended, Lost, Started
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.table import TableId
+from lakewarden.service.control.adopting import Adopting
 from lakewarden.service.control.command_handler import CommandHandler
 from lakewarden.service.control.commands import (
+    AdoptionAsked,
     Approved,
     BarrierLifted,
+    Command,
     CommandQueue,
-    Letter,
+    DryRunAsked,
+    Message,
     PauseAsked,
+    QuarantineAsked,
+    RewriteEnded,
     RunAsked,
-    Wish,
+    RunCancelled,
 )
 from lakewarden.service.control.discovery import Discovery
 from lakewarden.service.control.membership import Membership
-from lakewarden.service.ownership.claims import ClaimKeeper, Claims
-from lakewarden.service.ownership.replica_lease import ReplicaLease, ReplicaLeaseKeeper
-from lakewarden.service.ownership.table_shares import TableShares
-from lakewarden.service.rules.shutdown import Phase, Shutdown
-from lakewarden.service.scheduling.permit_context import PermitContexts
-from lakewarden.service.scheduling.permit_queue import PermitQueue
-from lakewarden.service.scheduling.poller import Poller
-from lakewarden.service.scheduling.run_manager import RunManager
-from lakewarden.service.state.active_runs import ActiveRuns
-from lakewarden.service.state.barriers import BarrierAsked, Barriers
+from lakewarden.service.ownership.claim_keeper import ClaimKeeper
+from lakewarden.service.ownership.ownership import Ownership
+from lakewarden.service.ownership.replica_lease import ReplicaLeaseKeeper
+from lakewarden.service.rules.shutdown import Shutdown, ShutdownPhase
+from lakewarden.service.scheduling.scheduling import SchedulingParts
+from lakewarden.service.state.barriers import BarrierAsked
+from lakewarden.service.state.daemon_state import DaemonState
+from lakewarden.service.state.resources import Resources
 
 log = structlog.get_logger(__name__)
 
-QUESTION_SECONDS = 0.02
-"""An open question is judged again this often: the moments between a writer's commits are short."""
+REVIEW_SECONDS = 0.02
+"""How often an open request for a permit is judged. The moments between the commits of a writer are short."""
 
 STORE_REST_SECONDS = 0.5
-"""A store that could not note something is left alone for as long, whatever is waiting."""
+"""How long the daemon waits after the store has failed, whatever is due."""
 
 UNKNOWN_SECONDS = 1.0
-"""Runs whose ending is not known are looked at again this often."""
+"""How often the daemon tries again to settle runs with an unknown ending."""
 
 LONGEST_SLEEP_SECONDS = 1.0
 """The control thread shows at least this often that it is alive."""
@@ -55,197 +58,205 @@ LONGEST_SLEEP_SECONDS = 1.0
 LONGEST_SLEEP_WHILE_ENDING_SECONDS = 0.1
 
 _LAST_TURNS = 30
-"""For so many turns the tables of ended runs are waited for: then their runs are left to whoever settles next."""
+"""For how many turns the daemon waits, at its end, for the tables of ended runs. The next owner settles the rest."""
 
 COALESCE_SECONDS = 0.005
-"""Appointments within this time are kept in one turn, so that thousands of tables do not mean as many wake-ups."""
+"""Appointments within this time are kept in one turn. So thousands of tables do not mean thousands of wake-ups."""
 
 
 class ControlLoop:
-    """Runs the road. `turn` is the road itself; `run` repeats it until `stop`."""
+    """The control thread. `turn` does all that is due, and `run` repeats it until `stop`."""
 
     def __init__(
         self,
         *,
-        tables: Mapping[TableId, Table],
-        tenure: ReplicaLease,
+        resources: Resources,
+        state: DaemonState,
+        ownership: Ownership,
+        scheduling: SchedulingParts,
         membership: Membership,
         discovery: Discovery,
-        shares: TableShares,
-        attention: Poller,
-        book: ActiveRuns,
-        questions: PermitQueue,
-        runs: RunManager,
-        surroundings: PermitContexts,
-        barriers: Barriers,
-        desk: CommandHandler,
-        pools: Mapping[str, Pool],
-        claims: Claims,
-        inbox: CommandQueue,
-        clock: Clock,
+        command_handler: CommandHandler,
+        commands: CommandQueue,
         shutdown: Shutdown,
+        adopting: Adopting,
     ) -> None:
-        self._tables = tables
-        self._tenure = tenure
+        self._tables = state.tables
+        self._replica_lease = ownership.replica_lease
         self._membership = membership
         self._discovery = discovery
-        self._shares = shares
-        self._attention = attention
-        self._book = book
-        self._questions = questions
-        self._runs = runs
-        self._surroundings = surroundings
-        self._barriers = barriers
-        self._desk = desk
-        self._pools = pools
-        self._claims = claims
-        self._inbox = inbox
-        self._clock = clock
+        self._adopting = adopting
+        self._shares = ownership.shares
+        self._poller = scheduling.poller
+        self._active_runs = state.active_runs
+        self._permit_queue = scheduling.permit_queue
+        self._runs = scheduling.runs
+        self._permit_contexts = scheduling.permit_contexts
+        self._barriers = state.barriers
+        self._command_handler = command_handler
+        self._pools = resources.pools
+        self._claims = ownership.claims
+        self._commands = commands
+        self._clock = resources.clock
         self._shutdown = shutdown
-        self.phase = Phase.SERVING
-        self._postponed: list[Letter] = []
-        self._store_is_in_trouble = False
+        self.phase = ShutdownPhase.SERVING
+        self._postponed: list[Message] = []
+        self._store_is_away = False
         self._unknown_at = 0.0
-        self.last_turn = clock.monotonic()
+        self.last_turn = resources.clock.monotonic()
 
-    # -- life
+    # -- start and end
 
     def start(self) -> None:
-        """Join the other replicas, take over what was left of this one's tables, and start the pools.
+        """Join the other replicas, take over the runs on the tables of this one, and start the pools.
 
         Raises TemporaryError if the store does not answer.
         """
         self._membership.start()
         for pool in self._pools.values():
-            pool.start(self._inbox.put)
+            pool.start(self._commands.put)
 
     def run(self) -> None:
-        """Turn until told to stop and whatever may finish has finished. Returns when every worker is gone."""
-        with ReplicaLeaseKeeper(self._tenure), ClaimKeeper(self._claims):
+        """Repeat `turn` until the shutdown is over. Returns after every worker is gone."""
+        with ReplicaLeaseKeeper(self._replica_lease), ClaimKeeper(self._claims):
             try:
-                while self.phase is not Phase.OVER:
-                    self._inbox.wait(self.turn())
+                while self.phase is not ShutdownPhase.OVER:
+                    self._commands.wait(self.turn())
             finally:
                 for pool in self._pools.values():
                     pool.close()
             self._part()
 
     def stop(self) -> None:
-        """Ask `run` to end; safe in a signal handler's thread. A second call ends it without waiting for anything."""
+        """Ask `run` to end. It is safe in the thread of a signal handler. A second call ends it at once."""
         self._shutdown.ask()
-        self._inbox.wake()
+        self._commands.wake()
 
     def _part(self) -> None:
-        """Settle what the closed pools have told of, and leave the store. If it does not answer, others will settle."""
+        """Settle the last answers of the closed pools, and leave the store. If it does not answer, other replicas
+        settle.
+        """
         self.turn()
         for _ in range(_LAST_TURNS):
-            if not self._runs.settling():
+            if not self._runs.settler.is_waiting():
                 break
-            self._inbox.wait(LONGEST_SLEEP_WHILE_ENDING_SECONDS)
+            self._commands.wait(LONGEST_SLEEP_WHILE_ENDING_SECONDS)
             self.turn()
         self._barriers.refuse_all("the daemon is stopping")
         self._claims.give_back()
         try:
-            self._tenure.end()
-        except TemporaryError as trouble:
-            log.warning("store_trouble", error=str(trouble))
+            self._replica_lease.end()
+        except TemporaryError as error:
+            log.warning("store_unavailable", error=str(error))
 
-    # -- the road
+    # -- one turn
 
     def turn(self) -> float:
-        """Do everything that is due and return the seconds until something is."""
+        """Do everything that is due, and return the seconds until the next turn."""
         self.last_turn = now = self._clock.monotonic()
-        if self.phase is Phase.SERVING:
+        if self.phase is ShutdownPhase.SERVING:
+            self._adopting.keep_up(now)
             self._discovery.keep_up(now)
         self._membership.keep_up(now)
-        letters, dirty = self._inbox.take()
-        self._store_is_in_trouble = False
-        self._open_all([*self._postponed, *letters])
-        self._spread_word(dirty)
+        messages, dirty = self._commands.take()
+        self._store_is_away = False
+        self._handle_all([*self._postponed, *messages])
+        self._poll_or_notify(dirty)
         self._go_on_ending()
-        if self._membership.trouble is None:  # else nothing that is decided could be kept
-            self._attention.attend(self._clock.monotonic())
+        if self._membership.store_error is None:  # without the store no decision could be kept
+            self._poller.poll_due(self._clock.monotonic())
         self._carry_on(now)
         return self._until_next()
 
-    def _spread_word(self, dirty: set[TableId]) -> None:
-        ours = {table for table in dirty if self._shares.attends(table)}
+    def _poll_or_notify(self, dirty: set[TableId]) -> None:
+        ours = {table for table in dirty if self._shares.owns(table)}
         for table in ours:
-            self._attention.look_soon(table, anew=True)
-        self._membership.leave_word(dirty - ours)
+            self._poller.hook_arrived(table)
+        self._membership.notify_owners(dirty - ours)
 
     def _carry_on(self, now: float) -> None:
         try:
             if now >= self._unknown_at:
                 self._unknown_at = now + UNKNOWN_SECONDS
-                self._runs.settle_unknown()
-            self._runs.settle()
-            self._desk.attend()
-            self._barriers.attend()
-            self._questions.review()
-            if self._tenure.holds():
+                self._runs.settler.settle_unknown()
+            self._runs.settler.settle()
+            self._command_handler.answer_waiting()
+            self._barriers.answer_waiting()
+            self._permit_queue.review()
+            if self._replica_lease.holds():
                 self._runs.dispatch()
-        except TemporaryError as trouble:
-            self._postpone(trouble)
+        except TemporaryError as error:
+            self._postpone(error)
 
-    def _postpone(self, trouble: TemporaryError) -> None:
-        log.warning("store_trouble", error=str(trouble))
-        self._store_is_in_trouble = True
+    def _postpone(self, error: TemporaryError) -> None:
+        log.warning("store_unavailable", error=str(error))
+        self._store_is_away = True
 
     def _until_next(self) -> float:
-        if self._store_is_in_trouble:
+        if self._store_is_away:
             return STORE_REST_SECONDS
-        if self._questions.waiting() or self._barriers.is_asked():
-            return QUESTION_SECONDS
+        if self._permit_queue.waiting() or self._barriers.is_asked():
+            return REVIEW_SECONDS
         longest = LONGEST_SLEEP_WHILE_ENDING_SECONDS if self._shutdown.is_asked() else LONGEST_SLEEP_SECONDS
-        next_at = self._attention.next_at()
+        next_at = self._poller.next_at()
         if next_at is None:
             return longest
         return min(max(next_at - self._clock.monotonic(), COALESCE_SECONDS), longest)
 
-    # -- the end
+    # -- shutdown
 
     def _go_on_ending(self) -> None:
         before = self.phase
-        if before is Phase.OVER:
+        if before is ShutdownPhase.OVER:
             return
-        self.phase = self._shutdown.phase(busy=bool(self._book.under_way()))
+        self.phase = self._shutdown.phase(busy=bool(self._active_runs.under_way()))
         if self.phase is before:
             return
-        log.info("stopping", phase=self.phase, runs=len(self._book.under_way()))
-        if before is Phase.SERVING:
+        log.info("stopping", phase=self.phase, runs=len(self._active_runs.under_way()))
+        if before is ShutdownPhase.SERVING:
             self._runs.drain()
-            self._surroundings.drain()
+            self._permit_contexts.drain()
             self._membership.drain()
-        if self.phase is not Phase.DRAINING:
-            self._surroundings.cut_off()
-        if self.phase is Phase.STEPPING_BACK:
-            for run in self._book.under_way():
-                profile = self._tables[run.table].profile_of(run.service)
-                self._pools[profile].cancel(run.id, "the drain deadline has passed")
+        if self.phase is not ShutdownPhase.DRAINING:
+            self._permit_contexts.cut_off()
+        if self.phase is ShutdownPhase.STEPPING_BACK:
+            for run in self._active_runs.under_way():
+                profile = self._active_runs.profile_of(run)
+                if profile is not None:
+                    self._pools[profile].cancel(run.id, "the drain deadline has passed")
 
-    # -- the inbox
+    # -- messages
 
-    def _open_all(self, letters: list[Letter]) -> None:
-        """Open letters in order; from the first one that the store could not note, keep them for the next turn."""
+    def _handle_all(self, messages: list[Message]) -> None:
+        """Handle messages in order. If the store fails at one, keep that one and the rest for the next turn."""
         self._postponed = []
-        for number, letter in enumerate(letters):
+        for number, message in enumerate(messages):
             try:
-                self._open(letter)
-            except TemporaryError as trouble:
-                self._postpone(trouble)
-                self._postponed = letters[number:]
+                self._handle(message)
+            except TemporaryError as error:
+                self._postpone(error)
+                self._postponed = messages[number:]
                 return
 
-    def _open(self, letter: Letter) -> None:
-        match letter:
-            case Started() | Asked() | Ended() | Lost() | RoomChanged():
-                self._runs.heard(letter)
-            case RunAsked() | PauseAsked() | Approved() | BarrierAsked() | BarrierLifted():
-                self._serve(letter)
+    def _handle(self, message: Message) -> None:
+        match message:
+            case Started() | Asked() | Ended() | Lost() | CapacityChanged():
+                self._runs.heard(message)
+            case (
+                RunAsked()
+                | DryRunAsked()
+                | PauseAsked()
+                | Approved()
+                | RewriteEnded()
+                | RunCancelled()
+                | QuarantineAsked()
+            ):
+                self._execute(message)
+            case BarrierAsked() | BarrierLifted() | AdoptionAsked():
+                self._execute(message)
             case _:
-                assert_never(letter)
+                assert_never(message)
 
-    def _serve(self, wish: Wish) -> None:
-        for table in self._desk.serve(wish):
-            self._attention.decide_soon(table)
+    def _execute(self, command: Command) -> None:
+        for table in self._command_handler.serve(command):
+            self._poller.decide_soon(table)

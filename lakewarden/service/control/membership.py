@@ -1,11 +1,11 @@
-"""Membership: how this daemon becomes a replica, stays one, and what follows for its tables.
+"""Membership: how this daemon becomes and stays a replica, and what this means for its tables.
 
-Everything that replicas know of each other goes through the store, and is looked at here now and then.
+Replicas know each other only through the store. This module reads it at intervals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 import structlog
@@ -13,67 +13,62 @@ import structlog
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.ownership.claims import Claims
-from lakewarden.service.ownership.replica_lease import ReplicaLease
-from lakewarden.service.ownership.table_shares import TableShares
-from lakewarden.service.scheduling.poller import Poller
-from lakewarden.service.scheduling.run_manager import RunManager
-from lakewarden.service.state.active_runs import ActiveRuns
-from lakewarden.service.state.approvals import Approvals
-from lakewarden.service.state.backoff import Backoffs
-from lakewarden.service.state.barriers import Barriers
-from lakewarden.service.state.lock_proofs import LockProofs
+from lakewarden.service.ownership.ownership import Ownership
+from lakewarden.service.scheduling.scheduling import SchedulingParts
+from lakewarden.service.state.daemon_state import DaemonState
 
 log = structlog.get_logger(__name__)
 
 WORD_SECONDS = 1.0
-"""Words are left and taken, and a lost tenure is begun anew, this often."""
+"""How often the daemon exchanges notices about changed tables, and tries to get a lost lease again."""
 
 SHARINGS_IN_A_LEASE = 3
 
+AFTER_A_LAPSE_SECONDS = 0.2
+"""The clock of the database is asked so long after a lease may have ended there."""
+
+MOST_NAMED = 100
+"""A line of the log names so many tables. Collectors of logs cut long lines."""
+
 
 class Membership:
-    """Keeps the daemon a replica among others. Only the control thread calls it; anybody may read `trouble`."""
+    """Keeps the daemon a replica among others. Only the control thread calls it. Any thread may read `store_error`."""
 
     def __init__(
         self,
         *,
-        tenure: ReplicaLease,
-        shares: TableShares,
-        attention: Poller,
-        standings: Backoffs,
-        approvals: Approvals,
-        proofs: LockProofs,
-        barriers: Barriers,
-        book: ActiveRuns,
-        claims: Claims,
-        runs: RunManager,
+        state: DaemonState,
+        ownership: Ownership,
+        scheduling: SchedulingParts,
         clock: Clock,
         lease: timedelta,
         alone: bool,
     ) -> None:
-        """`alone`: this is the only daemon on the store, and attends every table for good."""
-        self._tenure = tenure
-        self._shares = shares
-        self._attention = attention
-        self._standings = standings
-        self._approvals = approvals
-        self._proofs = proofs
-        self._barriers = barriers
-        self._book = book
-        self._claims = claims
-        self._runs = runs
+        """`alone`: this is the only daemon on the store, and owns every table for good."""
+        self._replica_lease = ownership.replica_lease
+        self._shares = ownership.shares
+        self._poller = scheduling.poller
+        self._service_states = state.service_states
+        self._approvals = state.approvals
+        self._rewrites = state.rewrites
+        self._proofs = state.proofs
+        self._writer_signs = state.writer_signs
+        self._adoptions = state.adoptions
+        self._barriers = state.barriers
+        self._active_runs = state.active_runs
+        self._claims = ownership.claims
+        self._runs = scheduling.runs
         self._clock = clock
         self._alone = alone
         self._share_seconds = lease.total_seconds() / SHARINGS_IN_A_LEASE
         self._joined = False
         self._recovered = False
         self._draining = False
-        self._registered_anew = False
-        self._words: set[TableId] = set()
+        self._tables_changed = False
+        self._notices: set[TableId] = set()
         self._words_at = 0.0
         self._share_at = 0.0
-        self.trouble: str | None = None
+        self.store_error: str | None = None
 
     def start(self) -> None:
         """Join, and take a first share of the tables. Raises TemporaryError if the store does not answer."""
@@ -82,24 +77,31 @@ class Membership:
         now = self._clock.monotonic()
         self._words_at, self._share_at = now + WORD_SECONDS, now + self._share_seconds
 
-    def registered_anew(self, *, gone: Collection[TableId]) -> None:
-        """Share out anew at once: there are other tables, and those that are `gone` are attended no longer."""
-        self._attention.let_go(gone)
-        self._registered_anew = True
+    def tables_changed(self, *, gone: Collection[TableId]) -> None:
+        """Share the tables again at once. The tables that are `gone` are no longer owned."""
+        self._poller.let_go(gone)
+        self._tables_changed = True
         self._words_at = self._share_at = self._clock.monotonic()
 
+    def settings_changed(self, tables: Collection[TableId]) -> None:
+        """Begin anew with tables that have other settings now. They have no run. What was seen of them is forgotten."""
+        owned = [table for table in tables if self._shares.owns(table)]
+        self._poller.let_go(tables)
+        self._claims.check_again(owned)
+        self._poller.take_on(owned)
+
     def drain(self) -> None:
-        """Take no table any more, and give none back: what runs may finish."""
+        """Take no more tables, and give none back. Active runs may finish."""
         self._draining = True
 
-    def leave_word(self, tables: Collection[TableId]) -> None:
-        """Have whoever attends these tables told that they have changed."""
+    def notify_owners(self, tables: Collection[TableId]) -> None:
+        """Have the owners of these tables told that the tables have changed."""
         if not self._alone:
-            self._words.update(tables)
+            self._notices.update(tables)
 
     def keep_up(self, now: float) -> None:
-        """Do what is due. What the store does not answer is done a little later."""
-        if self._joined and self._tenure.is_lost():
+        """Do what is due. If the store does not answer, it is done a little later."""
+        if self._joined and self._replica_lease.is_lost():
             self._give_up()
         if now < self._words_at:
             return
@@ -109,48 +111,66 @@ class Membership:
                 self._begin()
             if self._joined:
                 self._exchange(now)
-            self.trouble = None
-        except TemporaryError as trouble:
-            self.trouble = str(trouble)
-            log.warning("store_trouble", error=str(trouble))
+            self.store_error = None
+        except TemporaryError as store_error:
+            self.store_error = str(store_error)
+            log.warning("store_unavailable", error=str(store_error))
 
     def _begin(self) -> None:
-        self._joined = self._tenure.begin()
+        self._joined = self._replica_lease.begin()
         self._recovered = False
         self._share_at = self._clock.monotonic()
 
     def _exchange(self, now: float) -> None:
         if now >= self._share_at:
             self._share()
-            self._share_at = now + self._share_seconds
+            self._share_at = now + self._until_next_sharing()
+            self._words_at = min(self._words_at, self._share_at)
         if not self._alone:
-            self._shares.leave_word(self._words)
-            self._words.clear()
-            for table in self._shares.take_words():
-                self._attention.look_soon(table, anew=True)
+            self._shares.notify_owners(self._notices)
+            self._notices.clear()
+            for table in self._shares.take_notices():
+                self._poller.poll_soon(table, anew=True)
+
+    def _until_next_sharing(self) -> float:
+        """Return the seconds until the next sharing: at the latest when the lease of a silent replica ends."""
+        lapse = None if self._draining else self._shares.first_lapse
+        if lapse is None:
+            return self._share_seconds
+        return min(self._share_seconds, max(lapse.total_seconds(), 0) + AFTER_A_LAPSE_SECONDS)
 
     def _share(self) -> None:
-        """Take what is free, go on with what its owners left, and learn what people have said to other replicas."""
-        self._standings.refresh()
+        """Take free tables, continue the runs of their owners, and read what operators have told other replicas."""
+        self._service_states.refresh()
         self._approvals.refresh()
+        self._rewrites.refresh()
         self._proofs.refresh()
-        if not self._draining and (self._registered_anew or not (self._alone and self._shares.attended)):
-            moved = self._shares.take(busy=self._book.busy())
-            self._registered_anew = False
-            self._attention.let_go(moved.lost)
-            self._claims.look_again(moved.gained)
-            self._attention.take_on(moved.gained)
+        self._writer_signs.refresh()
+        self._adoptions.refresh()
+        if not self._draining and (self._tables_changed or not (self._alone and self._shares.owned)):
+            moved = self._shares.take(busy=self._active_runs.busy())
+            self._tables_changed = False
+            self._poller.let_go(moved.lost)
+            self._claims.check_again(moved.gained)
+            self._poller.take_on(moved.gained)
             self._recovered = self._recovered and not moved.gained
             if moved.gained or moved.lost:
-                log.info("shares", gained=sorted(moved.gained), lost=sorted(moved.lost))
+                log.info("shares", gained=named(moved.gained), lost=named(moved.lost))
         if not self._recovered:
             self._runs.recover(self._shares.locations())
             self._recovered = True
 
     def _give_up(self) -> None:
-        """Be nobody: other replicas take over from now on, perhaps this very daemon as one of them."""
+        """Give up all tables. Other replicas take over from now on. This daemon may be one of them."""
         self._joined = False
-        self._attention.let_go(self._shares.give_up())
-        self._runs.forsake()
-        self._barriers.refuse_all("this daemon has lost its lease and attends no table at the moment")
+        self._poller.let_go(self._shares.give_up())
+        self._runs.abandon()
+        self._barriers.refuse_all("this daemon has lost its lease and owns no table at the moment")
         self._words_at = self._clock.monotonic()
+
+
+def named(tables: Collection[TableId]) -> Sequence[str]:
+    """Return the ids of tables for a line of the log. Of very many, the first ones and the number of the others."""
+    named = sorted(tables)
+    more = len(named) - MOST_NAMED
+    return named if more <= 0 else [*named[:MOST_NAMED], f"and {more} more"]

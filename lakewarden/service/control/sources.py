@@ -1,76 +1,79 @@
-"""Sources of tables: the parts of a catalog that patterns of the configuration name."""
+"""Sources of tables: what a catalog or a pattern of paths lists, with the settings that the configuration gives."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import timedelta
-from fnmatch import fnmatchcase
 
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Listing
 from lakewarden.planners.storage import Storages
-from lakewarden.service.config.assembly import Discover
-from lakewarden.service.config.settings import TABLE_ID
-from lakewarden.service.model.found import Found
+from lakewarden.service.config.layers.patterns import Discover, fitting
+from lakewarden.service.config.layers.templates import dotted, legal_beginning
+from lakewarden.service.model.found import FoundTables
 
 
 def sources_of(discover: Sequence[Discover], storages: Storages) -> Sequence[CatalogSource]:
-    """Return a source for each catalog: one listing serves all of its entries, and the first that fits counts."""
-    catalogs = dict.fromkeys(entry.catalog.name for entry in discover)
-    return [CatalogSource([entry for entry in discover if entry.catalog.name == name], storages) for name in catalogs]
+    """Return one source for each catalog, and for each pattern of paths. One listing serves all patterns with the same
+    catalog.
+    """
+    lists = dict.fromkeys(entry.catalog.name for entry in discover)
+    return [CatalogSource(name, discover, storages) for name in lists]
 
 
 class CatalogSource:
-    """The tables of one catalog that fit a pattern. For any thread."""
+    """The tables that one listing shows. The first of all patterns that means a table gives its settings. For any
+    thread.
+    """
 
-    def __init__(self, entries: Sequence[Discover], storages: Storages) -> None:
-        """All entries are of one catalog."""
-        self._entries = entries
-        self._catalog = entries[0].catalog
-        self._storage = storages.of(entries[0].any_table.location)
-
-    @property
-    def name(self) -> str:
-        """Return the catalog's name."""
-        return self._catalog.name
+    def __init__(self, name: str, every_entry: Sequence[Discover], storages: Storages) -> None:
+        """Take all patterns, in the order of the configuration. Some of them must be of the listing `name`."""
+        self.name = name
+        self._patterns = [entry.pattern for entry in every_entry]
+        self._entries = {id(entry.pattern): entry for entry in every_entry}
+        self._own = [entry for entry in every_entry if entry.catalog.name == name]
+        self._first = self._own[0]
+        self._storages = storages
+        self._storage = storages.of(self._first.any_table.location)
 
     @property
     def every(self) -> timedelta:
-        """Return how often the catalog is asked: as often as the entry says that asks most often."""
-        return min(entry.every for entry in self._entries)
+        """Return how often the tables are listed: the shortest interval of the patterns."""
+        return min(entry.every for entry in self._own)
 
-    def find(self) -> Found:
-        """Return the tables, by name, the namespaces that cannot be listed, and what cannot be registered.
+    def find(self) -> FoundTables:
+        """Return the tables by name, the namespaces that cannot be listed, and the tables that cannot be registered.
 
-        Raises PermanentError and TemporaryError, as the catalog's format does.
+        Raises PermanentError and TemporaryError, as the format of the catalog does.
         """
-        known = self._catalog.format.tables_in(self._catalog.name, self._catalog.settings, self._storage)
+        catalog = self._first.catalog
+        known = catalog.format.tables_in(catalog.name, catalog.settings, self._storage)
         tables, refused = [], dict(known.refused)
         for identifier in sorted(known.tables):
-            entry = next((entry for entry in self._entries if _fits(identifier, entry)), None)
+            location = known.locations.get(identifier)
+            id_ = self._first.id_of(identifier, location)
+            pattern = fitting(self._patterns, id_, self._first.address_of(identifier, location))
             try:
-                if entry is not None:
-                    tables.append(_registrable(identifier, entry, known))
+                if pattern is not None:
+                    table = _registrable(identifier, self._entries[id(pattern)], known)
+                    self._storages.require(table.location)
+                    tables.append(table)
             except PermanentError as wrong:
                 refused[identifier] = str(wrong)
-        unlisted = {f"{self.name}.{namespace}".rstrip("."): why for namespace, why in known.unlisted.items()}
-        return Found(tables=tables, unlisted=unlisted, refused=refused)
+        beginning = self._beginning()
+        unlisted = {legal_beginning(f"{beginning}.{one}".strip(".")): why for one, why in known.unlisted.items()}
+        return FoundTables(tables=tables, unlisted=unlisted, refused=refused)
 
-
-def _fits(identifier: str, entry: Discover) -> bool:
-    return fnmatchcase(identifier, entry.tables) and not any(
-        fnmatchcase(identifier, pattern) for pattern in entry.exclude
-    )
+    def _beginning(self) -> str:
+        """Return how the ids of the tables begin."""
+        return dotted(self._first.pattern.paths[-1].root) if self._first.by_path else self.name
 
 
 def _registrable(identifier: str, entry: Discover, known: Listing) -> Table:
-    """Return the table. Raises PermanentError where its name is no id, or it cannot be looked after like this."""
+    """Return the table. Raises PermanentError if its settings contradict its name or the format."""
     table = entry.table(identifier, location=known.locations.get(identifier))
-    if re.fullmatch(TABLE_ID, table.id) is None:
-        raise PermanentError("its name cannot be a table's id: list it under tables, with an id")
     for wrong in entry.catalog.format.contradictions(table):
-        if not wrong.holds_back:
+        if not wrong.blocks:
             raise PermanentError(f"{wrong.key} {wrong.reason}")
     return table

@@ -1,1 +1,1 @@
-"""What happened, told to everything that listens."""
+"""The events of the daemon, and the interface of their listeners."""

@@ -1,6 +1,6 @@
-"""What happened on the road, told to whoever wants to know: metrics, logs, the demo. The road knows none of them.
+"""The events of the daemon, for listeners such as metrics, logs and the demo. The daemon does not know the listeners.
 
-A tenure's events come from its own threads, all others from the control thread.
+The events of the replica lease come from its own threads, all others from the control thread.
 """
 
 from __future__ import annotations
@@ -8,76 +8,80 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from lakewarden.executors.contract import Permit, Plan, Step
+from lakewarden.executors.contract import Permit, Plan
 from lakewarden.planners.model.decision import Blocked, Decision
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.model.found import Found
+from lakewarden.service.model.found import FoundTables
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run
 from lakewarden.service.rules.writer_failures import Blamed
 
 
 class Listener:
-    """Every event, as a method that does nothing: a listener overrides what it cares for, and must not raise."""
+    """Every event is a method that does nothing. A listener overrides the events that it needs, and must not raise."""
 
     def decided(self, table: Table, service: Service, decision: Decision) -> None:
-        """Hear of a decision whose outcome or reason is new."""
+        """Note that a decision has a new outcome or a new reason. A start alone is no change."""
+
+    def unblocked(self, table: Table, service: Service, decision: Decision) -> None:
+        """Note that a service that was blocked is blocked no more."""
 
     def requested(self, run: Run) -> None:
-        """Hear that a run was queued."""
+        """Note that a run was queued."""
 
     def started(self, run: Run) -> None:
-        """Hear that a worker was given the run."""
+        """Note that a worker got the run."""
 
     def permit(self, run: Run, step: Step, permit: Permit, waited: timedelta) -> None:
-        """Hear how a run's question was answered, and how long the answer took."""
+        """Note that a request for a permit was answered, after this time."""
 
     def ended(self, run: Run) -> None:
-        """Hear that a run ended (or became UNKNOWN)."""
+        """Note that a run ended (or became UNKNOWN)."""
 
-    def trouble(self, table: Table, reason: str) -> None:
-        """Hear that a table could not be observed."""
+    def poll_failed(self, table: Table, reason: str) -> None:
+        """Note that a table could not be observed."""
 
-    def discovered(self, source: str, found: Found) -> None:
-        """Hear what a source has told."""
+    def discovered(self, source: str, found: FoundTables) -> None:
+        """Note that a source has answered."""
 
     def discovery_failed(self, source: str, reason: str) -> None:
-        """Hear that a source could tell nothing."""
+        """Note that a source could not answer."""
 
     def warned(self, table: Table, warning: str) -> None:
-        """Hear what a person should know of a table's settings although nothing is held back by it."""
+        """Note that something about the settings of a table is worth a warning, although it blocks nothing."""
 
     def claimed_by_another(self, table: Table, blocked: Blocked | None) -> None:
-        """Hear that another daemon's claim of a table was met, and what it blocks; None: it was only for a moment."""
+        """Note that another daemon has claimed a table, and what this blocks. None: the claim has gone."""
 
     def writer_failed(self, table: Table, blamed: Blamed) -> None:
-        """Hear of a failure of a table's writer that is new."""
+        """Note that a failure of a writer of a table is new."""
 
     def approved(self, table: TableId, service: Service, deletion: Plan, by: str) -> None:
-        """Hear that a person let a deletion beyond the budget through."""
+        """Note that an operator approved a deletion beyond the budget."""
 
     def joined(self, replica: ReplicaId) -> None:
-        """Hear that the daemon has become this replica."""
+        """Note that the daemon has become this replica."""
 
     def renewed(self) -> None:
-        """Hear that the replica's lease was renewed."""
+        """Note that the lease of the replica was renewed."""
 
     def renewal_failed(self, reason: str) -> None:
-        """Hear that a renewal brought nothing, and is tried again."""
+        """Note that a renewal failed, and is tried again."""
 
-    def tenure_lost(self, reason: str) -> None:
-        """Hear that the replica may act on nothing any more."""
+    def lease_lost(self, reason: str) -> None:
+        """Note that the replica may act on no table any more."""
 
     def adopted(self, run: Run) -> None:
-        """Hear that a run of a replica that is gone was taken over."""
+        """Note that a run of a dead replica was taken over."""
 
     def rejected(self, run: Run, reason: str) -> None:
-        """Hear that the store refused what was said of a run: somebody else has its lease."""
+        """Note that the store rejected an update of a run, because another replica has its lease."""
 
 
 class Listeners(Listener):
-    """Tells several listeners, in order."""
+    """Passes each event to several listeners, in order."""
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self._listeners = tuple(listeners)
@@ -86,6 +90,11 @@ class Listeners(Listener):
         """Pass it on."""
         for listener in self._listeners:
             listener.decided(table, service, decision)
+
+    def unblocked(self, table: Table, service: Service, decision: Decision) -> None:
+        """Pass it on."""
+        for listener in self._listeners:
+            listener.unblocked(table, service, decision)
 
     def requested(self, run: Run) -> None:
         """Pass it on."""
@@ -107,12 +116,12 @@ class Listeners(Listener):
         for listener in self._listeners:
             listener.ended(run)
 
-    def trouble(self, table: Table, reason: str) -> None:
+    def poll_failed(self, table: Table, reason: str) -> None:
         """Pass it on."""
         for listener in self._listeners:
-            listener.trouble(table, reason)
+            listener.poll_failed(table, reason)
 
-    def discovered(self, source: str, found: Found) -> None:
+    def discovered(self, source: str, found: FoundTables) -> None:
         """Pass it on."""
         for listener in self._listeners:
             listener.discovered(source, found)
@@ -157,10 +166,10 @@ class Listeners(Listener):
         for listener in self._listeners:
             listener.renewal_failed(reason)
 
-    def tenure_lost(self, reason: str) -> None:
+    def lease_lost(self, reason: str) -> None:
         """Pass it on."""
         for listener in self._listeners:
-            listener.tenure_lost(reason)
+            listener.lease_lost(reason)
 
     def adopted(self, run: Run) -> None:
         """Pass it on."""

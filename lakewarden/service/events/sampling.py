@@ -1,4 +1,4 @@
-"""What others can make us say without end is said a few times a minute, and counted."""
+"""Log lines that others can cause without end are logged a few times a minute, and counted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Minute:
 
 
 class Sampler:
-    """Tells what may be said of each kind. Every method may be called from any thread."""
+    """Decides what is logged of each kind. Any thread may call every method."""
 
     def __init__(self, *, per_minute: int = 3, now: Callable[[], float] = time.monotonic) -> None:
         """`per_minute` is for each kind. `now` returns monotonic seconds."""
@@ -29,9 +29,9 @@ class Sampler:
         self._guard = threading.Lock()
 
     def admit(self, kind: Hashable) -> int | None:
-        """Return how many of a kind were withheld since the last one that was said; None where this one is withheld.
+        """Return how many of a kind were withheld since the last logged one. Return None if this one is withheld.
 
-        Kinds are few and our own: beyond a thousand of them nothing more is said in their minute.
+        Kinds are few and our own. Beyond a thousand kinds within a minute, new ones are withheld.
         """
         now = self._now()
         with self._guard:

@@ -1,1 +1,1 @@
-"""Inbound commit notifications, one file per sender. A hook is a hint: it makes a table dirty, never more."""
+"""Commit notifications, one file per sender. A hook is a hint: it only makes a table dirty."""

@@ -1,9 +1,10 @@
-"""CloudEvents 1.0 over HTTP, in binary and structured mode: a bridge from Kafka or NATS forwards what catalogs emit.
+"""CloudEvents 1.0 over HTTP, in binary and structured mode. A bridge from Kafka or NATS forwards the events of
+catalogs.
 
-Lakekeeper emits CloudEvents: the type is what was done (`updateTable`), the table stands in the extensions `namespace`
-and `name`, the data is the request (`events/publisher.rs`). Polaris emits JSON with an `event_type`
-(`AFTER_UPDATE_TABLE`) and the table in `table_identifier`, or in `namespace` and `table_name`
-(`EventToJsonMapper`), which a bridge wraps as data.
+Lakekeeper emits CloudEvents. The type is the operation (`updateTable`). The extensions `namespace` and `name` have the
+table. The data is the request (`events/publisher.rs`). Polaris emits JSON with an `event_type` (`AFTER_UPDATE_TABLE`).
+The table is in `table_identifier`, or in `namespace` and `table_name` (`EventToJsonMapper`). A bridge wraps this JSON
+as data.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from lakewarden.service.hooks.hints import Hint, MalformedHookError, Named, json_object
-from lakewarden.service.hooks.iceberg import identifier_of
+from lakewarden.planners.hooks import Hint, MalformedHookError, Named, identifier_of, json_object
 
 _STRUCTURED = "application/cloudevents+json"
 _BATCH = "application/cloudevents-batch"
@@ -29,7 +29,7 @@ _CHANGES = frozenset(
 
 
 def hints_of(headers: Mapping[str, str], catalog: str | None, body: bytes) -> tuple[Hint, ...]:
-    """Return the tables that an event says have changed; none for an event about something else.
+    """Return the tables that have changed according to an event. There are none if the event is about something else.
 
     `headers` have lower-case names. Raises MalformedHookError.
     """
@@ -46,7 +46,7 @@ def hints_of(headers: Mapping[str, str], catalog: str | None, body: bytes) -> tu
 
 
 def _event(headers: Mapping[str, str], body: bytes) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return an event's attributes and its data; the latter empty where it is no JSON object."""
+    """Return the attributes of an event and its data. If the data is no JSON object, it is empty."""
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type.startswith(_BATCH):
         raise MalformedHookError("a batch of events is not taken: let the bridge send one event per request")
@@ -63,7 +63,7 @@ def _event(headers: Mapping[str, str], body: bytes) -> tuple[Mapping[str, Any], 
 
 
 def _named_by(said: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the identifiers of the tables that attributes, or data, name in any of the forms that are known."""
+    """Yield the identifiers of the tables in attributes or data, in all known forms."""
     name = said.get("table_name", said.get("name"))
     if isinstance(name, str):
         yield from _identifier(said.get("namespace"), name)

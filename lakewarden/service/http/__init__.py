@@ -1,1 +1,1 @@
-"""The API and the management port. They meet the control thread in `port.ControlPlane` alone."""
+"""The API and the management port. They use the control thread only through `port.ControlPlane`."""

@@ -1,4 +1,4 @@
-"""Answers in JSON: whatever a table is called, they can be encoded, and shown as they are."""
+"""Answers in JSON. They can always be encoded and shown, with any name of a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakewarden.planners.model.printable import printable_values
 
 
 class Answer(JSONResponse):
-    """An answer whose texts are printable: names, paths and reasons come from tables and senders."""
+    """An answer with printable texts only. Names, paths and reasons come from tables and senders."""
 
     def render(self, content: Any) -> bytes:
         """Return the body."""

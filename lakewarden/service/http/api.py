@@ -2,59 +2,68 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import Future
-from typing import Annotated, TypeVar
+from collections.abc import Mapping
 
-from fastapi import FastAPI, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 import lakewarden
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.decision import Blocked, NotDue
-from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.table import TableId
-from lakewarden.service.control.plane import ControlPlane, TableStatus
+from lakewarden.planners.ports import TableFormat
+from lakewarden.planners.registry import FORMATS
+from lakewarden.service.control.plane import ControlPlane
+from lakewarden.service.http.access.audit import add_audit
+from lakewarden.service.http.access.browsers import CrossOriginGuard
+from lakewarden.service.http.access.callers import Callers, Identify
+from lakewarden.service.http.access.once import once
+from lakewarden.service.http.access.roles import guarding
+from lakewarden.service.http.adopting.adoptions import add_adoptions
+from lakewarden.service.http.adopting.proof import add_proof
 from lakewarden.service.http.answers import Answer
 from lakewarden.service.http.bodies import BodyLimit
-from lakewarden.service.http.browsers import NoStrangersPages
-from lakewarden.service.http.deletions import add_deletions
-from lakewarden.service.http.errors import ApiError, add_error_handlers
-from lakewarden.service.http.explain import add_explain
+from lakewarden.service.http.errors import DEFAULT, add_error_handlers, as_it_is, errors
 from lakewarden.service.http.forwarding import forwarding
+from lakewarden.service.http.guard.heads import HeadAsGet
 from lakewarden.service.http.guard.hosts import Hosts
-from lakewarden.service.http.hooks import HOOKS, HookHeard, add_hooks
-from lakewarden.service.http.schemas import (
-    PendingBody,
-    ReplicaBody,
-    RunBody,
-    TableBody,
-    pending_body,
-    replica_body,
-    run_body,
-    table_body,
-)
-from lakewarden.service.http.writer_options import add_writer_options
-from lakewarden.service.model.refusals import Refusal, Turned
-from lakewarden.service.model.run import RunState
+from lakewarden.service.http.guard.paths import PlainPaths
+from lakewarden.service.http.history.debt import add_debt
+from lakewarden.service.http.history.decisions import add_decisions
+from lakewarden.service.http.history.run_log import add_run_log
+from lakewarden.service.http.hooks import HOOK_KEYS, HOOKS, add_hooks
+from lakewarden.service.http.live.etags import tagged
+from lakewarden.service.http.live.events import add_events
+from lakewarden.service.http.live.runs import LiveRuns
+from lakewarden.service.http.openapi import describe, operation_id
+from lakewarden.service.http.pages.every import add_pages
+from lakewarden.service.http.pages.problems import ProblemPages
+from lakewarden.service.http.pages.sign_in import SIGN_IN, STATIC
+from lakewarden.service.http.pages.writers import WriterPart
+from lakewarden.service.http.query.lists import add_lists
+from lakewarden.service.http.query.parameters import strict
+from lakewarden.service.http.query.turns import in_turns
+from lakewarden.service.http.redacted import ConfigurationPart
+from lakewarden.service.http.registry.discovery import add_discovery
+from lakewarden.service.http.registry.registrations import add_registrations
+from lakewarden.service.http.routes.barriers import add_barriers
+from lakewarden.service.http.routes.cancelling import add_cancelling
+from lakewarden.service.http.routes.daemon import add_daemon
+from lakewarden.service.http.routes.deletions import add_deletions
+from lakewarden.service.http.routes.explain import add_explain
+from lakewarden.service.http.routes.fleet import add_fleet
+from lakewarden.service.http.routes.pauses import add_pauses
+from lakewarden.service.http.routes.policies import add_policies
+from lakewarden.service.http.routes.quarantine import add_quarantine
+from lakewarden.service.http.routes.replicas import add_replicas
+from lakewarden.service.http.routes.runs import add_runs
+from lakewarden.service.http.routes.status import add_status
+from lakewarden.service.http.routes.tables import add_tables
+from lakewarden.service.http.routes.timeline import add_timeline
+from lakewarden.service.http.routes.writer_options import add_writer_options
+from lakewarden.service.model.heard import OnHook
+from lakewarden.service.model.refusals import OnRefusal, Refusal
 
-LONGEST_NAME = 1000
-"""No table has a longer id, no run either."""
 
-_ANSWER_SECONDS = 30.0
-
-_Answer = TypeVar("_Answer")
-
-
-class PauseRequest(BaseModel):
-    """Why something is paused: people will read it."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    reason: str = Field(default="paused through the API", max_length=500)
-
-
-def _nobody_counts(_refusal: Refusal, _sender: str) -> None:
+def _not_counted(_refusal: Refusal, _sender: str) -> None:
     return
 
 
@@ -62,148 +71,101 @@ def build_api(
     plane: ControlPlane,
     *,
     clock: Clock,
-    hook_heard: HookHeard | None,
+    hook_heard: OnHook | None,
     url: str = "http://127.0.0.1:8080",
     hosts: Hosts | None = None,
-    turned: Turned = _nobody_counts,
+    on_refusal: OnRefusal = _not_counted,
+    identify: Identify | None = None,
+    formats: Mapping[str, TableFormat] = FORMATS,
+    configuration: ConfigurationPart | None = None,
 ) -> FastAPI:
     """Return the API application over a control plane.
 
-    `url` is where writers send their hooks. Without `hook_heard` it takes no hooks. `turned` is told of each request of
-    a stranger's page, by `hosts`.
+    `url` is where writers send their hooks. Without `hook_heard` the application takes no hooks. `on_refusal` gets each
+    request that `hosts` refuses because it comes from a page of another site, or that its caller may not send.
+    `identify` knows the callers. Without it every client may do everything. `configuration` is shown.
     """
-    app = _application("Lakewarden", hosts, turned)
-    app.router.route_class = forwarding(plane)
+    app = _application("Lakewarden", hosts, on_refusal, identify, pages=True)
+    acting = once(plane, clock, hooks=HOOKS)
+    app.router.route_class = guarding(strict(in_turns(tagged(forwarding(plane, acting))), lenient=HOOKS), on_refusal)
     if hook_heard is not None:
         add_hooks(app, plane, hook_heard)
-    _add_tables(app, plane)
+    live = LiveRuns(plane, clock)
+    add_lists(app, plane, live)
+    add_tables(app, plane)
+    add_timeline(app, plane)
+    add_policies(app, plane)
+    add_proof(app, plane)
+    add_adoptions(app, plane)
     add_explain(app, plane, clock)
-    add_writer_options(app, plane, url=url)
-    _add_runs(app, plane, clock)
-    _add_pauses(app, plane)
+    add_writer_options(app, plane, url=url, formats=formats, with_keys=identify is not None)
+    add_runs(app, plane, clock, live)
+    add_events(app, plane, live)
+    add_cancelling(app, plane, clock)
+    add_pauses(app, plane)
     add_deletions(app, plane)
-    _add_replicas(app, plane)
+    add_barriers(app, plane)
+    add_quarantine(app, plane)
+    add_fleet(app, plane, clock)
+    add_status(app, plane, clock)
+    add_debt(app, plane, clock)
+    add_decisions(app, plane)
+    add_run_log(app, plane)
+    known = configuration or ConfigurationPart()
+    add_daemon(app, plane, known.shown, known.reloading)
+    add_registrations(app, known.registering)
+    add_discovery(app, plane)
+    add_replicas(app, plane)
+    add_audit(app, plane)
+    writers = WriterPart(url=url, formats=formats, with_keys=identify is not None)
+    add_pages(app, plane, clock=clock, identify=identify, live=live, writers=writers)
     return app
 
 
-def build_hooks(plane: ControlPlane, *, hook_heard: HookHeard, turned: Turned = _nobody_counts) -> FastAPI:
-    """Return the application of a port that takes hooks, and nothing else."""
-    app = _application("Lakewarden hooks", None, turned)
+def build_hooks(
+    plane: ControlPlane,
+    *,
+    hook_heard: OnHook,
+    hosts: Hosts | None = None,
+    on_refusal: OnRefusal = _not_counted,
+    identify: Identify | None = None,
+) -> FastAPI:
+    """Return the application of a port that takes only hooks."""
+    app = _application("Lakewarden hooks", hosts, on_refusal, identify, pages=False)
+    app.router.route_class = guarding(APIRoute, on_refusal)
     add_hooks(app, plane, hook_heard)
     return app
 
 
-def _application(title: str, hosts: Hosts | None, turned: Turned) -> FastAPI:
-    # Pages of documentation run scripts of other hosts, which could then send anything from our origin.
-    # A redirect would lead to wherever the sender's Host says.
+def _application(
+    title: str, hosts: Hosts | None, on_refusal: OnRefusal, identify: Identify | None, *, pages: bool
+) -> FastAPI:
+    # Documentation pages run scripts of other hosts. These could send anything from our origin. A redirect would go to
+    # any host that the sender writes into `Host`.
     app = FastAPI(
         title=title,
         version=lakewarden.__version__,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=operation_id,
         default_response_class=Answer,
+        responses={**DEFAULT, **errors(422)},
     )
+    show = ProblemPages("/v1", STATIC, "/openapi.json") if pages else as_it_is
     app.add_middleware(BodyLimit, hooks=HOOKS)
-    app.add_middleware(NoStrangersPages, hosts=hosts or Hosts(), hooks=HOOKS, turned=turned)
-    add_error_handlers(app)
+    app.add_middleware(PlainPaths, hooks=HOOKS, show=show)
+    app.add_middleware(
+        Callers,
+        identify=identify,
+        on_refusal=on_refusal,
+        hooks=HOOK_KEYS,
+        open_paths=(SIGN_IN, "/sign-out") if pages else (),
+        open_below=STATIC if pages else None,
+        sign_in=SIGN_IN if pages else None,
+    )
+    app.add_middleware(CrossOriginGuard, hosts=hosts or Hosts(), hints=[HOOKS], on_refusal=on_refusal)
+    app.add_middleware(HeadAsGet)
+    add_error_handlers(app, show)
+    describe(app)
     return app
-
-
-def _add_tables(app: FastAPI, plane: ControlPlane) -> None:
-    @app.get("/v1/tables")
-    def tables() -> list[TableBody]:
-        """Return every registered table."""
-        return [table_body(status) for status in plane.tables()]
-
-    @app.get("/v1/tables/{table}")
-    def table(table: str) -> TableBody:
-        """Return one table: its health, and what was decided on it and why."""
-        return table_body(_table(plane, table))
-
-    @app.get("/v1/tables/{table}/pending")
-    def pending(table: str) -> PendingBody:
-        """Return the table's pending instants."""
-        return pending_body(_table(plane, table))
-
-
-def _add_runs(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
-    @app.post("/v1/tables/{table}/services/{service}/runs", status_code=202)
-    async def request_run(table: str, service: str, response: Response) -> RunBody:
-        """Run a service now: skips trigger and window, never a block. 200 with the active run where there is one."""
-        status = _table(plane, table)
-        policy = next((known for known in status.table.policies if known == service), None)
-        if policy is None:
-            able = ", ".join(status.table.policies) or "none"
-            raise ApiError(404, "not_found", f"table {table} has no policy for {service!r}; it has: {able}")
-        answer = await _awaited(plane.request_run(status.table.id, policy, by="api"))
-        if isinstance(answer, Blocked | NotDue):
-            remedy = answer.remedy if isinstance(answer, Blocked) else None
-            raise ApiError(409, "blocked", answer.reason, remedy)
-        response.status_code = 202 if answer.new else 200
-        return run_body(answer.run, now=clock.now())
-
-    @app.get("/v1/runs")
-    def runs(
-        table: Annotated[str | None, Query(max_length=LONGEST_NAME, pattern=r"^[^\x00-\x1f]*$")] = None,
-        service: Service | None = None,
-        state: Annotated[list[RunState] | None, Query()] = None,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    ) -> list[RunBody]:
-        """Return runs, the newest first."""
-        waiting = plane.waiting()
-        found = plane.runs(
-            table=None if table is None else TableId(table), service=service, states=state or (), limit=limit
-        )
-        return [run_body(run, now=clock.now(), waits_for=waiting.get(run.id)) for run in found]
-
-    @app.get("/v1/runs/{run}")
-    def run(run: str) -> RunBody:
-        """Return one run."""
-        found = plane.run(RunId(run))
-        if found is None:
-            raise ApiError(404, "not_found", f"there is no run {run}")
-        return run_body(found, now=clock.now(), waits_for=plane.waiting().get(found.id))
-
-
-def _add_replicas(app: FastAPI, plane: ControlPlane) -> None:
-    @app.get("/v1/replicas")
-    def replicas() -> list[ReplicaBody]:
-        """Return the daemons on this store, as this one knows them: who lives, and how many tables each attends."""
-        return [replica_body(replica) for replica in plane.replicas()]
-
-
-def _add_pauses(app: FastAPI, plane: ControlPlane) -> None:
-    @app.post("/v1/pause", status_code=204)
-    async def pause(request: PauseRequest | None = None) -> None:
-        """Start nothing more, anywhere."""
-        await _awaited(plane.pause(None, reason=(request or PauseRequest()).reason))
-
-    @app.post("/v1/resume", status_code=204)
-    async def resume() -> None:
-        """End the global pause."""
-        await _awaited(plane.resume(None))
-
-    @app.post("/v1/tables/{table}/pause", status_code=204)
-    async def pause_table(table: str, request: PauseRequest | None = None) -> None:
-        """Start nothing more on a table."""
-        await _awaited(plane.pause(_table(plane, table).table.id, reason=(request or PauseRequest()).reason))
-
-    @app.post("/v1/tables/{table}/resume", status_code=204)
-    async def resume_table(table: str) -> None:
-        """End a table's pause; its services leave quarantine and rest, too."""
-        await _awaited(plane.resume(_table(plane, table).table.id))
-
-
-def _table(plane: ControlPlane, table: str) -> TableStatus:
-    status = plane.table(TableId(table))
-    if status is None:
-        raise ApiError(404, "not_found", f"no table {table!r} is registered")
-    return status
-
-
-async def _awaited(future: Future[_Answer]) -> _Answer:
-    try:
-        return await asyncio.wait_for(asyncio.wrap_future(future), timeout=_ANSWER_SECONDS)
-    except TimeoutError:
-        raise ApiError(503, "unavailable", "the control thread is busy: look at /v1/runs in a while") from None

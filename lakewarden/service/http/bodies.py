@@ -1,4 +1,4 @@
-"""What is kept of a request's body."""
+"""Limits on the body of a request."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lakewarden.service.config.http_limits import BODY_BYTES
-from lakewarden.service.http.guard.protocol import DOOR, VISITOR
+from lakewarden.service.config.daemon.http_limits import BODY_BYTES
+from lakewarden.service.http.guard.protocol import ADMISSION, CONNECTION
 
 SMALL_BYTES = 64 * 2**10
-"""What people and writers ask for is said in less."""
+"""The limit for requests of operators and writers, in bytes."""
 
 _DIGITS = 18
 
 
 class TooLargeError(HTTPException):
-    """The body is larger than it may be."""
+    """The body is larger than allowed."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(413, f"the body of a request has at most {limit} bytes")
 
 
 class BodyLimit:
-    """Middleware under which reading a body raises TooLargeError as soon as it is announced or becomes too long.
+    """Middleware: if a body is announced or becomes too large, reading it raises TooLargeError.
 
-    Hooks alone, below `hooks`, may be large: what is kept of them is `kept`'s matter.
+    Only hooks, below the path `hooks`, may be larger. `kept` limits the part of them that is kept.
     """
 
     def __init__(self, app: ASGIApp, *, hooks: str) -> None:
@@ -37,10 +37,10 @@ class BodyLimit:
         self._hooks = hooks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on, with a body that is counted while it comes in."""
+        """Pass the request on, and count the bytes of its body."""
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
         limit = BODY_BYTES if str(scope.get("path", "")).startswith(self._hooks) else SMALL_BYTES
-        announced = headers.get("content-length", "0")  # the server has refused what is no number
+        announced = headers.get("content-length", "0")  # the server has refused a value that is no number
         came = 0
 
         async def limited() -> Message:
@@ -57,23 +57,24 @@ class BodyLimit:
 
 
 async def kept(request: Request, *, most: int) -> tuple[bytes, bool]:
-    """Read a body to its end, so that its sender reads the answer, and return how it begins, and whether that is all.
+    """Read a body to its end, and return its beginning, and whether that is all.
 
-    At most `most` bytes are kept. Raises TooLargeError, and ClientDisconnect where the rest does not come.
+    It is read to the end so that its sender reads the answer. At most `most` bytes are kept. Raises TooLargeError, and
+    ClientDisconnect if the sender disconnects first.
     """
     state: Mapping[str, object] = request.scope.get("state", {})
-    door, visitor = state.get(DOOR), state.get(VISITOR)
+    admission, connection = state.get(ADMISSION), state.get(CONNECTION)
     body, whole = bytearray(), True
     while True:
         message = await request.receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
-        piece = message.get("body", b"")
-        fits = piece[: most - len(body)]
-        whole = whole and len(fits) == len(piece)
+        chunk = message.get("body", b"")
+        fits = chunk[: most - len(body)]
+        whole = whole and len(fits) == len(chunk)
         if fits:
             body += fits
-            if door is not None:
-                door.keeps_body(visitor, len(fits))  # type: ignore[attr-defined]
+            if admission is not None:
+                admission.keeps_body(connection, len(fits))  # type: ignore[attr-defined]
         if not message.get("more_body", False):
             return bytes(body), whole

@@ -1,87 +1,173 @@
-"""The one shape of every error, on both ports; and what nobody foresaw, which is told of a few times a minute."""
+"""Which errors become which problems, on both ports. Unexpected errors are logged a few times a minute."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from typing import Any
 
 import structlog
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
 from lakewarden.service.events.sampling import Sampler
-from lakewarden.service.http.answers import Answer
-from lakewarden.service.http.guard.protocol import VISITOR
-from lakewarden.service.http.schemas import ErrorAnswer, ErrorBody
+from lakewarden.service.http.guard.protocol import CONNECTION
+from lakewarden.service.http.problems import ProblemAnswer, ProblemBody, problem_answer
+from lakewarden.service.http.query.words import in_plain_words
+from lakewarden.service.model.problems import ProblemCode
 
 log = structlog.get_logger(__name__)
 
-_CODES = {400: "malformed", 403: "forbidden", 404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+_CODES: Mapping[int, ProblemCode] = {
+    400: "malformed",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+}
+_SAID = {
+    404: "the daemon has no route with this path",
+    405: "the route does not have this method: the header Allow has those that it has",
+}
 _SHOWN = 200
+_NOT_JSON = "send the header Content-Type: application/json"
+
+DEFAULT: Mapping[int | str, dict[str, Any]] = {
+    "default": {"model": ProblemBody, "description": "Any error, in the one shape of all errors."}
+}
+"""The errors of every route. It also stands for an answer that no route lists, such as the refusal of a port."""
+
+_MEANINGS = {
+    400: "The body is not what such a sender sends.",
+    404: "The table, its policy for the service, or the run does not exist.",
+    409: "It cannot be done now; `detail` says why, and `remedy` what to do.",
+    412: "It has changed since it got the tag of `If-Match`. Nothing was done.",
+    413: "The body is too large.",
+    422: "A parameter or the body is invalid; `detail` names the field.",
+    503: "The owner of the table, the store or the control thread did not answer in time. Try again later.",
+}
+
+
+def errors(*statuses: int, meaning: str | None = None) -> dict[int | str, dict[str, Any]]:
+    """Return the errors that a route declares, for its `responses`."""
+    return {status: {"model": ProblemBody, "description": meaning or _MEANINGS[status]} for status in statuses}
 
 
 class ApiError(Exception):
-    """An answer that is an error, with all that its body says."""
+    """An error as the answer, with its members. `key` is the id of the API key that was refused."""
 
-    def __init__(self, status: int, code: str, message: str, remedy: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        status: int,
+        code: ProblemCode,
+        detail: str,
+        remedy: str | None = None,
+        *,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
         self.status = status
-        self.body = ErrorAnswer(error=ErrorBody(code=code, message=message, remedy=remedy))
+        self.code = code
+        self.detail = detail
+        self.remedy = remedy
+        self.key = key
+        self.headers = headers
 
 
-def add_error_handlers(app: FastAPI) -> None:
-    """Have every error answered as `{"error": {code, message, remedy}}`."""
+ShowProblem = Callable[[Scope, ProblemAnswer], Response]
+"""Returns an error in the form that the sender of a request reads."""
 
-    def answer(status: int, code: str, message: str) -> Answer:
-        return Answer(ErrorAnswer(error=ErrorBody(code=code, message=message)).model_dump(), status)
+
+def as_it_is(_scope: Scope, answer: ProblemAnswer) -> Response:
+    """Return the answer of an error, for programs."""
+    return answer
+
+
+def add_error_handlers(app: FastAPI, show: ShowProblem = as_it_is) -> None:
+    """Answer every error as problem details, which `show` may turn into another form."""
+
+    def answer(
+        request: Request,
+        status: int,
+        code: ProblemCode,
+        detail: str,
+        remedy: str | None = None,
+        *,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        problem = problem_answer(
+            request.scope, status=status, code=code, detail=detail, remedy=remedy, key=key, headers=headers
+        )
+        return show(request.scope, problem)
 
     @app.exception_handler(ApiError)
-    async def api_error(_request: Request, error: ApiError) -> Answer:
-        return Answer(error.body.model_dump(), error.status)
+    async def api_error(request: Request, error: ApiError) -> Response:
+        said, remedy = error.detail, error.remedy
+        return answer(request, error.status, error.code, said, remedy, key=error.key, headers=error.headers)
 
     @app.exception_handler(HTTPException)
-    async def http_error(_request: Request, error: HTTPException) -> Answer:
-        response = answer(error.status_code, _CODES.get(error.status_code, "refused"), str(error.detail))
-        response.headers.update(error.headers or {})
-        return response
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        headers = dict(error.headers or {})
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:  # Starlette names those of one route of the path
+            headers["Allow"] = ", ".join(_methods(app, request.scope))
+        code, detail = _CODES.get(error.status_code, "refused"), str(error.detail)
+        if detail == HTTPStatus(error.status_code).phrase:  # Starlette's own words
+            detail = _SAID.get(error.status_code, detail)
+        return answer(request, error.status_code, code, detail, headers=headers)
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_request: Request, error: RequestValidationError) -> Answer:
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
         found = error.errors()[0]
-        return answer(422, "invalid", f"{'.'.join(str(part) for part in found['loc'])}: {found['msg']}")
+        remedy = _NOT_JSON if isinstance(error.body, bytes) else None  # FastAPI reads only what is declared as JSON
+        place = ".".join(str(part) for part in found["loc"])
+        return answer(request, 422, "invalid", f"{place}: {in_plain_words(found)}", remedy)
 
     @app.exception_handler(TemporaryError)
-    async def later(_request: Request, error: TemporaryError) -> Answer:
-        response = answer(503, "unavailable", str(error))
-        response.headers["Retry-After"] = str(max(1, round(error.delay.total_seconds())))
-        return response
+    async def later(request: Request, error: TemporaryError) -> Response:
+        after = str(max(1, round(error.delay.total_seconds())))
+        return answer(request, 503, "unavailable", str(error), headers={"Retry-After": after})
+
+    @app.exception_handler(UnknownError)
+    async def unknown(request: Request, error: UnknownError) -> Response:
+        return answer(request, 503, "outcome_unknown", str(error))
 
     @app.exception_handler(PermanentError)
-    async def never(_request: Request, error: PermanentError) -> Answer:
-        return answer(409, "blocked", str(error))
+    async def never(request: Request, error: PermanentError) -> Response:
+        return answer(request, 409, "blocked", str(error))
 
     @app.exception_handler(Exception)
-    async def bug(_request: Request, _error: Exception) -> Answer:
-        status = HTTPStatus.INTERNAL_SERVER_ERROR  # Starlette raises it further, to `Outermost`
-        return answer(status, "internal", "an unexpected error: the daemon's log has it")
+    async def bug(request: Request, _error: Exception) -> Response:
+        status = HTTPStatus.INTERNAL_SERVER_ERROR  # Starlette raises it again, to `Outermost`
+        return answer(request, status, "internal", "the daemon had an unexpected error: its log has the cause")
+
+
+def _methods(app: FastAPI, scope: Scope) -> list[str]:
+    """Return the methods of all routes of the path of a request."""
+    fitting = [one for one in app.routes if isinstance(one, Route) and one.matches(scope)[0] is not Match.NONE]
+    known = {method for route in fitting for method in route.methods or ()}
+    return sorted(known | ({"HEAD"} if "GET" in known else set()))
 
 
 class Outermost:
-    """The edge of an application: nothing is raised beyond it, and a bug's traceback is told a few times a minute."""
+    """The edge of an application: it raises nothing, and logs the traceback of a bug a few times a minute."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._sampler = Sampler()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on, and let the connection know who answers it."""
-        visitor = scope.get("state", {}).get(VISITOR)
-        if visitor is not None:
-            visitor.task = asyncio.current_task()
+        """Pass the request on, and note its task in its connection."""
+        connection = scope.get("state", {}).get(CONNECTION)
+        if connection is not None:
+            connection.task = asyncio.current_task()
         try:
             await self._app(scope, receive, send)
         except ClientDisconnect:
@@ -93,4 +179,4 @@ class Outermost:
         withheld = self._sampler.admit(type(bug).__name__)
         if withheld is not None:
             path = ascii(scope.get("path", ""))[:_SHOWN]
-            log.error("api_trouble", path=path, not_told_before=withheld, exc_info=bug)
+            log.error("unforeseen_error", path=path, not_told_before=withheld, exc_info=bug)

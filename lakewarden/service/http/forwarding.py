@@ -1,4 +1,4 @@
-"""A request about a table that another replica attends is passed on to that replica, and its answer back: one hop."""
+"""Forwarding: a request about a table that another replica owns goes to that replica, and its answer back. One hop."""
 
 from __future__ import annotations
 
@@ -10,41 +10,56 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from fastapi import Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 
 from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.control.plane import Attendant, ControlPlane
+from lakewarden.service.control.plane import ControlPlane, TableOwner
 from lakewarden.service.state.readers.threads import PlacedThreads
 
 FORWARDED_FOR = "Lakewarden-Forwarded-For"
-"""Names the table for which a replica has passed a request on: it is passed on once only."""
+"""The header of a forwarded request, with its table. Such a request is not forwarded again."""
 
 _ONLY_ASKS = frozenset({"GET", "HEAD"})
 _AGAIN = timedelta(seconds=5)
+_RUNS, _LOG = "/v1/runs/", "/log"
 _HOPS = 16
 _CONNECT_SECONDS = 3.0
 _ANSWER_SECONDS = 6 * 60.0  # longer than the longest barrier
 _OF_THE_CONNECTION = frozenset({"connection", "content-length", "date", "host", "keep-alive", "transfer-encoding"})
 
 
-def forwarding(plane: ControlPlane) -> type[APIRoute]:
-    """Return the kind of route whose requests with a `{table}` are answered by whoever attends that table.
+def forwarding(plane: ControlPlane, kind: type[APIRoute]) -> type[APIRoute]:
+    """Return the kind of route that lets the owner of the `{table}` in its path answer, or that of the `{run}` if only
+    it has the progress or the log. Here it does what `kind` does.
 
-    Where nobody can answer, the answer is 503 and says who should have.
+    If no replica can answer, the answer is 503 and names the owner.
     """
-    hops = PlacedThreads(most=_HOPS, of_a_place=_HOPS)  # an attendant that is slow to answer holds up nothing but them
+    hops = PlacedThreads(most=_HOPS, of_a_place=_HOPS)  # an owner that answers slowly delays only these requests
 
-    class ForwardingRoute(APIRoute):
+    class ForwardingRoute(kind):  # type: ignore[misc, valid-type]
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            answer_here = super().get_route_handler()
+            answer_here: Callable[[Request], Coroutine[Any, Any, Response]] = super().get_route_handler()
 
             async def answer(request: Request) -> Response:
                 elsewhere = _elsewhere(plane, request)
-                if elsewhere is None:
+                if elsewhere is not None:
+                    return await pass_on(request, elsewhere)
+                owner = await run_in_threadpool(_owner_of_run, plane, request)
+                if owner is None:
                     return await answer_here(request)
+                try:
+                    return await pass_on(request, owner)
+                except TemporaryError:
+                    if request.url.path.endswith(_LOG):
+                        raise
+                    return await answer_here(request)  # all but the progress is in the store
+
+            async def pass_on(request: Request, owner: TableOwner) -> Response:
                 body = await request.body()
-                passed_on = hops.submit(lambda: _passed_on(request, body, elsewhere), place=elsewhere.url)
+                passed_on = hops.submit(lambda: _passed_on(request, body, owner), place=owner.url)
                 return await asyncio.wrap_future(passed_on)
 
             return answer
@@ -52,37 +67,59 @@ def forwarding(plane: ControlPlane) -> type[APIRoute]:
     return ForwardingRoute
 
 
-def _elsewhere(plane: ControlPlane, request: Request) -> Attendant | None:
-    """Return the replica that is to answer; None for this one. Raises TemporaryError if nobody can."""
+def _elsewhere(plane: ControlPlane, request: Request) -> TableOwner | None:
+    """Return the replica that must answer, or None for this one. Raises TemporaryError if no replica can."""
     table = TableId(request.path_params.get("table", ""))
-    if plane.table(table) is None:  # not about a table, or about none that is known: we can say that
+    if plane.table(table) is None:  # not about a known table, so this replica can answer
         return None
-    attendant = plane.attendant(table)
-    if attendant is None and request.method in _ONLY_ASKS:  # what the store knows of it can be told by anybody
+    owner = plane.owner(table)
+    if owner is None and request.method in _ONLY_ASKS:  # any replica can tell what the store knows about the table
         return None
-    if attendant is None:
-        raise TemporaryError(f"no replica attends table {table} at the moment: ask again soon", delay=_AGAIN)
-    if attendant.here:
+    if owner is None:
+        raise TemporaryError(f"no replica owns table {table} at the moment: ask again soon", delay=_AGAIN)
+    if owner.here:
         return None
     if FORWARDED_FOR in request.headers:
-        raise TemporaryError(f"replica {attendant.id} attends table {table} now: ask again soon", delay=_AGAIN)
-    return attendant
+        raise TemporaryError(f"replica {owner.id} owns table {table} now: ask again soon", delay=_AGAIN)
+    return owner
 
 
-def _passed_on(request: Request, body: bytes, attendant: Attendant) -> Response:
-    address = urlsplit(attendant.url)
+def _owner_of_run(plane: ControlPlane, request: Request) -> TableOwner | None:
+    """Return the living replica that alone has the progress or the log of a run that is asked for. None: this one."""
+    path = request.url.path
+    if request.method not in _ONLY_ASKS or FORWARDED_FOR in request.headers or not path.startswith(_RUNS):
+        return None
+    run = plane.run(RunId(request.path_params.get("run", "")))
+    if run is None or run.owner is None:
+        return None
+    if plane.run_log(run.id, limit=1) is not None if path.endswith(_LOG) else run.state.ended:
+        return None
+    owner = next((one for one in plane.replicas() if one.id == run.owner), None)
+    return (
+        None if owner is None or owner.here or not owner.alive else TableOwner(id=owner.id, url=owner.url, here=False)
+    )
+
+
+def _about(request: Request) -> tuple[str, str]:
+    """Return what a forwarded request is about, in words, and as it stands in the header."""
+    table, run = request.path_params.get("table"), request.path_params.get("run", "")
+    return (f"run {run}", run) if table is None else (f"table {table}", table)
+
+
+def _passed_on(request: Request, body: bytes, owner: TableOwner) -> Response:
+    address = urlsplit(owner.url)
     connection = _connection(address)
     try:
         connection.connect()
         connection.sock.settimeout(_ANSWER_SECONDS)
-        path = address.path.rstrip("/") + request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        headers = {**_passing(request.headers), FORWARDED_FOR: request.path_params["table"]}
+        asked = request.scope["raw_path"].decode("ascii")  # as it came: decoded, it would be another path
+        path = address.path.rstrip("/") + asked + (f"?{request.url.query}" if request.url.query else "")
+        headers = {**_passing(request.headers), FORWARDED_FOR: _about(request)[1]}
         connection.request(request.method, path, body=body, headers=headers)
         answer = connection.getresponse()
         return Response(answer.read(), answer.status, headers=_passing(dict(answer.getheaders())))
     except (OSError, http.client.HTTPException) as away:
-        table = request.path_params["table"]
-        where = f"replica {attendant.id} attends table {table}, and cannot be reached at {attendant.url}"
+        where = f"replica {owner.id} owns {_about(request)[0]}, and cannot be reached at {owner.url}"
         raise TemporaryError(f"{where}: {away}", delay=_AGAIN) from away
     finally:
         connection.close()

@@ -1,99 +1,164 @@
-"""The commit hooks: each marks the tables that it is about as dirty, and is answered at once."""
+"""The commit hooks. Each marks the tables that it is about as dirty, and is answered at once."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+import structlog
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
 
+from lakewarden.planners.hooks import CommitHook, Hint, HookReader, MalformedHookError
 from lakewarden.planners.model.table import TableId
+from lakewarden.planners.registry import FORMATS
 from lakewarden.service.control.plane import ControlPlane
-from lakewarden.service.hooks import cloudevents, hudi, iceberg
-from lakewarden.service.hooks.hints import Hint, MalformedHookError
+from lakewarden.service.hooks import cloudevents
+from lakewarden.service.http.access.roles import caller_of, needs
 from lakewarden.service.http.bodies import TooLargeError, kept
+from lakewarden.service.http.errors import errors
 from lakewarden.service.http.links import Links
 from lakewarden.service.http.schemas import HintBody, HookBody
+from lakewarden.service.model.access import Caller, Role
+from lakewarden.service.model.heard import HeardHook, OnHook
 from lakewarden.service.state.readers.threads import PlacedThreads
 
+log = structlog.get_logger(__name__)
+
 HOOKS = "/v1/hooks/"
-_ICEBERG = HOOKS + "iceberg/"
+
+HOOK_KEYS = {
+    HOOKS + name: one.commit_hook.key
+    for name, one in FORMATS.items()
+    if one.commit_hook is not None and one.commit_hook.key is not None
+}
+"""The paths of hooks with senders that send an API key in a header of their own."""
+
+_HOOK = needs(Role.HOOK)
 
 _BEGINNING_BYTES = 64 * 2**10
-"""So much of a callback or a report tells which table it is about."""
+"""How much of a callback or a report is read. Its beginning names the table."""
 
 _EVENT_BYTES = 2**20
-"""An event is read as a whole: a bridge may put its attributes in any order."""
+"""The limit of an event. It is read whole, because a bridge may write its attributes in any order."""
+
+_PATIENCE_SECONDS = 2.0
+_HEARING: set[asyncio.Future[object]] = set()
+"""The hooks that are being heard: a task without a reference may be collected."""
 
 _Read = Callable[[bytes, bool], Sequence[Hint]]
-HookHeard = Callable[[str, str], None]
-"""Told the sender and the result of every hook."""
+_Taken = Callable[[str, Request, _Read], Awaitable[tuple[str, list[TableId]]]]
 
 
-def add_hooks(app: FastAPI, plane: ControlPlane, heard: HookHeard) -> None:
+def add_hooks(app: FastAPI, plane: ControlPlane, heard: OnHook) -> None:
     """Add the routes, one for each sender."""
     links, parser = Links(), PlacedThreads(most=1, of_a_place=1)
 
-    async def marked(hint: Hint) -> Sequence[TableId]:
-        """Mark the tables that a hint is about, where need be by the path behind a link."""
-        tables = plane.mark_dirty(hint)
+    async def marked(hint: Hint, caller: Caller) -> Sequence[TableId]:
+        """Mark the tables that a hint of a caller is about. If there is none, try the path behind a link."""
+        tables = plane.mark_dirty(hint, among=caller.reaches)
         elsewhere = None if tables else await links.resolved(hint)
-        return tables if elsewhere is None else plane.mark_dirty(elsewhere)
+        return tables if elsewhere is None else plane.mark_dirty(elsewhere, among=caller.reaches)
 
     async def taken(
         sender: str, request: Request, read: _Read, *, most: int = _BEGINNING_BYTES
     ) -> tuple[str, list[TableId]]:
-        """Return what became of a hook, and the tables that are looked at for it. `most` of its body is read."""
+        """Return the result of a hook, and the tables that are observed for it. `most` bytes of its body are kept."""
         try:
             body, whole = await kept(request, most=most)
-            if len(body) > _BEGINNING_BYTES:  # one at a time and beside the loop, so that it holds up no other sender
+            if len(body) > _BEGINNING_BYTES:  # one at a time, outside the loop: it delays no other sender
                 hints = await asyncio.wrap_future(parser.submit(lambda: read(body, whole), place="parser"))
             else:
                 hints = read(body, whole)
         except TooLargeError:
-            heard(sender, "too_large")
+            heard(HeardHook(sender=sender, result="too_large"))
             raise
         except MalformedHookError as wrong:
-            heard(sender, "malformed")
+            heard(HeardHook(sender=sender, result="malformed"))
             raise HTTPException(400, str(wrong)) from wrong
-        tables = list(dict.fromkeys([table for hint in hints for table in await marked(hint)]))
+        caller = caller_of(request)
+        tables = list(dict.fromkeys([table for hint in hints for table in await marked(hint, caller)]))
         result = "accepted" if tables else "unknown_table" if hints else "ignored"
-        heard(sender, result)
+        sent_by = request.headers.get("traceparent")
+        heard(HeardHook(sender=sender, result=result, tables=tuple(tables), traceparent=sent_by))
         return result, tables
 
-    @app.post(HOOKS + "hudi", status_code=202)
-    async def hudi_commit(request: Request) -> HookBody:
-        """Take Hudi's HTTP commit callback."""
-        result, tables = await taken("hudi", request, lambda body, whole: hudi.hints_of(body, whole=whole))
-        return HookBody(result=result, table=next(iter(tables), None))
+    for table_format in FORMATS.values():
+        if table_format.commit_hook is not None:
+            _add_commit_hook(app, table_format.name, table_format.commit_hook, taken)
 
-    @app.post(_ICEBERG + "{path_of_catalog:path}", status_code=204)
-    async def iceberg_report(request: Request, catalog: str | None = None) -> None:
-        """Take what was sent to an Iceberg catalog, at `.../v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics`
-        or `/notifications`. `catalog` is its name in the configuration; without it every table of that name is meant.
-        """
-        raw_path = request.scope["raw_path"].decode("ascii")  # percent-encoded: a level of a namespace may hold a slash
-        address = iceberg.address_of(raw_path.partition(_ICEBERG)[2])
-        if address is None:
-            raise HTTPException(
-                404, f"hooks of Iceberg end as {_ICEBERG}v1/namespaces/NAMESPACE/tables/TABLE/metrics does"
-            )
-        await taken(
-            iceberg.SENDERS[address.kind],
-            request,
-            lambda body, whole: iceberg.hints_of(address, catalog, body, whole=whole),
-        )
-
-    @app.post(HOOKS + "cloudevents", status_code=202)
+    @app.post(HOOKS + "cloudevents", status_code=202, responses=errors(400, 413), openapi_extra=_HOOK)
     async def cloud_event(request: Request, catalog: str | None = None) -> HintBody:
-        """Take a CloudEvent of Lakekeeper or Polaris, in binary or structured mode. `catalog` as for Iceberg."""
+        """Take a CloudEvent of Lakekeeper or Polaris, in binary or structured mode.
+
+        `catalog` is its name in the configuration. Without it the tables of that name in all catalogs are meant.
+        """
         headers = dict(request.headers)
 
-        def read(body: bytes, whole: bool) -> Sequence[Hint]:  # noqa: FBT001 - as all of them are called
+        def read(body: bytes, whole: bool) -> Sequence[Hint]:  # noqa: FBT001 - the signature of all readers
             if not whole:
                 raise TooLargeError(_EVENT_BYTES)
             return cloudevents.hints_of(headers, catalog, body)
 
         result, tables = await taken("cloudevents", request, read, most=_EVENT_BYTES)
         return HintBody(result=result, tables=tables)
+
+
+def _add_commit_hook(app: FastAPI, name: str, hook: CommitHook, taken: _Taken) -> None:
+    """Add the route of a format: one path, or all paths below it."""
+    below = f"{HOOKS}{name}/"
+
+    async def commit(request: Request) -> HookBody:
+        result, tables = await heard_by(hook.reader_of(""), request, None)
+        return HookBody(result=result, table=next(iter(tables), None))
+
+    async def report(request: Request, catalog: str | None = None) -> None:
+        raw_path = request.scope["raw_path"].decode("ascii")  # percent-encoded: a namespace may contain a slash
+        await heard_by(hook.reader_of(raw_path.partition(below)[2]), request, catalog)
+
+    async def heard_by(reader: HookReader | None, request: Request, catalog: str | None) -> tuple[str, list[TableId]]:
+        if reader is None:
+            raise HTTPException(404, f"hooks of {name} end as {below}{hook.below} does")
+        return await taken(reader.sender, request, lambda body, whole: reader.read(body, whole, catalog))
+
+    always = hook.always
+    if always is not None:
+
+        async def success(request: Request) -> Mapping[str, str]:
+            await _as_far_as_it_goes(heard_by(hook.reader_of(""), request, None))
+            return always
+
+        app.post(HOOKS + name, name=f"{name}_report", description=hook.about, openapi_extra=_HOOK)(success)
+    elif hook.below is None:
+        answers = errors(400, 413)
+        app.post(
+            HOOKS + name,
+            status_code=202,
+            name=f"{name}_commit",
+            description=hook.about,
+            responses=answers,
+            openapi_extra=_HOOK,
+        )(commit)
+    else:
+        path = below + "{path_of_catalog:path}"
+        answers = errors(400, 413) | errors(404, meaning="The path is not that of a hook.")
+        app.post(
+            path,
+            status_code=204,
+            name=f"{name}_report",
+            description=hook.about,
+            responses=answers,
+            openapi_extra=_HOOK,
+        )(report)
+
+
+async def _as_far_as_it_goes(hearing: Awaitable[object]) -> None:
+    """Wait for a hook to be heard, for two seconds at most, whatever becomes of it: its sender would fail by a worse
+    answer, and by none.
+    """
+    task = asyncio.ensure_future(hearing)
+    _HEARING.add(task)
+    task.add_done_callback(_HEARING.discard)
+    await asyncio.wait({task}, timeout=_PATIENCE_SECONDS)
+    if task.done() and not task.cancelled() and isinstance(task.exception(), Exception):
+        log.info("hook_not_heard", reason=str(task.exception()))

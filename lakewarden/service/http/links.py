@@ -1,13 +1,13 @@
-"""A local path that a writer reaches by a link: resolved beside the loop, since a dead mount never answers."""
+"""A local path with a link is resolved in a thread of its own, because a dead mount never answers."""
 
 from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
 
+from lakewarden.planners.hooks import At, Hint
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.storage.locations import canonical_location, is_local
-from lakewarden.service.hooks.hints import At, Hint
 from lakewarden.service.state.readers.places import place_of
 from lakewarden.service.state.readers.threads import PlacedThreads
 
@@ -17,14 +17,14 @@ _SECONDS = 1.0
 
 
 class Links:
-    """Resolves some paths at a time, each for a moment: whose path is not resolved then has lost a hint."""
+    """Resolves a few paths at a time, each for a second at most. If that is not enough, the hint is lost."""
 
     def __init__(self) -> None:
         self._threads = PlacedThreads(most=_THREADS, of_a_place=_THREADS)
         self._under_way = 0
 
     async def resolved(self, hint: Hint) -> At | None:
-        """Return the table's location without links; None where it has none, or where that cannot be told in time."""
+        """Return the location of the table without links, or None if there are no links, or if it takes too long."""
         if not isinstance(hint, At) or not is_local(hint.location) or self._under_way >= _UNDER_WAY:
             return None
         loop = asyncio.get_running_loop()

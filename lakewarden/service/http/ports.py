@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
 from lakewarden.planners.model.clock import Clock
-from lakewarden.service.config.http_limits import MANAGEMENT_LIMITS
+from lakewarden.planners.ports import TableFormat
+from lakewarden.planners.registry import FORMATS
+from lakewarden.service.config.access import Metered
+from lakewarden.service.config.daemon.http_limits import MANAGEMENT_LIMITS
 from lakewarden.service.config.settings import Configuration
 from lakewarden.service.control.plane import ControlPlane
+from lakewarden.service.http.access.callers import Identify
 from lakewarden.service.http.api import build_api, build_hooks
 from lakewarden.service.http.guard.descriptors import affordable, raise_descriptors
 from lakewarden.service.http.guard.hosts import Hosts
 from lakewarden.service.http.guard.watchful import Count, told_of
-from lakewarden.service.http.hooks import HookHeard
 from lakewarden.service.http.management import PROBES, build_management
+from lakewarden.service.http.redacted import ConfigurationPart
 from lakewarden.service.http.server import HttpServer
+from lakewarden.service.model.heard import OnHook
+from lakewarden.service.state.identity.certified import caller_of_certificate
 
 
 def bind_ports(
@@ -25,30 +32,46 @@ def bind_ports(
     *,
     clock: Clock,
     registry: CollectorRegistry,
-    hook_heard: HookHeard,
+    hook_heard: OnHook,
     refused: Count,
+    identify: Identify | None,
+    configuration: ConfigurationPart,
+    formats: Mapping[str, TableFormat] = FORMATS,
 ) -> Sequence[HttpServer]:
-    """Bind every port and return its server: management, which is to end last, the API, and the hooks' own.
+    """Bind every port and return the servers: first management, which ends last, then the API, then the port for hooks.
 
-    Lets the process open as many files as it may. Raises PermanentError where a port is taken.
+    `identify` knows the callers of keys, or is None if every client may do everything. Raises the limit of
+    open files of the process. Raises PermanentError if a port is taken.
     """
+    certified = partial(caller_of_certificate, grants=settings.access.certificates)
     descriptors = raise_descriptors()
     api, hooks, management = settings.api, settings.hooks, settings.management
-    apart = hooks.port is not None
+    apart, names = hooks.port is not None, Hosts(api.names)
     application = build_api(
         plane,
         clock=clock,
         hook_heard=None if apart else hook_heard,
         url=hooks.url(api),
-        hosts=Hosts(api.names),
-        turned=told_of("api", refused),
+        hosts=names,
+        on_refusal=told_of("api", refused),
+        identify=identify,
+        formats=formats,
+        configuration=configuration,
     )
     servers = [
         HttpServer(
-            build_management(plane, registry),
+            build_management(
+                plane,
+                registry,
+                identify=identify if settings.access.metrics is Metered.VIEWER else None,
+                hosts=names,
+                on_refusal=told_of("management", refused),
+                notes=tuple if configuration.reloading is None else configuration.reloading.refusal,
+            ),
             name="management",
             host=management.host,
             port=management.port,
+            tls=management.tls,
             limits=MANAGEMENT_LIMITS,
             always=PROBES,
             refused=refused,
@@ -58,16 +81,22 @@ def bind_ports(
             name="api",
             host=api.host,
             port=api.port,
+            tls=api.tls,
+            certified=certified,
             limits=affordable(api.limits, descriptors=descriptors, ports=1 + apart),
             refused=refused,
         ),
     ]
     if hooks.port is not None:
         hooks_only = HttpServer(
-            build_hooks(plane, hook_heard=hook_heard, turned=told_of("hooks", refused)),
+            build_hooks(
+                plane, hook_heard=hook_heard, hosts=names, on_refusal=told_of("hooks", refused), identify=identify
+            ),
             name="hooks",
             host=hooks.host or api.host,
             port=hooks.port,
+            tls=hooks.tls or api.tls,
+            certified=certified,
             limits=affordable(hooks.limits, descriptors=descriptors, ports=2),
             refused=refused,
         )

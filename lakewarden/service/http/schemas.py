@@ -1,4 +1,4 @@
-"""What the API says, as JSON: times are RFC 3339 in UTC, units stand in the names."""
+"""The bodies of the API, as JSON. Times are RFC 3339 in UTC. Names contain units."""
 
 from __future__ import annotations
 
@@ -7,30 +7,21 @@ from datetime import datetime, timedelta
 
 from pydantic import BaseModel
 
-from lakewarden.planners.model.decision import Decision, Due
+from lakewarden.planners.model.decision import Decision
 from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.control.plane import ReplicaStatus, TableStatus
+from lakewarden.service.http.live.progress import ProgressBody
 from lakewarden.service.model.run import Run
 from lakewarden.service.rules.writer_failures import Blamed
 
 
-class ErrorBody(BaseModel):
-    """What went wrong, for a program (`code`) and for a person; `remedy` says what to do where that is known."""
-
-    code: str
-    message: str
-    remedy: str | None = None
-
-
-class ErrorAnswer(BaseModel):
-    """The one shape of every error."""
-
-    error: ErrorBody
-
-
 class RunBody(BaseModel):
-    """One run."""
+    """One run. `rewrite_all`: it is a part of a rewrite of all files. `dry_run`: it only makes the plan.
+
+    `progress` is what its worker does now. It is null if no worker has the run.
+    """
 
     id: str
     table: str
@@ -39,7 +30,7 @@ class RunBody(BaseModel):
     instant: str | None
     reason: str
     requested_by: str
-    step: str | None
+    step: Step | None
     epoch: int
     created_at: datetime
     started_at: datetime | None
@@ -48,10 +39,13 @@ class RunBody(BaseModel):
     waits_for: str | None
     outcome: str | None
     figures: dict[str, int | float | str]
+    rewrite_all: bool = False
+    dry_run: bool = False
+    progress: ProgressBody | None = None
 
 
 class InstantBody(BaseModel):
-    """One pending instant. `guarded_until` is when the heartbeat of whoever executes it runs out."""
+    """One pending instant. `guarded_until` is when the heartbeat of its executor runs out."""
 
     time: str
     action: str
@@ -64,7 +58,7 @@ class InstantBody(BaseModel):
 
 
 class DecisionBody(BaseModel):
-    """What was decided last, and why."""
+    """The last decision, and its reason."""
 
     decision: str
     reason: str
@@ -82,7 +76,7 @@ class ServiceBody(BaseModel):
 
 
 class WriteFailureBody(BaseModel):
-    """A write that did not become a commit. With a `near_run` it counts as caused by that run of ours."""
+    """A write that did not become a commit. If it has a `near_run`, it counts as caused by that run of ours."""
 
     instant: str
     at: datetime
@@ -91,8 +85,9 @@ class WriteFailureBody(BaseModel):
 
 
 class WritersBody(BaseModel):
-    """What the table's writers are doing, and which of their writes failed. `non_blocking`: none of them checks a
-    conflict, and compaction waits for none.
+    """What the writers of the table are doing, and which of their writes failed.
+
+    `non_blocking`: the writers check no conflicts, and compaction waits for none of them.
     """
 
     in_flight: list[InstantBody]
@@ -113,21 +108,21 @@ class ReplicaBody(BaseModel):
 
 
 class TableBody(BaseModel):
-    """One registered table as the daemon sees it; what comes from the table is null until it was observed.
+    """One registered table as the daemon sees it. The values of the table are null until it was observed.
 
-    `attended_by` is the replica that looks after it: the others do not observe it.
+    `owner` is the replica that owns it. Other replicas do not observe it.
     """
 
     id: str
     format: str
     path: str
-    attended_by: str | None
+    owner: str | None
     mode: str
     poll_seconds: float
     paused: str | None
-    trouble: str | None
+    failure: str | None
     claimed: str | None = None
-    looked_seconds_ago: float | None
+    observed_seconds_ago: float | None
     observed_at: datetime | None
     name: str | None
     kind: str | None
@@ -137,6 +132,8 @@ class TableBody(BaseModel):
     warnings: list[str]
     faults: list[str]
     services: dict[str, ServiceBody]
+    contact: str | None
+    labels: dict[str, str]
 
 
 class PendingBody(BaseModel):
@@ -147,22 +144,41 @@ class PendingBody(BaseModel):
 
 
 class HookBody(BaseModel):
-    """What became of a commit hook: `accepted`, or `unknown_table`. Either way the sender has done its part."""
+    """The result of a commit hook: `accepted`, or `unknown_table`. In both cases the sender need not send it again."""
 
     result: str
     table: str | None
 
 
 class HintBody(BaseModel):
-    """What became of an event that may be about several tables: `accepted`, `unknown_table`, or `ignored` where it is
-    about no change of a table.
+    """The result of an event that may be about several tables: `accepted`, `unknown_table` or `ignored`.
+
+    An event is `ignored` if it is about no change of a table.
     """
 
     result: str
     tables: list[str]
 
 
-def run_body(run: Run, *, now: datetime, waits_for: str | None = None) -> RunBody:
+class LiveBody(BaseModel):
+    """Whether the daemon lives, and how long ago its control thread turned."""
+
+    alive: bool
+    turned_seconds_ago: float
+
+
+class ReadyBody(BaseModel):
+    """Whether the daemon may act, and what is missing."""
+
+    ready: bool
+    missing: list[str]
+    notes: list[str] = []
+    """What an operator should know although the daemon is ready: a pool without a worker, a changed configuration
+    that is refused.
+    """
+
+
+def run_body(run: Run, *, now: datetime, waits_for: str | None = None, progress: ProgressBody | None = None) -> RunBody:
     """Return a run as JSON."""
     ended = run.ended_at or now
     return RunBody(
@@ -182,6 +198,9 @@ def run_body(run: Run, *, now: datetime, waits_for: str | None = None) -> RunBod
         waits_for=waits_for,
         outcome=run.outcome,
         figures=dict(run.figures),
+        rewrite_all=run.rewrite_all is not None,
+        dry_run=run.dry_run,
+        progress=progress,
     )
 
 
@@ -190,21 +209,21 @@ def replica_body(replica: ReplicaStatus) -> ReplicaBody:
     return ReplicaBody(id=replica.id, url=replica.url, alive=replica.alive, here=replica.here, tables=replica.tables)
 
 
-def table_body(status: TableStatus) -> TableBody:
-    """Return a table as JSON."""
+def table_body(status: TableStatus, *, polled_ago: timedelta | None) -> TableBody:
+    """Return a table as JSON. `polled_ago` is the time since the last attempt to observe it."""
     table, view = status.table, status.view
     instants = view.timeline.instants if view else ()
     return TableBody(
         id=table.id,
         format=table.format,
         path=table.location,
-        attended_by=status.attended_by,
+        owner=status.owner,
         mode=table.mode,
         poll_seconds=table.poll.total_seconds(),
         paused=status.paused,
-        trouble=status.trouble,
+        failure=status.failure,
         claimed=None if status.claimed is None else status.claimed.reason,
-        looked_seconds_ago=_seconds(status.looked_ago),
+        observed_seconds_ago=_seconds(polled_ago),
         observed_at=view.observed_at if view else None,
         name=view.name if view else None,
         kind=view.kind if view else None,
@@ -214,11 +233,13 @@ def table_body(status: TableStatus) -> TableBody:
         warnings=list(status.warnings),
         faults=list(view.faults) if view else [],
         services={service.value: _service(service, status) for service in table.policies},
+        contact=table.contact,
+        labels=dict(table.labels),
     )
 
 
 def pending_body(status: TableStatus) -> PendingBody:
-    """Return a table's pending instants as JSON."""
+    """Return the pending instants of a table as JSON."""
     pending: dict[str, list[InstantBody]] = {}
     for instant in status.view.timeline.instants if status.view else ():
         if instant.pending and isinstance(instant.stands_for, Service):
@@ -240,13 +261,16 @@ def _service(service: Service, status: TableStatus) -> ServiceBody:
 
 def _decision(decisions: Mapping[Service, Decision], service: Service) -> DecisionBody | None:
     decision = decisions.get(service)
-    if decision is None:
-        return None
+    return None if decision is None else decision_body(decision)
+
+
+def decision_body(decision: Decision) -> DecisionBody:
+    """Return a decision as JSON."""
     return DecisionBody(
         decision=type(decision).__name__,
         reason=decision.reason,
         remedy=getattr(decision, "remedy", None),
-        again_at=None if isinstance(decision, Due) else decision.again_at,
+        again_at=getattr(decision, "again_at", None),
     )
 
 

@@ -1,4 +1,4 @@
-"""One HTTP server in a thread of its own, with a loop of its own."""
+"""One HTTP server with a thread and a loop of its own."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.service.config.http_limits import LimitSettings
+from lakewarden.service.config.daemon.http_limits import LimitSettings
+from lakewarden.service.config.identity.tls import TlsSettings
 from lakewarden.service.http.errors import Outermost
 from lakewarden.service.http.guard.acceptor import Acceptor
-from lakewarden.service.http.guard.door import Door
-from lakewarden.service.http.guard.protocol import WatchedProtocol
+from lakewarden.service.http.guard.admission import Admission
+from lakewarden.service.http.guard.certificates import Certificates
+from lakewarden.service.http.guard.protocol import Certified, WatchedProtocol
 from lakewarden.service.http.guard.watchful import Count, told_of
 
 _LEAVE_SECONDS = 3
 _BACKLOG = 1024
 _THREADS = 16
-"""So many requests that wait for the store, or make a long answer, are worked on at a time."""
+"""So many requests that wait for the store, or make a long answer, are handled at a time."""
 
 
 def _uncounted(_port: str, _kind: str) -> None:
@@ -32,7 +34,7 @@ def _uncounted(_port: str, _kind: str) -> None:
 
 
 class HttpServer:
-    """Serves an application until it is left: `with HttpServer(app, host=..., port=...):`."""
+    """Serves an application inside a `with` block: `with HttpServer(app, host=..., port=...):`."""
 
     def __init__(
         self,
@@ -42,12 +44,16 @@ class HttpServer:
         host: str,
         port: int,
         limits: LimitSettings | None = None,
+        tls: TlsSettings | None = None,
         always: Collection[str] = (),
         refused: Count = _uncounted,
+        certified: Certified = lambda _: None,
     ) -> None:
-        """Bind the address, so that a taken port is known at start. Raises PermanentError where it cannot.
+        """Bind the address, so that a taken port is known at the start. Raises PermanentError if that fails, or if the
+        certificate of `tls` cannot be used.
 
-        `always` are paths that are answered however often they are asked for; `refused` counts what is turned away.
+        `always` are paths without a limit of requests. `refused` counts the refusals. `certified` knows the callers of
+        client certificates.
         """
         limits = limits or LimitSettings()
         self._config = uvicorn.Config(
@@ -63,15 +69,18 @@ class HttpServer:
             timeout_graceful_shutdown=_LEAVE_SECONDS,
         )
         self.name = name
+        self._certified = certified
+        self._certificates = None if tls is None else Certificates(name, tls)
+        self._handshake_seconds = limits.first_byte.total_seconds()
         self._server = uvicorn.Server(self._config)
-        self._turned = told_of(name, refused)
-        self._door = Door(limits, turned=self._turned, always=always)
+        self._on_refusal = told_of(name, refused)
+        self._admission = Admission(limits, on_refusal=self._on_refusal, always=always)
         self._socket = _bound(name, host, port)
         self._thread = threading.Thread(target=self._serve, name=f"http-{name}", daemon=True)
 
     @property
     def port(self) -> int:
-        """The port that is listened on."""
+        """The port of the socket."""
         return int(self._socket.getsockname()[1])
 
     def __enter__(self) -> HttpServer:
@@ -90,16 +99,25 @@ class HttpServer:
         asyncio.run(self._live())
 
     async def _live(self) -> None:
-        """Let uvicorn serve what the acceptor lets in. In a thread that is not the main one it leaves signals alone."""
+        """Let uvicorn serve the connections of the acceptor. Outside the main thread uvicorn does not handle
+        signals.
+        """
         anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
         loop = asyncio.get_running_loop()
         acceptor = Acceptor(
             self._socket,
             loop=loop,
-            door=self._door,
-            turned=self._turned,
+            admission=self._admission,
+            on_refusal=self._on_refusal,
+            certificates=self._certificates,
+            handshake_seconds=self._handshake_seconds,
             protocol=lambda sender: WatchedProtocol(
-                self._config, self._server.server_state, loop, door=self._door, sender=sender
+                self._config,
+                self._server.server_state,
+                loop,
+                admission=self._admission,
+                sender=sender,
+                certified=self._certified,
             ),
         )
         serving = asyncio.create_task(self._server.serve(sockets=[]))
@@ -114,12 +132,12 @@ class HttpServer:
 
 def _bound(name: str, host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Where the protocol is named, asyncio sends what is written at once (TCP_NODELAY), else after up to 40 ms.
+    # If the protocol is named, asyncio sends at once (TCP_NODELAY), otherwise after up to 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-        listening.listen(_BACKLOG)  # who connects before the loop runs waits, and is not refused
+        listening.listen(_BACKLOG)  # connections before the start of the loop wait, and are not refused
     except OSError as taken:
         listening.close()
         raise PermanentError(f"{name} cannot listen on {host}:{port}: {taken.strerror}; set {name}.port") from taken

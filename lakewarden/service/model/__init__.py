@@ -1,1 +1,1 @@
-"""Values that every room of the service speaks of."""
+"""Values that every room of the service uses."""

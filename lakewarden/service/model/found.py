@@ -1,21 +1,21 @@
-"""What sources of tables tell, and what they are."""
+"""Sources of tables, and their answers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from lakewarden.planners.model.table import Table, TableId
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
-    """The tables of a source, by name in an order that stays.
+class FoundTables:
+    """The tables of a source, by name in a stable order.
 
-    `unlisted` are the beginnings of ids, up to a dot, of which it cannot tell now, with why; `refused` what it found
-    and cannot be registered, with why.
+    `unlisted` are beginnings of ids, up to a dot. The source cannot tell now which tables are there. Each has its
+    reason. `refused` are the found tables that cannot be registered, with the reason.
     """
 
     tables: Sequence[Table] = ()
@@ -23,16 +23,16 @@ class Found:
     refused: Mapping[str, str] = field(default_factory=dict)
 
     def tells_of(self, table: TableId) -> bool:
-        """Whether it would have the table if there were one of this id."""
+        """Whether the source would have the table if there were one with this id."""
         return not any(table == beginning or table.startswith(f"{beginning}.") for beginning in self.unlisted)
 
 
 class Source(Protocol):
-    """Where tables are found."""
+    """A place in which tables are found."""
 
     @property
     def name(self) -> str:
-        """Return what people know it by."""
+        """Return the name for people."""
         ...
 
     @property
@@ -40,6 +40,38 @@ class Source(Protocol):
         """Return how often it is asked."""
         ...
 
-    def find(self) -> Found:
-        """Return all of its tables that it can tell of. Raises an error where that is none."""
+    def find(self) -> FoundTables:
+        """Return all tables that the source can tell of. Raises an error if it can tell of none."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceStatus:
+    """A source, and what it answered.
+
+    `tables` are the ids of the tables that it found. `refused` are those that are not served, and `unlisted` the
+    namespaces that it could not list, each with the reason. `failure` is why its last listing failed. What was found
+    before it stays.
+    """
+
+    name: str
+    every: timedelta
+    listing: bool = False
+    asked_at: datetime | None = None
+    answered_at: datetime | None = None
+    failure: str | None = None
+    tables: Sequence[TableId] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    unlisted: Mapping[str, str] = field(default_factory=dict)
+
+
+class Discoveries(Protocol):
+    """What discovery has found. For any thread."""
+
+    def sources(self) -> Sequence[SourceStatus]:
+        """Return every source with its last answer, in the order of the configuration."""
+        ...
+
+    def list_again(self) -> None:
+        """Have every source listed now."""
         ...

@@ -1,17 +1,19 @@
-"""What the store keeps besides runs: decisions, approvals, rests and quarantine, proofs of locks."""
+"""The rows of the store besides runs: decisions, approvals, backoff and quarantine, lock proofs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
+from lakewarden.planners.model.decision import Blocked, Decision, DoesNotApply, Due, NotDue, WouldRun, remedy_of
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecisionRow:
-    """The last decision on one service of one table, kept so that people can ask what was really decided."""
+    """The last decision on one service of one table. It is kept so that operators can read what was really decided."""
 
     table: TableId
     service: Service
@@ -21,12 +23,41 @@ class DecisionRow:
     again_at: datetime | None
     decided_at: datetime
 
+    @classmethod
+    def of(cls, table: TableId, service: Service, decision: Decision, at: datetime) -> DecisionRow:
+        """Return the row of a decision."""
+        return cls(
+            table=table,
+            service=service,
+            decision=type(decision).__name__,
+            reason=decision.reason,
+            remedy=remedy_of(decision),
+            again_at=decision.again_at if isinstance(decision, NotDue | Blocked) else None,
+            decided_at=at,
+        )
+
+    def as_decision(self) -> Decision:
+        """Return the decision. The instant of a service that was due is not kept."""
+        match self.decision:
+            case "Due":
+                return Due(reason=self.reason)
+            case "Blocked":
+                return Blocked(reason=self.reason, remedy=self.remedy, again_at=self.again_at)
+            case "WouldRun":
+                return WouldRun(reason=self.reason)
+            case "DoesNotApply":
+                return DoesNotApply(reason=self.reason)
+            case _:
+                return NotDue(reason=self.reason, again_at=self.again_at)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ApprovalRow:
-    """A deletion beyond its table's budget that was shown to people, and who has approved it, if anybody has.
+    """A deletion that was shown to operators, and the operator who has approved it, if any.
 
-    `files` and `partitions` would be deleted; `files_in_table` were counted in the table with this `identity`.
+    `files` and `partitions` would be deleted. `files_in_table` were counted in the table with this `identity`. It is
+    shown because it is beyond the budget, because it is the `first` of the table, or because its policy keeps less than
+    was kept before (`shorter` says it).
     """
 
     table: TableId
@@ -39,16 +70,34 @@ class ApprovalRow:
     asked_at: datetime
     approved_by: str | None = None
     approved_at: datetime | None = None
+    first: bool = False
+    shorter: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StandingRow:
-    """How the last runs of one service of one table ended, as far as that holds it back: it survives the daemon.
+class RewriteRow:
+    """A rewrite of all files that an operator has asked for, and that has not ended.
 
-    `strikes` are failures in a row, `tries` rests in a row; until `rest_until` it is left alone for `rest_reason`.
-    `suspect`: a JVM died while it ran beside others, so it runs alone the next time. `quarantined` is why it waits for
-    a person. `idle_*` is what it had seen of the table when it found nothing more to do. Until `smaller_until` a new
-    plan is to rewrite no more than `largest_plan` bytes, for `smaller_reason`.
+    `mark` tells the files that the table with this `identity` had when it was `asked_at` (`TableView.rewrites_all`).
+    """
+
+    table: TableId
+    service: Service
+    identity: str
+    mark: str
+    asked_by: str
+    asked_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServiceStateRow:
+    """What the last runs of one service of one table mean for the next one. It survives the daemon.
+
+    `strikes` are failures in a row, `tries` are backoffs in a row. The backoff lasts until `rest_until`, for
+    `rest_reason`. `suspect`: a JVM died while the run was in it together with others, so the service runs alone the
+    next time. `quarantined` is why it waits for an operator. `idle_*` is what the service had seen of the table when it
+    found nothing more to do. Until `smaller_until` a new plan may rewrite no more than `largest_plan` bytes, for
+    `smaller_reason`.
     """
 
     table: TableId
@@ -69,9 +118,19 @@ class StandingRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WriterSignsRow:
+    """When a hook of a table, and a heartbeat of a write, were first seen. None: not yet."""
+
+    table: TableId
+    hook_at: datetime | None = None
+    beat_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LockProofRow:
-    """What was seen of the lock that the options of a table name: see `planners/lock_proof.py`, Evidence. It is about
-    the table with this `identity`.
+    """The evidence about the lock in the options of a table: see `planners/lock_proof.py`, Evidence.
+
+    It is about the table with this `identity`.
     """
 
     table: TableId
@@ -82,3 +141,32 @@ class LockProofRow:
     several: bool
     without: str | None
     seen_at: datetime | None
+
+
+class AdoptionPhase(StrEnum):
+    """How far an adoption has come. `left`: the table was given back."""
+
+    WAITING = "waiting"
+    PROVING = "proving"
+    PLANNING = "planning"
+    ACTING = "acting"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdoptionRow:
+    """The adoption of one table. It is in the store.
+
+    All tables of one request have the same `asked_at`. They are taken over in waves, 1 first. `since` is when the phase
+    began. `setback` is the last failure of a writer that met a run, or the last quarantine, since the table is acted
+    on. It was seen last at `setback_at`.
+    """
+
+    table: TableId
+    phase: AdoptionPhase
+    since: datetime
+    wave: int
+    asked_by: str
+    asked_at: datetime
+    setback: str | None = None
+    setback_at: datetime | None = None

@@ -1,4 +1,4 @@
-"""A run: one attempt at one plan of one service, and where it stands."""
+"""A run: one attempt at one plan of one service, and its state."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.replica import ReplicaId
 
 
 class RunState(StrEnum):
-    """Where a run stands. UNKNOWN is not an ending: it waits for the timeline to say."""
+    """The state of a run. UNKNOWN is no ending: the timeline will show how the run ended."""
 
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"
@@ -26,18 +26,28 @@ class RunState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen to the run."""
+        """Whether the run has ended for good."""
         return self in (RunState.SUCCEEDED, RunState.FAILED, RunState.CANCELLED)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExecutorNames:
+    """The JVM of a run, and its application on a cluster, as the row of the run has them."""
+
+    executor: str | None
+    application: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
     """One attempt at one plan of one service.
 
-    `identity` is what the table is (leases key on it), `table` what it is called. `reason` says why it was
-    asked for, `outcome` how it ended. `instant` is known from the moment the plan is. `step` is the last step
-    for which a permit was granted: a run without one has not touched the table. `owner` has the lease of its epoch;
-    `executor` is the JVM that carries it out (`ProcessIdentity.to_text`), known before it may plan.
+    `identity` is the identity of the table (leases use it as a key), and `table` its id. `reason` says why the run was
+    requested, and `outcome` how it ended. `instant` is known when the plan is made. `step` is the last step with a
+    permit: a run without one has not touched the table. `owner` has the lease of its epoch. `executor` is the JVM that
+    carries it out (`ProcessIdentity.to_text`). It is known before the run may plan. `application` is set if that JVM
+    drives executors on other machines (`ClusterApplication.to_text`). `rewrite_all` is the mark of the files that the
+    run rewrites, if all were asked for (`TableView.rewrites_all`). A `dry_run` only makes its plan.
     """
 
     id: RunId
@@ -57,8 +67,16 @@ class Run:
     figures: Mapping[str, int | float | str] = field(default_factory=dict)
     owner: ReplicaId | None = None
     executor: str | None = None
+    application: str | None = None
+    rewrite_all: str | None = None
+    dry_run: bool = False
+
+    @property
+    def executors(self) -> ExecutorNames:
+        """Return what carries it out."""
+        return ExecutorNames(executor=self.executor, application=self.application)
 
     @property
     def off_timeline(self) -> bool:
-        """Whether its plan has no instant: a run may execute only when the instant of its plan, if any, is stored."""
+        """Whether its plan has no instant. A run may execute only after the instant of its plan, if any, is stored."""
         return self.instant is None and self.step in (Step.EXECUTE, Step.COMMIT)

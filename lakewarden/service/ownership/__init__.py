@@ -1,1 +1,1 @@
-"""Who may act on a table now: leases, shares, claims, and what dead owners left."""
+"""Who may act on a table now: leases, shares, claims, and the runs of dead owners."""

@@ -1,4 +1,4 @@
-"""One claim of a table, as it lies beside the table in a file, and how often it is renewed."""
+"""The content of one claim file beside a table, and how often a claim is renewed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 FORM = 1
-"""The form of the file. Of another one only its silence can be judged."""
+"""The version of the format of the file. If a file has another version, only the time without a change can be
+judged.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cadence:
-    """How often claims are looked after, and how long each of them stands without being renewed.
+    """How often claims are renewed and checked, and how long each claim is valid without a renewal.
 
-    `idle` and `busy` are for a table without and with a run of ours under way. A run whose table's claim was not
-    renewed for `give_up` is cancelled; its workers are killed after `kill`, well before a `busy_silence` is over.
+    `idle` and `busy` are for a table without and with an active run of ours. `foreign` is the interval between two
+    checks of a claim of another daemon. If the claim of a table was not renewed for `give_up`, its runs are cancelled.
+    After `kill` its workers are killed, well before the end of `busy_silence`.
     """
 
     busy: timedelta = timedelta(seconds=10)
@@ -31,10 +34,11 @@ class Cadence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """Who acts on a table. `holder` is what its store is, `life` one life of one daemon; the rest of who is for people.
+    """The daemon that acts on a table. `holder` identifies its store, and `life` one life of one daemon.
 
-    The counter rises with every renewal. Nobody else may take it over before having seen it unchanged for
-    `silent_after`. `executors` are the JVMs (`ProcessIdentity.to_text`) that carried out runs when it was renewed.
+    `host`, `pid` and `since` are for people. The counter rises with every renewal. Another daemon may take the claim
+    over only after it has seen the claim unchanged for `silent_after`. `executors` are the JVMs
+    (`ProcessIdentity.to_text`) that carried out runs at the last renewal.
     """
 
     holder: str
@@ -47,7 +51,7 @@ class Claim:
     executors: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """Return the file's content."""
+        """Return the content of the file."""
         content = {
             "lakewarden": FORM,
             "holder": self.holder,
@@ -63,7 +67,7 @@ class Claim:
 
     @classmethod
     def of(cls, content: bytes) -> Claim | None:
-        """Return what `to_bytes` wrote; None for anything else."""
+        """Return the claim in `content`, as `to_bytes` writes it, or None for any other content."""
         try:
             found: dict[str, Any] = json.loads(content)
             if found["lakewarden"] != FORM:
@@ -83,7 +87,7 @@ class Claim:
 
     @property
     def who(self) -> str:
-        """Return who has it, for people."""
+        """Return the daemon that has the claim, in words."""
         return f"the daemon with pid {self.pid} on {self.host}, since {self.since:%Y-%m-%d %H:%M:%S} UTC"
 
 

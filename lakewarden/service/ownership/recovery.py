@@ -1,25 +1,25 @@
-"""Recovery: taking over the runs that a dead owner left, and knowing when nobody can be at them any more.
+"""Recovery: it takes over the runs of a dead owner, and knows when no executor can work on them any more.
 
-One road for a daemon that starts, one that takes a dead replica's tables over, and one that lost its lease and goes on
-as another replica: what was begun is adopted under a new epoch, so that its old owner is not heard any more, and it is
-settled as soon as the timeline, or the proof that its executor is gone, allows it.
+There is one way for a daemon that starts, one that takes over the tables of a dead replica, and one that lost its lease
+and goes on as another replica. A run that was begun is adopted under a new epoch, so results of its old owner are
+rejected. It is settled when the timeline, or the proof that its executor is gone, allows it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import structlog
 
-from lakewarden.executors.identity import ProcessIdentity
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.service.events.listener import Listener
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.ownership.executor_deaths import ExecutorDeaths
 from lakewarden.service.rules.settle import Aftermath, Gone, Settlement
 from lakewarden.service.state.active_runs import ActiveRuns
 from lakewarden.service.store.port import Store, SupersededError
@@ -27,15 +27,15 @@ from lakewarden.service.store.port import Store, SupersededError
 log = structlog.get_logger(__name__)
 
 DYING = timedelta(seconds=5)
-"""A JVM is gone so long after the moment at which its worker had to kill it."""
+"""How long after the moment at which its worker had to kill it a JVM is gone."""
 
 RECENT_RUNS = 200
-"""Among so many of the newest runs those are looked for that died in the same JVM."""
+"""Runs that died in the same JVM are searched among this many of the newest runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Inherited:
-    """A run that was adopted: from when on its owner's workers must be gone, and what its death means."""
+    """An adopted run: the moment at which the workers of its owner must be gone, and what its death means."""
 
     gone_at: float
     aftermath: Aftermath
@@ -49,28 +49,35 @@ class Recovery:
         *,
         tables: Mapping[TableId, Table],
         store: Store,
-        book: ActiveRuns,
+        active_runs: ActiveRuns,
         clock: Clock,
         listener: Listener,
         owner: Callable[[], ReplicaId],
         orphans_live: timedelta,
+        deaths: ExecutorDeaths,
     ) -> None:
-        """`owner` returns who we are now; workers of a dead owner live no longer than `orphans_live` after we know."""
+        """`owner` returns the current replica. Workers of a dead owner live at most `orphans_live` after we
+        know of it.
+        """
         self._tables = tables
         self._store = store
-        self._book = book
+        self._active_runs = active_runs
         self._clock = clock
         self._listener = listener
         self._owner = owner
         self._orphans_live = orphans_live
+        self._deaths = deaths
         self._inherited: dict[RunId, _Inherited] = {}
         self._evicted: set[RunId] = set()
+        self._lost: dict[RunId, float] = {}
+        """When the JVMs of our runs were gone that are not settled yet."""
 
     def take_over(self, locations: Collection[str] | None = None) -> None:
-        """Take in every run that has not ended on tables at these locations (None: on all), and adopt what was begun.
+        """Take in every run that has not ended on tables at these locations (None: on all), and adopt those that were
+        begun.
 
-        It may be called again, on the same tables or others: nothing is taken in twice. Raises TemporaryError if the
-        store does not answer, and is then to be called again.
+        It may be called again, on the same tables or on others: no run is taken in twice. Raises TemporaryError if the
+        store does not answer. Then it must be called again.
         """
         for run in self._store.active():
             if not self._concerns(run, locations):
@@ -78,14 +85,14 @@ class Recovery:
             if run.state is RunState.QUEUED and not self._is_wanted(run):
                 self._write_off(run)
             else:
-                self._book.take_in(run)
+                self._active_runs.take_in(run)
         self.adopt()
 
     def adopt(self) -> None:
-        """Adopt every run in the book that was begun by an owner who is dead. Raises TemporaryError."""
+        """Adopt every known run that was begun by an owner who is dead. Raises TemporaryError."""
         lost = [
             run
-            for run in self._book.all()
+            for run in self._active_runs.all()
             if run.state is RunState.UNKNOWN and run.table in self._tables and not self.is_ours(run)
         ]
         if not lost:
@@ -99,28 +106,39 @@ class Recovery:
                 self._listener.adopted(adopted)
 
     def is_ours(self, run: Run) -> bool:
-        """Whether we have the run's lease."""
+        """Whether we have the lease of the run."""
         return run.owner == self._owner()
 
     def ending(self, run: Run) -> Gone:
         """Return how an adopted run ended, as far as that is known now."""
-        # A run of ours in nobody's hands was claimed by a call whose answer was lost: no worker has heard of it.
+        # If a run of ours is with no worker, the answer to the call that claimed it was lost. No worker knows of it.
         left = self._inherited.get(run.id) or self._inherit(run, Aftermath.AGAIN)
-        return Gone(
-            reason="its worker or the daemon was stopped while it was under way",
-            proved=is_proved_dead(run.executor) or self._clock.monotonic() >= left.gone_at,
-            aftermath=left.aftermath,
-        )
+        reason = "its worker or the daemon was stopped while it was under way"
+        return self._judged(run, Gone(reason=reason, proved=False, aftermath=left.aftermath), left.gone_at)
+
+    def lost(self, run: Run, ending: Gone) -> Gone:
+        """Return how one of our runs ended that has lost its JVM, with each of its processes. It may be asked again:
+        executors on other machines may go on for a while.
+        """
+        left = self._lost.setdefault(run.id, self._clock.monotonic())
+        return self._judged(run, ending, left)
+
+    def _judged(self, run: Run, ending: Gone, gone_at: float) -> Gone:
+        proof = self._deaths.proof(run.executors, gone_since=gone_at)
+        said = ending.reason if run.application is None else f"{ending.reason}; {proof.reason}"
+        return replace(ending, proved=proof.proved, reason=said)
 
     def settled(self, run: Run) -> None:
         """Forget a run that was settled."""
         self._inherited.pop(run.id, None)
+        self._lost.pop(run.id, None)
         self._evicted.discard(run.id)
 
-    def forsake(self) -> None:
-        """Let go of everything: the lease is lost, and with it our workers, which is nobody's fault."""
-        self._evicted.update(run.id for run in self._book.forsake())
+    def abandon(self) -> None:
+        """Forget all runs: the lease is lost, and our workers with it. No run is to blame for that."""
+        self._evicted.update(run.id for run in self._active_runs.abandon())
         self._inherited.clear()
+        self._lost.clear()
 
     def _concerns(self, run: Run, locations: Collection[str] | None) -> bool:
         if locations is None:
@@ -129,30 +147,33 @@ class Recovery:
         return table is not None and table.location in locations
 
     def _is_wanted(self, run: Run) -> bool:
-        """Whether the configuration, which may be another one since, still lets the run's service act."""
+        """Whether the configuration, which may have changed since, still lets the service of the run act."""
         table = self._tables.get(run.table)
         return table is not None and table.mode is Mode.ACT and run.service in table.policies
 
     def _write_off(self, run: Run) -> None:
         reason = "the configuration no longer lets this service run on the table"
         try:
-            self._book.end(run, Settlement(state=RunState.CANCELLED, outcome=reason), at=self._clock.now())
+            self._active_runs.end(run, Settlement(state=RunState.CANCELLED, outcome=reason), at=self._clock.now())
         except SupersededError:
             log.info("run_is_anothers", run=run.id)
 
     def _adopted(self, run: Run) -> Run | None:
-        """Adopt a run. None while its owner lives (it holds its table back, and is tried again), or if it has ended."""
+        """Adopt a run, or return None if its owner lives or the run has ended.
+
+        A living owner holds its table back, and the adoption is tried again.
+        """
         try:
-            return self._book.adopt(run, owner=self._owner())
+            return self._active_runs.adopt(run, owner=self._owner())
         except SupersededError as refused:
             log.debug("run_is_anothers", run=run.id, reason=str(refused))
         row = self._store.run(run.id)
         if row is not None and not row.state.ended and not self.is_ours(row):
             return None
-        self._book.let_go(run)
+        self._active_runs.let_go(run)
         if row is None or row.state.ended:
             return None
-        self._book.take_in(row)  # it was adopted by a call whose answer was lost
+        self._active_runs.take_in(row)  # it was adopted by a call that got no answer
         return row
 
     def _inherit(self, run: Run, aftermath: Aftermath) -> _Inherited:
@@ -161,21 +182,11 @@ class Recovery:
         return left
 
 
-def is_proved_dead(executor: str | None) -> bool:
-    """Whether the JVM of this name (`ProcessIdentity.to_text`) certainly runs no more. One without a name may."""
-    if executor is None:
-        return False
-    try:
-        return ProcessIdentity.from_text(executor).is_proved_dead()
-    except ValueError:
-        return False
-
-
 def _aftermath(run: Run, rows: Sequence[Run]) -> Aftermath:
-    """Return what it means for a run that its JVM died, as far as the rows tell who else was in it.
+    """Return what the death of its JVM means for a run, as far as the rows show the other runs in that JVM.
 
-    Those are the runs of the same executor (or of the same owner, where no executor is known) that have not ended
-    either, or that somebody else has settled since.
+    The others are the runs of the same executor, or of the same owner if no executor is known. They have not ended
+    either, or another replica has settled them since.
     """
     beside = [
         other

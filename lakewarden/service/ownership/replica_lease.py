@@ -1,8 +1,8 @@
-"""The lease of a replica: until when this replica may act, and what becomes of its workers when that moment passes.
+"""The lease of a replica: until when this replica may act, and how its workers end at that moment.
 
-A lease is not a fence, so the replica ends by itself before anybody else may begin (docs/ownership.md). Nothing here
-waits: `ReplicaLeaseKeeper` calls `renew` and `watch` from two threads, so that a renewal that hangs in a dead
-connection does not stop the watch.
+A lease is not a fence. So the replica ends by itself before another may begin (docs/ownership.md). Nothing here waits.
+`ReplicaLeaseKeeper` calls `renew` and `watch` from two threads, so a renewal that hangs in a dead connection does not
+stop the watch.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ SAFE_PART_OF_A_LEASE = 2 / 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Terms:
-    """How long a tenure lasts from the moment its renewal was asked for, and how often it is renewed."""
+    """How long a lease is safe after the request for its renewal, and how often it is renewed."""
 
     safe: timedelta
     renew_every: timedelta
 
     @classmethod
     def of(cls, lease: timedelta, *, alone: bool) -> Terms:
-        """Return the terms of a lease. Whoever is alone on its store leaves no time for a successor."""
+        """Return the terms of a lease. A daemon that is alone on its store leaves no time for a successor."""
         return cls(safe=lease if alone else lease * SAFE_PART_OF_A_LEASE, renew_every=lease / RENEWALS_IN_A_LEASE)
 
 
@@ -50,10 +50,10 @@ class _Term:
 
 
 class ReplicaLease:
-    """This daemon's right to act, as one replica after the other.
+    """The right of this daemon to act, as one replica after the other.
 
-    The control thread begins and ends it; `renew` and `watch` have a thread each; anybody may ask whether it holds. A
-    tenure that is lost stays lost, whatever a late answer of the store says: the daemon goes on as another replica.
+    The control thread begins and ends it. `renew` and `watch` have a thread each. Any thread may ask whether the lease
+    holds. A lease that is lost stays lost, even if the store answers late: the daemon goes on as another replica.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class ReplicaLease:
         new_id: Callable[[], ReplicaId],
         unproved: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`alone`: something else proves that this is the only daemon on the store, and no lease is renewed there.
-        `unproved` returns why it proves that no more.
+        """`alone`: another proof shows that this is the only daemon on the store, and no lease is renewed there.
 
-        Without their daemon the workers live no longer than `lease` then either.
+        `unproved` returns why that proof fails now, or None. Without their daemon the workers live no longer than
+        `lease` in this case, too.
         """
         self.terms = Terms.of(lease, alone=alone)
         self._store = store
@@ -90,7 +90,7 @@ class ReplicaLease:
 
     @property
     def replica(self) -> ReplicaId:
-        """Who this daemon is, or was last. Changes in `begin` only."""
+        """The current or last id of this daemon. Only `begin` changes it."""
         return self._replica
 
     def holds(self) -> bool:
@@ -99,26 +99,26 @@ class ReplicaLease:
         return term is not None and self._clock.monotonic() < term.safe_until
 
     def is_lost(self) -> bool:
-        """Whether the daemon has to begin as another replica before it may act again."""
+        """Whether the daemon must begin as another replica before it may act again."""
         return self._term is None
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hand work to the pools within this: none can slip in behind an eviction.
+        """Give work to the pools inside this `with` block. So no work can follow an eviction.
 
-        Raises TemporaryError if the tenure does not hold.
+        Raises TemporaryError if the lease does not hold.
         """
         with self._changing:
             if not self.holds():
                 raise TemporaryError(f"replica {self._replica} has lost its lease")
             yield
 
-    # -- the control thread
+    # -- for the control thread
 
     def begin(self) -> bool:
-        """Become a replica; False while workers of the one before may still live.
+        """Become a replica. Return False while workers of the previous one may still live.
 
-        Raises TemporaryError if the store does not answer, or nothing proves that it is ours.
+        Raises TemporaryError if the store does not answer, or nothing proves that the store is ours.
         """
         if self._to_evict is not None:
             return False
@@ -126,7 +126,7 @@ class ReplicaLease:
         if why is not None:
             raise TemporaryError(why)
         if self._replica:
-            self._store.leave(self._replica)  # its workers are gone: nobody has to wait for its lease
+            self._store.leave(self._replica)  # its workers are gone, so no replica has to wait for its lease
         replica, asked_at = self._new_id(), self._clock.monotonic()
         self._store.join(Replica(id=replica, url=self._url), lease=self._lease)
         self._replica = replica
@@ -140,10 +140,10 @@ class ReplicaLease:
         if self._to_evict is None and self._replica:
             self._store.leave(self._replica)
 
-    # -- the threads that keep it
+    # -- for the threads that keep it
 
     def renew(self) -> None:
-        """Renew the lease, and tell the workers how long they may live. The store may take as long as it likes."""
+        """Renew the lease, and tell the workers how long they may live. The store may take any time to answer."""
         term = self._term
         if term is None:
             return
@@ -154,8 +154,8 @@ class ReplicaLease:
         asked_at = self._clock.monotonic()
         try:
             renewed = self._lease is None or self._store.renew(term.replica, lease=self._lease)
-        except LakewardenError as trouble:
-            self._listener.renewal_failed(str(trouble))
+        except LakewardenError as error:
+            self._listener.renewal_failed(str(error))
             return
         if not renewed:
             self._lose(term, "its lease had ended before it was renewed")
@@ -169,7 +169,7 @@ class ReplicaLease:
             self._listener.renewed()
 
     def watch(self) -> None:
-        """End every worker and its JVM if the tenure is over. Returns when they are gone."""
+        """End every worker and its JVM if the lease is over. Returns after they are gone."""
         term = self._term
         if term is not None and not self.holds():
             self._lose(term, f"its lease was not renewed within {self.terms.safe.total_seconds():g} s")
@@ -191,21 +191,21 @@ class ReplicaLease:
             reason = f"replica {term.replica} may not act any more: {why}"
             self._to_evict = reason
             self._term = None
-        self._listener.tenure_lost(reason)
+        self._listener.lease_lost(reason)
 
 
 class ReplicaLeaseKeeper:
-    """The threads that keep a tenure, from `__enter__` to `__exit__`."""
+    """The threads that keep a lease, from `__enter__` to `__exit__`."""
 
     WATCH_SECONDS = 0.2
 
-    def __init__(self, tenure: ReplicaLease) -> None:
-        self._tenure = tenure
+    def __init__(self, replica_lease: ReplicaLease) -> None:
+        self._replica_lease = replica_lease
         self._over = threading.Event()
-        renew_seconds = tenure.terms.renew_every.total_seconds()
+        renew_seconds = replica_lease.terms.renew_every.total_seconds()
         self._threads = [
-            threading.Thread(target=self._repeat, args=(act, seconds), name=f"tenure-{act.__name__}", daemon=True)
-            for act, seconds in ((tenure.renew, renew_seconds), (tenure.watch, self.WATCH_SECONDS))
+            threading.Thread(target=self._repeat, args=(act, seconds), name=f"lease-{act.__name__}", daemon=True)
+            for act, seconds in ((replica_lease.renew, renew_seconds), (replica_lease.watch, self.WATCH_SECONDS))
         ]
 
     def __enter__(self) -> ReplicaLeaseKeeper:
@@ -214,11 +214,11 @@ class ReplicaLeaseKeeper:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()  # nobody waits for a renewal that hangs
+        self._over.set()  # a renewal that hangs is not waited for
 
     def _repeat(self, act: Callable[[], None], seconds: float) -> None:
         while not self._over.wait(seconds):
             try:
                 act()
             except Exception:
-                log.exception("tenure_trouble", act=act.__name__)
+                log.exception("lease_watch_failed", act=act.__name__)

@@ -1,7 +1,7 @@
 """Leases: who may run a service on a table now.
 
-On SQLite one daemon owns every lease, and an operating-system lock on its data folder proves that it is the
-only one: the lock goes when the process does, however it dies. On PostgreSQL its tenure says until when.
+On SQLite one daemon owns every lease. A lock of the operating system on its data folder proves that it is the only one.
+The lock ends with the process, even after a kill. On PostgreSQL the replica lease says until when a daemon may act.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from lakewarden.service.store.port import Store
 
 
 class DataFolder:
-    """The daemon's data folder, locked for as long as this process lives."""
+    """The data folder of the daemon, locked as long as this process lives."""
 
     def __init__(self, path: Path) -> None:
-        """Make and lock the folder. Raises PermanentError if another daemon has it, or it cannot be written."""
+        """Make and lock the folder. Raises PermanentError if another daemon has it, or if it cannot be written."""
         self.path = path
+        self._store: tuple[Path, os.stat_result] | None = None
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)  # one that is there is the operator's
             self._lock: IO[str] = (path / "lakewarden.lock").open("a+")
-        except OSError as trouble:
-            raise PermanentError(f"data_dir {path} cannot be used: {trouble.strerror}") from trouble
+        except OSError as error:
+            raise PermanentError(f"data_dir {path} cannot be used: {error.strerror}") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as taken:
@@ -38,41 +39,59 @@ class DataFolder:
             raise PermanentError(
                 f"data_dir {path} belongs to a running daemon (pid {owner}): stop it, or use another data_dir"
             ) from taken
-        with contextlib.suppress(OSError):  # a full disk: the lock holds, only who has it is not told
+        with contextlib.suppress(OSError):  # a full disk: the lock holds, only the pid of its owner is not written
             self._lock.truncate(0)
             self._lock.write(str(os.getpid()))
             self._lock.flush()
 
+    def keeps(self, store: Path) -> None:
+        """Note the file of the store in the folder, which is open now. Raises PermanentError if it is not there."""
+        try:
+            self._store = store, store.stat()
+        except OSError as error:
+            raise PermanentError(f"the store {store} cannot be looked at: {error.strerror}") from error
+
     def lost(self) -> str | None:
-        """Return why the lock proves nothing any more: its file was deleted or replaced, and others can lock the
-        new one. None while all is well.
+        """Return why the lock proves nothing any more, or None if it does.
+
+        If its file was deleted or replaced, other processes can lock the new file. If the file of the store was moved
+        away or replaced, what this daemon writes is lost for the next one.
         """
         try:
-            there = (self.path / "lakewarden.lock").stat()
-        except FileNotFoundError:
-            there = None
-        except OSError as trouble:
-            return f"data_dir {self.path} cannot be looked at: {trouble.strerror}"
-        if there is not None and os.path.samestat(there, os.fstat(self._lock.fileno())):
-            return None
-        return f"data_dir {self.path} was deleted or replaced under the daemon: stop it, and start it again"
+            if not _is_there(self.path / "lakewarden.lock", os.fstat(self._lock.fileno())):
+                return f"data_dir {self.path} was deleted or replaced under the daemon: stop it, and start it again"
+            if self._store is not None and not _is_there(*self._store):
+                return (
+                    f"the store {self._store[0]} was moved away or replaced under the daemon: stop the daemon, put the "
+                    "file back, and start the daemon again"
+                )
+        except OSError as error:
+            return f"data_dir {self.path} cannot be looked at: {error.strerror}"
+        return None
 
     def release(self) -> None:
-        """Give the folder up. Only after every worker and its JVM are gone."""
+        """Release the folder. Only after every worker and its JVM are gone."""
         self._lock.close()
 
 
-class RunLeases:
-    """Tells whether this replica may still act, and for a run: whether nobody else has taken its lease since."""
+def _is_there(path: Path, file: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(path.stat(), file)
+    except FileNotFoundError:
+        return False
 
-    def __init__(self, store: Store, tenure: ReplicaLease) -> None:
+
+class RunLeases:
+    """Says whether this replica may still act, and whether the lease of a run is still its own."""
+
+    def __init__(self, store: Store, replica_lease: ReplicaLease) -> None:
         self._store = store
-        self._tenure = tenure
+        self._replica_lease = replica_lease
 
     def holds(self, run: Run) -> bool:
-        """Whether the tenure holds and the run's epoch is the newest of its table and service.
+        """Whether the replica lease holds, and the epoch of the run is the newest of its table and service.
 
         Raises TemporaryError if the store does not answer.
         """
         newest = run.epoch > 0 and self._store.epoch(identity=run.identity, service=run.service) == run.epoch
-        return newest and self._tenure.holds()  # asked last: the store may have taken its time
+        return newest and self._replica_lease.holds()  # checked last: the store may have taken long to answer

@@ -1,1 +1,1 @@
-"""The process itself: its logs, its signals, and its end."""
+"""The process of the daemon: its logs, its signals, and its end."""

@@ -1,20 +1,23 @@
-"""Log lines: one event each, to standard error; JSON where nobody is watching, readable where somebody is."""
+"""Log lines to standard error, one event each: readable on a terminal, otherwise JSON."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import sys
+from datetime import UTC, datetime
 from typing import TextIO, cast
 
 import structlog
 
 from lakewarden.planners.model.printable import printable, printable_values
+from lakewarden.service.config.daemon.settings import LogFormat, LogLevel
 from lakewarden.service.events.sampling import Sampler
 
 
 class _ForgivingStream:
-    """A stream that loses what cannot be written: a full disk under the log must not end what is told of in it."""
+    """A stream that drops what cannot be written. A full disk under the log must not end the daemon."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -30,14 +33,16 @@ class _ForgivingStream:
 
 
 class Sampled(logging.Filter):
-    """Lets a few records a minute of each line of a library through: what a sender causes is said without end."""
+    """Lets only a few records a minute of each line of a library through, because senders can cause them
+    without end.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._sampler = Sampler(per_minute=10)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is said; one that others were withheld before says how many."""
+        """Return whether a record is logged. If others were withheld before it, it says how many."""
         withheld = self._sampler.admit((record.pathname, record.lineno))
         if withheld:
             record.msg = f"{record.getMessage()} ({withheld} like it were withheld before)"
@@ -45,24 +50,51 @@ class Sampled(logging.Filter):
         return withheld is not None
 
 
+class _AsJson(logging.Formatter):
+    """Writes the record of a library as one JSON object, as the daemon's own lines are."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line."""
+        known = {
+            "logger": record.name,
+            "message": super().format(record),
+            "event": "library",
+            "level": record.levelname.lower(),
+            "ts": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
+        }
+        return json.dumps(printable_values(known, lines=False))
+
+
 _LONGEST_TRACE = 20_000
+_LEVELS = {
+    LogLevel.DEBUG: logging.DEBUG,
+    LogLevel.INFO: logging.INFO,
+    LogLevel.WARNING: logging.WARNING,
+    LogLevel.ERROR: logging.ERROR,
+}
 
 
 def _as_printable(
     _logger: structlog.typing.WrappedLogger, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Let nothing that a table or a sender is called write to a terminal, break a line, or fail to be encoded."""
+    """Remove characters from names of tables and senders that control a terminal, break a line, or cannot be
+    encoded.
+    """
     trace = event.pop("exception", None)
     shown: structlog.typing.EventDict = printable_values(event, lines=False)
     return shown if trace is None else {**shown, "exception": printable(trace, most=_LONGEST_TRACE, lines=True)}
 
 
-def set_up_logs() -> None:
-    """Configure structlog for this process, and let the libraries' warnings through the same door."""
+def set_up_logs(form: LogFormat = LogFormat.AUTO, level: LogLevel = LogLevel.INFO) -> None:
+    """Configure structlog for this process, and let the warnings of libraries through the same stream.
+
+    A line of a library has the form of the other lines, so that a collector of JSON lines can read the whole stream.
+    """
     stream = cast(TextIO, _ForgivingStream(sys.stderr))
+    as_text = sys.stderr.isatty() if form is LogFormat.AUTO else form is LogFormat.TEXT
     renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-        if sys.stderr.isatty()
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+        if as_text
         else structlog.processors.JSONRenderer()
     )
     structlog.configure(
@@ -74,10 +106,12 @@ def set_up_logs() -> None:
             _as_printable,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
         logger_factory=structlog.PrintLoggerFactory(file=stream),
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(level=logging.WARNING, stream=stream, format="%(levelname)s %(name)s %(message)s")
     for handler in logging.getLogger().handlers:
+        if not as_text:
+            handler.setFormatter(_AsJson())
         handler.addFilter(Sampled())

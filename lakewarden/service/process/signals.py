@@ -1,7 +1,8 @@
-"""What ends the daemon from outside: SIGTERM, Ctrl-C, and the terminal that it was started in."""
+"""The signals of the daemon: SIGTERM, Ctrl-C and the end of its terminal end it. SIGHUP may mean: reload."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -12,31 +13,78 @@ import structlog
 log = structlog.get_logger(__name__)
 
 
-def stop_on_signals(stop: Callable[[], None]) -> None:
-    """Call `stop` at each SIGTERM and SIGINT: the first one drains, a second one ends at once.
+def has_terminal() -> bool:
+    """Return whether the process has a controlling terminal. If that is closed, the system sends SIGHUP."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
-    SIGHUP drains too: a terminal that is closed sends it. It never hurries an end that has begun, because it comes
-    twice there, by the shell and by the system. Where it is ignored, as under `nohup`, it stays ignored. Nothing is
-    read anew at it: the configuration is read at start only. To be called in the main thread.
+
+class _HangUps:
+    """Remembers whether SIGHUP came, and does nothing else."""
+
+    came = False
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        self.came = True
+
+
+def remember_hang_ups() -> None:
+    """Remember SIGHUP until `stop_on_signals` is called. Without it the system would kill a daemon that starts.
+
+    An ignored SIGHUP stays ignored. A second call changes nothing. Call it in the main thread.
+    """
+    if not isinstance(signal.getsignal(signal.SIGHUP), _HangUps) and not _hang_up_is_ignored():
+        signal.signal(signal.SIGHUP, _HangUps())
+
+
+def hang_up_reloads() -> bool:
+    """Return whether SIGHUP reloads: to a process with a terminal it means its end. If so, remember it from now on."""
+    if has_terminal():
+        return False
+    remember_hang_ups()
+    return True
+
+
+def _hang_up_is_ignored() -> bool:
+    return signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def stop_on_signals(stop: Callable[[], None], *, reload: Callable[[], object] | None = None) -> None:
+    """Call `stop` at each SIGTERM and SIGINT. The first one drains, a second one ends at once.
+
+    With `reload`, SIGHUP calls that instead, unless the daemon is ending. Without it, SIGHUP drains too: a terminal
+    that is closed sends it. It never hurries an end that has begun, because the shell and the system may both send
+    it. If it is ignored, as under `nohup`, it stays ignored. A SIGHUP that was remembered
+    reloads now. Call it in the main thread.
     """
     heard: list[signal.Signals] = []
 
     def heed(number: int, _frame: FrameType | None) -> None:
         name, hurries = signal.Signals(number), number != signal.SIGHUP
+        if reload is not None and not hurries:
+            if not heard:
+                threading.Thread(target=reload, name="reload").start()
+            return
         if hurries or not heard:
-            # A handler interrupts the control thread anywhere, perhaps inside the inbox: it only starts a thread.
+            # A handler interrupts the control thread anywhere, perhaps inside the queue. So it only starts a thread.
             threading.Thread(target=_told, args=(name, stop), name="stop").start()
         heard.append(name)
 
     signal.signal(signal.SIGTERM, heed)
     signal.signal(signal.SIGINT, heed)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+    before = signal.getsignal(signal.SIGHUP)
+    if not _hang_up_is_ignored():
         signal.signal(signal.SIGHUP, heed)
+    if isinstance(before, _HangUps) and before.came and reload is not None:
+        signal.raise_signal(signal.SIGHUP)
 
 
 def _told(name: signal.Signals, stop: Callable[[], None]) -> None:
     stop()
     if name is signal.SIGHUP:
-        log.info("told_to_stop", signal=name.name, note="the configuration is read at start only: start it again")
+        log.info("told_to_stop", signal=name.name, note="its terminal was closed")
     else:
         log.info("told_to_stop", signal=name.name)

@@ -1,1 +1,1 @@
-"""What people and Prometheus are told: metrics, log events, explain, inspect, writer options."""
+"""Reports for people and Prometheus: metrics, log events, explain, inspect, writer options."""

@@ -1,10 +1,10 @@
-"""Lengths of time and sizes as people read them."""
+"""Durations and sizes in a readable form."""
 
 from __future__ import annotations
 
 
 def span(seconds: float) -> str:
-    """Return a length of time to two units: `450ms`, `12s`, `3m 20s`, `2h 5m`, `4d 1h`."""
+    """Return a duration in up to two units: `450ms`, `12s`, `3m 20s`, `2h 5m`, `4d 1h`."""
     if abs(seconds) < 1:
         return f"{round(seconds * 1000)}ms"
     whole = int(seconds)

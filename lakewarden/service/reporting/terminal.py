@@ -1,4 +1,4 @@
-"""What is shown of tables on a terminal."""
+"""Output about tables on a terminal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lakewarden.planners.model.printable import printable
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A part of the screen whose texts come from outside: nothing in them moves the cursor, or turns the line round."""
+class ScreenPart:
+    """A part of the screen with texts from outside. They cannot move the cursor, or change the direction of writing."""
 
     part: RenderableType
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the part's own pieces, each with its style."""
+        """Yield the pieces of the part, each with its style."""
         for segment in console.render(self.part, options):
             yield Segment(printable(segment.text, lines=True), segment.style, segment.control)

@@ -1,67 +1,92 @@
-"""What a writer of a table must set beside Lakewarden, as JSON, and ready to paste for each engine."""
+"""The options that a writer of a table must set beside Lakewarden: as JSON, and ready to paste for each engine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import groupby
-from pathlib import Path
-from typing import TextIO, assert_never
+from typing import assert_never
 
 from pydantic import BaseModel
 
-from lakewarden.planners.model.errors import LakewardenError, PermanentError
+from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import Mode, Table
-from lakewarden.planners.ports import WriterEngine
-from lakewarden.planners.registry import FORMATS
+from lakewarden.planners.ports import Measured, Syntax, TableFormat, WriterEngine
 from lakewarden.planners.services import SERVICES
-from lakewarden.service.config.loading import load
-from lakewarden.service.reporting.client import ask, suggested
 
 
 class WriterOptionBody(BaseModel):
-    """One option and why it must be set. A key with leading dashes is a flag of the command line."""
+    """One option and the reason for it. A key with leading dashes is a flag of the command line. `shared`: writers need
+    it without Lakewarden, too, as long as several of them write.
+    """
 
     key: str
     value: str
     why: str
+    shared: bool = False
 
     @property
     def is_flag(self) -> bool:
-        """Whether it stands on the command line and not among the properties."""
+        """Whether it belongs on the command line and not among the properties."""
         return self.key.startswith("--")
 
 
 class WriterOptionsBody(BaseModel):
-    """The options of one engine, those with the same reason beside each other.
+    """The options of one engine. Options with the same reason stand together.
 
-    `worst_lock_hold_seconds` is null where no run of ours was measured yet: then waits for a lock are the least that is
-    safe. `ours` are the services that the table has a policy for, `left_to_writer` the others.
+    `worst_lock_hold_seconds` is null if no run of ours was measured yet. Then waits for a lock have the shortest safe
+    value. `ours` are the services with a policy on the table, and `left_to_writer` are the others.
     """
 
     table: str
     mode: Mode
-    engine: WriterEngine
+    engine: str
     worst_lock_hold_seconds: float | None
     options: list[WriterOptionBody]
     ours: list[str]
     left_to_writer: list[str]
 
 
-def options_of(table: Table, *, engine: WriterEngine, url: str, held: timedelta | None) -> WriterOptionsBody:
-    """Return the options of a table's writer. `url` is the API's address as writers reach it, `held` the longest time
-    for which we were seen to hold the table's lock. Raises PermanentError where the table names no lock.
+def engine_of(table: Table, table_format: TableFormat, name: str) -> WriterEngine:
+    """Return the engine of this name. Raises PermanentError if it does not write tables of the format."""
+    found = {engine.name: engine for engine in table_format.writer_engines}
+    if name not in found:
+        raise PermanentError(
+            f"{name} writes no {table_format.name} tables, and {table.id} is one: ask for {' or '.join(found)}"
+        )
+    return found[name]
+
+
+HOOK_KEY = "${LAKEWARDEN_HOOK_KEY}"
+"""What stands for an API key in printed options. The key itself is kept nowhere."""
+
+
+def options_of(
+    table: Table,
+    table_format: TableFormat,
+    *,
+    engine: WriterEngine,
+    url: str,
+    held: timedelta | None,
+    with_key: bool = False,
+) -> WriterOptionsBody:
+    """Return the options of a writer of the table. `url` is the address of the API as writers reach it.
+
+    `held` is the longest time for which Lakewarden was seen to hold the lock of the table. `with_key`: hooks need an
+    API key. Raises PermanentError if the table names no lock.
     """
-    table_format = FORMATS[table.format]
     options = table_format.writer_options(
-        table, engine=engine, hook_url=f"{url}/v1/hooks/{table.format}", worst_hold=held
+        table, engine=engine, hook_url=f"{url}/v1/hooks/{table.format}", measured=Measured(lock_held=held)
     )
     return WriterOptionsBody(
         table=table.id,
         mode=table.mode,
-        engine=engine,
+        engine=engine.name,
         worst_lock_hold_seconds=None if held is None else held.total_seconds(),
-        options=[WriterOptionBody(key=one.key, value=one.value, why=one.why) for one in options],
+        options=[
+            *(WriterOptionBody(key=one.key, value=one.value, why=one.why, shared=one.shared) for one in options),
+            *(_key_option(table_format) if with_key else ()),
+        ],
         ours=list(table.policies),
         left_to_writer=[
             service
@@ -71,75 +96,56 @@ def options_of(table: Table, *, engine: WriterEngine, url: str, held: timedelta 
     )
 
 
-def print_writer_options(
-    table: str, *, engine: WriterEngine, config: Path, url: str | None, as_json: bool, out: TextIO
-) -> int:
-    """Print the options of a table in the configuration, with waits as the running daemon has measured them.
+def _key_option(table_format: TableFormat) -> Iterator[WriterOptionBody]:
+    hook = table_format.commit_hook
+    if hook is not None and hook.key is not None:
+        why = (
+            "the callback needs an API key with the role hook in place of this reference: 'lakewarden keys create NAME"
+            " --role hook' makes one. With another key the callback is refused, and no commit fails"
+        )
+        yield WriterOptionBody(key=hook.key.option, value=HOOK_KEY, why=why)
 
-    Raises PermanentError for a wrong configuration, a table that is not in it, or one that names no lock.
+
+def written_out(body: WriterOptionsBody, source: str | None, *, syntax: Syntax) -> str:
+    """Return the options ready to paste: as properties, or for the WITH clause of a table.
+
+    `source` says where the waits for a lock come from, if there are any. A line that begins with `#` (`--` in a WITH
+    clause) is a comment. Every other line that is not empty is an option.
     """
-    known = load(config)
-    found = next((one for one in known.tables if one.id == table), None)
-    if found is None:
-        raise PermanentError(f"no table {table!r} is in {config}; {suggested(table, [one.id for one in known.tables])}")
-    api = known.settings.api.url
-    held, source = _measured(table, engine, url or api)
-    hooks = known.settings.hooks.url(known.settings.api)
-    body = options_of(found, engine=engine, url=hooks, held=held)
-    held_longer = options_of(found, engine=engine, url=hooks, held=(held or timedelta(0)) + timedelta(days=1))
-    waits = body.options != held_longer.options  # of a format with locks
-    print(body.model_dump_json(indent=2) if as_json else written_out(body, source if waits else None), file=out)
-    return 0
+    comment = "--" if syntax is Syntax.WITH_CLAUSE else "#"
+    return "\n".join(f"{comment} {line}" if is_comment else line for is_comment, line in _lines(body, source, syntax))
 
 
-def _measured(table: str, engine: WriterEngine, url: str) -> tuple[timedelta | None, str]:
-    """Return how long the lock was held at most, and who says so: the running daemon, where there is one."""
-    try:
-        answer = WriterOptionsBody.model_validate(ask(url, f"/v1/tables/{table}/writer-options?engine={engine}"))
-    except LakewardenError:
-        return None, f"no daemon answers for it at {url}: the waits for the lock are the least that is safe"
-    if answer.worst_lock_hold_seconds is None:
-        return None, f"the daemon at {url} has measured no run yet: the waits for the lock are the least that is safe"
-    return timedelta(seconds=answer.worst_lock_hold_seconds), f"the waits for the lock are by what {url} has measured"
-
-
-def written_out(body: WriterOptionsBody, source: str | None) -> str:
-    """Return the options ready to paste: properties, or, for Flink, what goes into a table's WITH clause.
-
-    `source` says where the waits for a lock come from, where there are any.
-    A line that begins with `#` (`--` for Flink) is a comment; every other one that is not empty is an option.
-    """
-    comment = "--" if body.engine is WriterEngine.FLINK else "#"
-    return "\n".join(f"{comment} {line}" if is_comment else line for is_comment, line in _lines(body, source))
-
-
-def _lines(body: WriterOptionsBody, source: str | None) -> Iterator[tuple[bool, str]]:
+def _lines(body: WriterOptionsBody, source: str | None, syntax: Syntax) -> Iterator[tuple[bool, str]]:
     """Yield every line, and whether it is a comment."""
-    yield True, f"What a {body.engine} writer of {body.table} sets beside Lakewarden."
+    yield True, f"The options of a {body.engine} writer of {body.table} beside Lakewarden."
     if source is not None:
         yield True, f"{source}."
     if body.mode is not Mode.ACT:
-        yield True, f"CAREFUL: its mode is {body.mode}, so nobody runs the services that are switched off here."
+        yield (
+            True,
+            f"CAREFUL: its mode is {body.mode}, so Lakewarden runs none of the services that are switched off here.",
+        )
     if body.ours:
-        yield True, f"Lakewarden's, so that no job of yours runs them: {', '.join(body.ours)}."
+        yield True, f"Services of Lakewarden, which no other job may run: {', '.join(body.ours)}."
     if body.left_to_writer:
-        yield True, f"Left to the writer, for want of a policy: {', '.join(body.left_to_writer)}."
+        yield True, f"Left to the writer, because they have no policy: {', '.join(body.left_to_writer)}."
     settings = [one for one in body.options if not one.is_flag]
     for why, options in groupby(settings, key=lambda one: one.why):
         yield False, ""
         yield True, why
         for option in options:
-            yield False, _option(option, body.engine, last=option is settings[-1])
+            yield False, _option(option, syntax, last=option is settings[-1])
     for flag in (one for one in body.options if one.is_flag):
         yield False, ""
         yield True, f"and on the command line: {flag.key}"
 
 
-def _option(option: WriterOptionBody, engine: WriterEngine, *, last: bool) -> str:
-    match engine:
-        case WriterEngine.SPARK | WriterEngine.STREAMER:
+def _option(option: WriterOptionBody, syntax: Syntax, *, last: bool) -> str:
+    match syntax:
+        case Syntax.PROPERTIES:
             return f"{option.key}={option.value}"
-        case WriterEngine.FLINK:
+        case Syntax.WITH_CLAUSE:
             return f"'{option.key}' = '{option.value}'" + ("" if last else ",")
         case _:
-            assert_never(engine)
+            assert_never(syntax)

@@ -1,68 +1,131 @@
-"""Dispatch: which queued run starts now. Pure: what may run beside what, and whose slot it is."""
+"""Dispatch: which queued run starts now. Pure. It knows which services may run at the same time, and who gets a
+slot.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from lakewarden.executors.contract import Room
+from lakewarden.executors.contract import Capacity
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.services import SERVICES
 from lakewarden.service.model.run import Run
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolFacts:
+    """Where runs go. `pools` names the pool of each run, and `capacities` has the slots of each pool. `sizes` are the
+    bytes of the plans of runs in the queue, as far as they are known and matter.
+    """
+
+    pools: Mapping[RunId, str]
+    capacities: Mapping[str, Capacity]
+    sizes: Mapping[RunId, int] = field(default_factory=dict)
+
+    def is_too_large(self, run: Run) -> bool:
+        """Whether the plan of a run must wait until those of other runs are done, although a slot is free."""
+        largest = self.capacities[self.pools[run.id]].largest
+        return largest is not None and self.sizes.get(run.id, 0) > largest
+
+
 def startable(
     *,
     queued: Sequence[Run],
     running: Sequence[Run],
-    gates: Collection[TableId],
-    pools: Mapping[RunId, str],
-    rooms: Mapping[str, Room],
+    committing_tables: Collection[TableId],
+    facts: PoolFacts,
     barred: Collection[TableId] = (),
     alone: Collection[tuple[TableId, Service]] = (),
     suspects: Collection[tuple[TableId, Service]] = (),
-    troubled: Collection[tuple[TableId, Service]] = (),
+    failing: Collection[tuple[TableId, Service]] = (),
     rank: Callable[[Run], int] = lambda _: 0,
 ) -> Run | None:
-    """Return the queued run that starts next, if one may. `queued` has the longest queued in front.
+    """Return the queued run that starts next, or None if no run may start. `queued` has the longest queued run first.
 
-    `gates` are the tables where a commit of ours is waiting or under way: no new clean starts there until it is
-    done; one that was left half-way does, for the commit waits for it. `barred` are the tables where a writer holds
-    every clean back, `alone` the services that their policies let run beside no other, `suspects` those that may have
-    killed a JVM: each has its pool to itself, and whatever was queued after it waits until it had.
-    `troubled` are those that failed of late: together they take half of a pool at most, however many they are.
-    `pools` names the pool of each run, `rooms` the room in each. Tables with fewer runs under way come first,
-    then a rollback, because others may wait for the very write that it undoes, and what takes up a plan that hinders
-    others, for which nothing new is begun on its table but a rollback or a clean; then what has the highest `rank`,
-    then the longest queued. What gives way to another queued run of its table begins nothing new (`goes_first`).
+    `committing_tables` are the tables on which a commit of ours waits or is under way. No new clean starts there until
+    the commit is done. A clean that was left unfinished does start, because the commit waits for it. `barred` are the
+    tables on which the barrier of a writer delays every clean. `alone` are the services that may not run beside another
+    service of their table, by their policies. `suspects` are the services that may have killed a JVM. Each suspect has
+    its pool to itself, and the runs that were queued after it wait until it has run. `failing` are the services that
+    failed recently. All of them together take half of a pool at most. A run with a plan that is too large beside the
+    others waits, and so do the runs with plans that were queued after it. Else there would always be a smaller one that
+    goes before it.
+
+    The order is: first the tables with fewer active runs. Then rollbacks, because other runs may wait for the write
+    that a rollback undoes, and together with them the pending plans that block others. Then the highest `rank`. Then
+    the longest queued. While such a pending plan is queued, its table begins nothing new but rollbacks and cleans. A
+    run that gives way to another queued run of its table begins nothing new either (`goes_first`).
     """
+    pools, capacities = facts.pools, facts.capacities
     busy = Counter(run.table for run in running)
-    awaited = {run.identity for run in queued if _hinders(run) and rooms[pools[run.id]].free > 0}
+    awaited = {run.identity for run in queued if _blocks_others(run) and capacities[pools[run.id]].free > 0}
     by_table: defaultdict[str, list[Run]] = defaultdict(list)
     for run in queued:
         by_table[run.identity].append(run)
     kept: set[str] = set()
+    crowded: set[str] = set()
     starters: list[Run] = []
     for run in queued:
         pool = pools[run.id]
         beside = [other for other in running if pools.get(other.id) == pool]
-        if pool in kept or _bolted(run, gates, barred) or (run.identity in awaited and _gives_way(run)):
+        if (
+            pool in kept
+            or _cleans_held_by(run, committing_tables, barred)
+            or (run.identity in awaited and _gives_way(run))
+        ):
             continue
-        if _kept_apart(run, running, alone) or _has_no_slot(run, beside, rooms[pool]):
+        if _kept_apart(run, running, alone) or _has_no_slot(run, beside, capacities[pool]):
             continue
-        if run.instant is None and goes_first(run, by_table[run.identity], pools=pools, rooms=rooms, rank=rank):
+        if run.instant is None and goes_first(
+            run, by_table[run.identity], pools=pools, capacities=capacities, rank=rank
+        ):
             continue
         if _is_suspect(run, suspects):
             kept.add(pool)
-            if beside or rooms[pool].free < rooms[pool].slots:
+            if beside or capacities[pool].free < capacities[pool].slots:
                 continue
-        elif any(_is_suspect(other, suspects) for other in beside) or _crowds(run, beside, troubled, rooms[pool]):
+        elif any(_is_suspect(other, suspects) for other in beside) or _exceeds_failing_share(
+            run, beside, failing, capacities[pool]
+        ):
+            continue
+        if facts.sizes.get(run.id) and (pool in crowded or facts.is_too_large(run)):
+            if (run.table, run.service) not in failing:
+                crowded.add(pool)
             continue
         starters.append(run)
     order = {run.id: (busy[run.table], _can_wait(run), -rank(run)) for run in starters}
-    return min(starters, key=lambda run: order[run.id], default=None)  # the first one of equals
+    return min(starters, key=lambda run: order[run.id], default=None)  # `min` returns the first of equal runs
+
+
+def waiting_for_slots(
+    *,
+    queued: Sequence[Run],
+    running: Sequence[Run],
+    committing_tables: Collection[TableId],
+    facts: PoolFacts,
+    barred: Collection[TableId] = (),
+    alone: Collection[tuple[TableId, Service]] = (),
+) -> Mapping[str, int]:
+    """Return by pool how many queued runs wait for nothing but a slot. The arguments are those of `startable`. A run
+    that waits for another run of its table does not count, because more workers would not help it.
+    """
+    waiting = dict.fromkeys(facts.capacities, 0)
+    taken: set[str] = set()
+    for run in queued:
+        pool = facts.pools[run.id]
+        if _cleans_held_by(run, committing_tables, barred) or _kept_apart(run, running, alone):
+            continue
+        if run.identity in taken and not SERVICES[run.service].delays_commits:
+            continue
+        beside = [other for other in running if facts.pools.get(other.id) == pool]
+        if facts.is_too_large(run) or _has_no_slot(run, beside, facts.capacities[pool]):
+            waiting[pool] += 1
+            taken.add(run.identity)
+    return waiting
 
 
 def goes_first(
@@ -70,78 +133,86 @@ def goes_first(
     queued: Sequence[Run],
     *,
     pools: Mapping[RunId, str],
-    rooms: Mapping[str, Room],
+    capacities: Mapping[str, Capacity],
     rank: Callable[[Run], int],
 ) -> Run | None:
-    """Return which of its table's `queued` runs a run gives way to, by what its service is: one that could have a slot
-    if this one had none, and that stands no further back. So what fails again and again, or has waited for less long by
-    ten minutes, keeps nothing waiting.
+    """Return the queued run of the same table that goes first, by the `gives_way_to` of the service of `run`.
+
+    The other run must be able to have a slot if `run` has none, and its rank must not be lower. So a service that fails
+    again and again delays no other, and neither does a run that was queued ten minutes later.
     """
     for other in queued:
-        has_room = pools[other.id] == pools[run.id] or rooms[pools[other.id]].free > 0
-        if other.service in SERVICES[run.service].gives_way_to and has_room and rank(other) >= rank(run):
+        has_slot = pools[other.id] == pools[run.id] or capacities[pools[other.id]].free > 0
+        if other.service in SERVICES[run.service].gives_way_to and has_slot and rank(other) >= rank(run):
             return other
     return None
 
 
-def rank_of(run: Run, *, priority: int, troubled: bool, now: datetime) -> int:
-    """Return how far in front a queued run stands: its priority, raised by one for every ten minutes that it waited, so
-    that nothing waits for ever; what failed of late stands half an hour further back.
+def rank_of(run: Run, *, priority: int, failing: bool, now: datetime, shows_rows: bool = False) -> int:
+    """Return the rank of a queued run: its priority, plus one for every ten minutes in the queue.
+
+    So no run waits for ever. A service that failed recently gets three less, as if it was queued half an hour later.
+    Otherwise a run that `shows_rows`, which readers do not see before, comes before every priority.
     """
-    return priority + max(0, (now - run.created_at) // A_STEP_FORWARD) - (_STEPS_BACK if troubled else 0)
+    ahead = FIRST_CLASS if shows_rows and not failing else 0
+    return ahead + priority + max(0, (now - run.created_at) // RANK_RISES_EVERY) - (_LESS_IF_FAILING if failing else 0)
 
 
-A_STEP_FORWARD = timedelta(minutes=10)
-_STEPS_BACK = 3
+RANK_RISES_EVERY = timedelta(minutes=10)
+_LESS_IF_FAILING = 3
+FIRST_CLASS = 201
+"""More than the highest priority (100) is above the lowest (-100). A run of another table overtakes after 33 hours."""
 
 
-def _crowds(run: Run, beside: Sequence[Run], troubled: Collection[tuple[TableId, Service]], room: Room) -> bool:
-    """Whether the run, which failed of late, would take a slot of those that did not."""
-    if (run.table, run.service) not in troubled:
+def _exceeds_failing_share(
+    run: Run, beside: Sequence[Run], failing: Collection[tuple[TableId, Service]], capacity: Capacity
+) -> bool:
+    """Whether the run failed recently, and would exceed the share of a pool for runs that failed."""
+    if (run.table, run.service) not in failing:
         return False
-    at_work = sum((other.table, other.service) in troubled for other in beside)
-    return at_work >= max(1, room.slots // 2)
+    at_work = sum((other.table, other.service) in failing for other in beside)
+    return at_work >= max(1, capacity.slots // 2)
 
 
 def _is_suspect(run: Run, suspects: Collection[tuple[TableId, Service]]) -> bool:
     return (run.table, run.service) in suspects
 
 
-def _hinders(run: Run) -> bool:
-    """Whether the run takes up a plan that is in others' way as long as it is pending."""
-    return run.instant is not None and SERVICES[run.service].hinders
+def _blocks_others(run: Run) -> bool:
+    """Whether the run takes up a plan that blocks others as long as it is pending."""
+    return run.instant is not None and SERVICES[run.service].blocks_others
 
 
 def _gives_way(run: Run) -> bool:
-    """Whether the run begins something new, and would keep what hinders others waiting."""
-    return run.instant is None and run.service is not Service.ROLLBACK and not SERVICES[run.service].barrier
+    """Whether the run begins something new, and would delay a run that blocks others."""
+    return run.instant is None and run.service is not Service.ROLLBACK and not SERVICES[run.service].delays_commits
 
 
 def _can_wait(run: Run) -> bool:
-    return run.service is not Service.ROLLBACK and not _hinders(run)
+    return run.service is not Service.ROLLBACK and not _blocks_others(run)
 
 
-def _bolted(run: Run, gates: Collection[TableId], barred: Collection[TableId]) -> str | None:
-    """Return who holds a clean back."""
-    if not SERVICES[run.service].barrier:
+def _cleans_held_by(run: Run, committing_tables: Collection[TableId], barred: Collection[TableId]) -> str | None:
+    """Return what delays a clean, or None."""
+    if not SERVICES[run.service].delays_commits:
         return None
     if run.table in barred:
         return "a writer's barrier holds cleans back"
-    if run.table in gates and run.instant is None:
+    if run.table in committing_tables and run.instant is None:
         return "a commit on the table waits for its cleans"
     return None
 
 
-def _has_no_slot(run: Run, beside: Sequence[Run], room: Room) -> str | None:
-    """Return why there is no slot for the run in its pool, where others are `beside` it."""
-    if room.free == 0:
+def _has_no_slot(run: Run, beside: Sequence[Run], capacity: Capacity) -> str | None:
+    """Return why the pool has no slot for the run, or None. `beside` are the running runs of the pool."""
+    if capacity.free == 0:
         return "no slot is free"
-    kept = room.slots > 1 and room.free == 1 and not _cleaning(beside)
-    return "the last slot is kept for cleans" if kept and not SERVICES[run.service].barrier else None
+    kept = capacity.slots > 1 and capacity.free == 1 and not _cleaning(beside)
+    return "the last slot is kept for cleans" if kept and not SERVICES[run.service].delays_commits else None
 
 
 def _kept_apart(run: Run, running: Sequence[Run], alone: Collection[tuple[TableId, Service]]) -> str | None:
-    """Return what is at work on the run's table, in whatever pool, that it may not run beside."""
+    """Return the running run of the same table, in any pool, that the run must not run beside, or None."""
     traits = SERVICES[run.service]
     for other in running:
         if other.identity != run.identity:
@@ -153,4 +224,4 @@ def _kept_apart(run: Run, running: Sequence[Run], alone: Collection[tuple[TableI
 
 
 def _cleaning(running: Sequence[Run]) -> bool:
-    return any(SERVICES[run.service].barrier for run in running)
+    return any(SERVICES[run.service].delays_commits for run in running)

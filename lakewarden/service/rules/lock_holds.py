@@ -1,4 +1,4 @@
-"""For how long we were seen to hold a table's lock: its writers wait for at least that long."""
+"""How long Lakewarden was seen to hold the lock of a table. Its writers must wait for at least that long."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from lakewarden.service.model.run import Run
 
 
 def worst_hold(runs: Iterable[Run]) -> timedelta | None:
-    """Return the longest that a step of these runs can have held the lock; None where nothing was measured.
+    """Return the longest time that a step of these runs can have held the lock, or None if nothing was measured.
 
-    The lock is held within planning and within committing, so how long those took bounds it from above. Where
-    executing and committing are one step, that says nothing: its work is done without the lock; unless it measures its
-    hold itself.
+    The lock is held within planning and within committing. So the durations of these steps are an upper bound. If
+    execute and commit are joined, the duration of that step is no bound, because its work is done without the lock.
+    Some services measure how long they hold the lock. Then that figure counts.
     """
-    bounds = [seconds for run in runs for seconds in _bounds(run)]
+    bounds = [seconds for run in runs for seconds in lock_bounds(run)]
     return timedelta(seconds=max(bounds)) if bounds else None
 
 
-def _bounds(run: Run) -> list[float]:
+def lock_bounds(run: Run) -> list[float]:
+    """Return for each step of a run that holds the lock how many seconds it can have held the lock."""
     traits = SERVICES[run.service]
     if traits.locked:
         names = ["lock_held_seconds"]

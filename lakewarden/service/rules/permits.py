@@ -1,23 +1,26 @@
-"""Permits: the leave a run asks for before each step that changes its table.
+"""Permits: the permission that a run needs before each step that changes its table.
 
-What each step needs, and which writer or reader it protects:
+What each step needs, and which writer or reader this protects:
 
-- every step: the lease is ours and newest, and no daemon with another store has claimed the table, so that no two
-  owners execute one plan; and the table's writers were seen to hold the lock that its options name;
-- plan: no write is in flight that a plan would make fail (bounded: a writer that never pauses must not starve us), and
-  no clean of ours was left half-way: it is finished first;
-- execute: no heartbeat shows that somebody else has begun to execute the plan, and no write in flight would keep it
-  from being committed: nothing is rewritten in vain;
-- execute and commit: the timeline still shows the instant as ours to complete: what is completed is never run again;
-- commit: no clean of the table is executing (it is waited for), and no write in flight would fail by this commit;
-- every step of a service that gives way to another (a clustering, a log compaction to a compaction): no run of that
-  one waits for it; what is rewritten already may be committed all the same, if it is at once;
-- a deleting commit: nobody is committing on the table, no writer's barrier holds it back, and what it deletes is within
-  the table's budget or approved;
+- execute and commit: the run is no dry run;
+- every step: the lease is ours, its epoch is the newest, and no daemon with another store has claimed the table. So no
+  two owners execute one plan. The writers of the table were seen to hold the lock that its options name;
+- plan: no write is in flight that the plan would make fail. The wait is bounded, because a writer may never pause. No
+  clean of ours was left unfinished: such a clean is finished first;
+- execute: no heartbeat shows that another executor has begun to execute the plan. No write in flight would prevent its
+  commit, so nothing is rewritten in vain;
+- execute and commit: the timeline still shows the instant as ours to complete. A completed instant is never run again;
+- commit: no clean of the table is executing (the commit waits for it), and no write in flight would fail by this
+commit; - every step of a service that gives way (a clustering or a log compaction to a compaction): no run of the other
+service
+  waits. Files that are rewritten already may still be committed, if that is possible at once;
+- a commit that deletes: no run is committing on the table, no barrier of a writer delays it, and the deletion is within
+  the budget of the table or approved;
+- a service that deletes unknown files (orphans): no run beside it is so old that its own files could count as orphans;
 - a joined commit must not stand still until its permit expires.
 
-Judging is pure. A question that must wait stays open and is judged again; but a service whose pending plan makes
-writers fail never waits with one: it is refused, and withdraws its plan.
+Judging is pure. A request that must wait stays open and is judged again. A service with a pending plan that makes
+writers fail never waits: it is refused, and withdraws its plan.
 """
 
 from __future__ import annotations
@@ -27,8 +30,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from lakewarden.executors.contract import Granted, Permit, Plan, Refused, Step, Wait
+from lakewarden.executors.contract import Granted, Permit, Plan, Refused, Wait
 from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.timeline import Fate
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.services import SERVICES
@@ -38,65 +42,71 @@ from lakewarden.service.model.run import Run, RunState
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """How long a question may stay open, and how long a joined step may take."""
+    """How long a request may stay open, and how long a joined step may take."""
 
-    writer_patience: timedelta = timedelta(minutes=5)
-    """A plan waits this long for a moment without a write in flight; then it is made beside one, where the
-    format can bear that."""
+    max_wait_for_writers: timedelta = timedelta(minutes=5)
+    """A plan waits this long for a moment without a write in flight. Then it is made beside a write, if the format
+    allows that.
+    """
 
-    commit_patience: timedelta = timedelta(minutes=10)
-    """A commit waits this long for a clean, or for a write it would fail; then the run yields."""
+    max_wait_to_commit: timedelta = timedelta(minutes=10)
+    """A commit waits this long for a clean, or for a write that it would fail. Then the run yields."""
 
     joined_step: timedelta = timedelta(minutes=30)
-    """A joined step that stands still for this long, none of its Spark tasks ending, is ended by killing its JVM."""
+    """If no Spark task of a joined step ends for this long, the JVM of the step is killed."""
 
     locked_step: timedelta = timedelta(minutes=8)
-    """A joined step that holds the table's lock may take this long, however it goes on: writers give the lock up after
-    ten minutes, as they are told to."""
+    """The longest time of a joined step that holds the lock of the table, even if it makes progress. Writers are told
+    to give up the lock after ten minutes.
+    """
 
     step: timedelta = timedelta(hours=2)
-    """Any other step that stands still for this long is cancelled."""
+    """If no Spark task of any other step ends for this long, the step is cancelled."""
 
     longest_step: timedelta = timedelta(days=1)
-    """A step that goes on for this long is ended although its tasks end: it may begin the same again and again."""
+    """A step that takes this long is ended although its tasks end: it may begin the same work again and again."""
 
     slowest: int = 2**20
-    """Bytes a second that the rewriting of a plan is taken to need at least: so much longer is each of the three."""
+    """The slowest expected rewriting of a plan, in bytes a second. The limits are longer by the time that this
+    takes.
+    """
 
-    def patience(self, service: Service, plan: Plan | None) -> Patience:
-        """Return how long a step of a plan may go on: it is longer for larger file groups, and for larger plans.
+    def timeouts(self, service: Service, plan: Plan | None) -> StepTimeouts:
+        """Return how long a step of a plan may take. Larger file groups and larger plans get longer.
 
-        One task rewrites one file group, and tells nothing until it has. Which is the largest the plan does not say: it
-        is taken for several times the average.
+        One task rewrites one file group, and reports nothing until it ends. The plan does not say which file group is
+        the largest. It is taken for several times the average.
         """
         if SERVICES[service].locked:
-            return Patience(still=self.locked_step, whole=self.locked_step)
+            return StepTimeouts(without_progress=self.locked_step, in_all=self.locked_step)
         base = self.joined_step if SERVICES[service].joined else self.step
         size = 0 if plan is None else plan.bytes or 0
         group = size if plan is None or not plan.file_groups else min(size, size * _SKEW // plan.file_groups)
         still = base + self._time_for(group)
-        return Patience(still=still, whole=max(still, self.longest_step + self._time_for(size)))
+        return StepTimeouts(without_progress=still, in_all=max(still, self.longest_step + self._time_for(size)))
 
     def _time_for(self, size: int) -> timedelta:
-        """Return how long it takes at most to rewrite so many bytes, in whole minutes, which people read."""
+        """Return how long it takes at most to rewrite so many bytes. Whole minutes are easier to read."""
         return timedelta(minutes=size // (60 * self.slowest))
 
 
 _SKEW = 4
-"""How many times the average the largest file group of a plan is expected to be at most."""
+"""How many times the average the largest file group of a plan is expected to be."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Patience:
-    """How long a step may stand `still`, none of its Spark tasks ending, and how long it may take as a `whole`."""
+class StepTimeouts:
+    """`without_progress` is how long a step may run without the end of a Spark task. `in_all` is the limit of the whole
+    step.
+    """
 
-    still: timedelta
-    whole: timedelta
+    without_progress: timedelta
+    in_all: timedelta
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
-    """What a run wants to do next. `waited` is how long it has been standing there."""
+class PermitRequest:
+    """What a run wants to do next. `waited` is how long the request has been open."""
 
     run: Run
     step: Step
@@ -105,15 +115,15 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Circumstances:
-    """All that the answer depends on, read after the question was asked.
+class PermitContext:
+    """All facts that the answer depends on. They were read after the request was made.
 
-    `endangered` are the writes in flight that would fail by this step, `awaited` is what the format had better wait for
-    besides; `neighbours` the other runs of ours that a worker is carrying out on the same table; `held` a reason to
-    stop (paused, draining), if there is one. `unfinished` are cleans of ours that were left half-way; `unapproved` is
-    what the plan deletes beyond the budget; `barred` tells that a writer's barrier holds cleans back. `claimed` is why
-    the table is not ours to act on, `unproved` why its lock may keep nobody apart; `guarded` tells that a heartbeat
-    guards the instant that nobody dead has left. `goes_first` is the queued run that this one gives way to.
+    `endangered` are the writes in flight that would fail by this step. `awaited` is what the format had better wait for
+    besides. `neighbours` are our other runs on the same table that a worker is carrying out. `held` is a reason to stop
+    (paused, draining). `unfinished` are cleans of ours that were left unfinished. `unapproved` is what the plan deletes
+    beyond the budget. `barred` says that the barrier of a writer delays cleans. `claimed` is why the table is not ours
+    to act on. `unproved` is why the lock may not separate the writers from us. `guarded` says that a heartbeat guards
+    the instant, and that its executor is not proved dead. `goes_first` is the queued run that this run gives way to.
     """
 
     view: TableView
@@ -133,64 +143,66 @@ class Circumstances:
     goes_first: Run | None = None
 
 
-def judge(question: Question, around: Circumstances) -> Permit:
+def judge(request: PermitRequest, context: PermitContext) -> Permit:
     """Return whether a run may take its next step now."""
-    permit = _judged(question, around)
-    if around.goes_first is not None and _gives_way(question, permit):
-        return Refused(reason=f"{_names([around.goes_first])} is due and goes first")
-    if isinstance(permit, Wait) and question.step is not Step.PLAN and SERVICES[question.run.service].yields:
+    permit = _judged(request, context)
+    if context.goes_first is not None and _gives_way(request, permit):
+        return Refused(reason=f"{_names([context.goes_first])} is due and goes first")
+    if isinstance(permit, Wait) and request.step is not Step.PLAN and SERVICES[request.run.service].yields:
         return Refused(reason=f"{permit.reason}, and its plan must not wait: it would make writers fail")
     return permit
 
 
-def _gives_way(question: Question, permit: Permit) -> bool:
-    """Whether a run lets another go first now: always, but with what it has rewritten and may commit at once."""
-    has_rewritten = question.step is Step.COMMIT and not SERVICES[question.run.service].joined
+def _gives_way(request: PermitRequest, permit: Permit) -> bool:
+    """Whether a run lets another run go first now: always, unless it has rewritten its files and may commit at once."""
+    has_rewritten = request.step is Step.COMMIT and not SERVICES[request.run.service].joined
     return isinstance(permit, Wait) or (isinstance(permit, Granted) and not has_rewritten)
 
 
-def _judged(question: Question, around: Circumstances) -> Permit:
-    refusal = _refusal(question, around)
+def _judged(request: PermitRequest, context: PermitContext) -> Permit:
+    if request.run.dry_run and request.step is not Step.PLAN:
+        return Refused(reason="a dry run makes a plan and nothing more")
+    refusal = _refusal(request, context)
     if refusal is not None:
         return Refused(reason=refusal)
-    if around.view.faults:  # a file that is being written looks like that for a moment
-        return _patiently(question, around, f"the metadata cannot be read whole: {around.view.faults[0]}")
-    match question.step:
+    if context.view.faults:  # a file that is being written cannot be read for a moment
+        return _patiently(request, context, f"the metadata cannot be read whole: {context.view.faults[0]}")
+    match request.step:
         case Step.PLAN:
-            return _plan(question, around)
+            return _plan(request, context)
         case Step.EXECUTE:
-            return _execute(question, around)
+            return _execute(request, context)
         case Step.COMMIT:
-            return _commit(question, around)
+            return _commit(request, context)
         case _:
-            assert_never(question.step)
+            assert_never(request.step)
 
 
-def _refusal(question: Question, around: Circumstances) -> str | None:
-    """Return what forbids any step."""
-    run = question.run
-    if not around.lease_held:
+def _refusal(request: PermitRequest, context: PermitContext) -> str | None:
+    """Return a reason that forbids every step, or None."""
+    run = request.run
+    if not context.lease_held:
         return f"the lease of epoch {run.epoch} is no longer the newest"
-    if around.claimed is not None:
-        return around.claimed
-    if around.unproved is not None:
-        return around.unproved
-    if around.held is not None:
-        return around.held
-    if str(around.view.identity) != run.identity:
+    if context.claimed is not None:
+        return context.claimed
+    if context.unproved is not None:
+        return context.unproved
+    if context.held is not None:
+        return context.held
+    if str(context.view.identity) != run.identity:
         return "the table was dropped and made again"
-    for hindrance in around.view.hindrances:
-        if hindrance.concerns(run.service):
-            return hindrance.reason
-    if run.instant is not None and not around.view.faults:
-        fate = around.view.timeline.fate(run=run.id, instant=run.instant)
+    for blocker in context.view.blockers:
+        if blocker.concerns(run.service):
+            return blocker.reason
+    if run.instant is not None and not context.view.faults:
+        fate = context.view.timeline.fate(run=run.id, instant=run.instant)
         if fate is not Fate.PENDING:
             return f"instant {run.instant} is {fate} on the timeline"
     return None
 
 
 def _alive(writes: Sequence[Instant], now: datetime) -> list[Instant]:
-    """Return the writes that may still end well: a write whose heartbeat has run out cannot be failed by us."""
+    """Return the writes that may still succeed. A write with a heartbeat that has run out cannot be failed by us."""
     return [write for write in writes if write.may_be_alive(now)]
 
 
@@ -198,76 +210,91 @@ def _names(instants: Sequence[Instant | Run]) -> str:
     return ", ".join(i.time if isinstance(i, Instant) else f"{i.service} {i.id}" for i in instants)
 
 
-def _plan(question: Question, around: Circumstances) -> Permit:
-    traits = SERVICES[question.run.service]
-    if around.unfinished and not traits.barrier:
-        return Refused(reason=f"clean {_names(around.unfinished)} was left half-way and is finished first")
-    if question.run.instant is not None:
-        return Granted(reason=f"plan {question.run.instant} is on the timeline already")
-    writes = _alive(around.endangered, around.now)
+def _plan(request: PermitRequest, context: PermitContext) -> Permit:
+    traits = SERVICES[request.run.service]
+    if context.unfinished and not traits.delays_commits:
+        return Refused(reason=f"clean {_names(context.unfinished)} was left half-way and is finished first")
+    if (old := _too_old_beside(request.run, context)) is not None:
+        return _patiently(request, context, old)
+    if request.run.instant is not None:
+        return Granted(reason=f"plan {request.run.instant} is on the timeline already")
+    writes = _alive(context.endangered, context.now)
     if not writes:
         return Granted(reason="no write in flight would fail by a plan")
-    if question.waited < around.limits.writer_patience:
+    if request.waited < context.limits.max_wait_for_writers:
         return Wait(reason=f"write {_names(writes)} is in flight")
-    never = f"no moment without a write in flight within {format_duration(around.limits.writer_patience)}"
+    never = f"no moment without a write in flight within {format_duration(context.limits.max_wait_for_writers)}"
     return Refused(reason=never) if traits.yields else Granted(reason=never)
 
 
-def _execute(question: Question, around: Circumstances) -> Permit:
-    if around.guarded:
-        return Refused(reason=f"instant {question.run.instant} is guarded by the heartbeat of whoever executes it")
-    writes = _alive(around.endangered, around.now)
+def _execute(request: PermitRequest, context: PermitContext) -> Permit:
+    if context.guarded:
+        return Refused(reason=f"instant {request.run.instant} is guarded by the heartbeat of its executor")
+    writes = _alive(context.endangered, context.now)
     if writes:
         return Refused(
             reason=f"write {_names(writes)} began before the plan and would fail by it: "
             "the plan is withdrawn, and made again in a moment without writes"
         )
-    if around.awaited is not None:
-        return _patiently(question, around, around.awaited)
+    if context.awaited is not None:
+        return _patiently(request, context, context.awaited)
     return Granted(reason="the instant is ours to complete")
 
 
-def _commit(question: Question, around: Circumstances) -> Permit:
-    if around.unapproved is not None:
-        return Refused(reason=around.unapproved)
-    waits_for = _in_the_way(question.run, around)
+def _commit(request: PermitRequest, context: PermitContext) -> Permit:
+    if context.unapproved is not None:
+        return Refused(reason=context.unapproved)
+    waits_for = _in_the_way(request.run, context)
     if waits_for is None:
         granted = Granted(reason="the instant is ours to complete, no clean is executing, no write would fail")
-        if not SERVICES[question.run.service].joined:
+        if not SERVICES[request.run.service].joined:
             return granted
-        patience = around.limits.patience(question.run.service, question.plan)
-        return replace(granted, expires=patience.still, at_most=patience.whole)
-    return _patiently(question, around, waits_for)
+        timeouts = context.limits.timeouts(request.run.service, request.plan)
+        return replace(granted, expires=timeouts.without_progress, at_most=timeouts.in_all)
+    return _patiently(request, context, waits_for)
 
 
-def _patiently(question: Question, around: Circumstances, waits_for: str) -> Permit:
-    """Wait, but not for ever: then the run yields, and what it planned stays pending."""
-    if question.waited < around.limits.commit_patience:
+def _patiently(request: PermitRequest, context: PermitContext, waits_for: str) -> Permit:
+    """Wait within the limit. After it the run yields, and its plan stays pending."""
+    if request.waited < context.limits.max_wait_to_commit:
         return Wait(reason=waits_for)
-    return Refused(reason=f"{waits_for}: not after {format_duration(around.limits.commit_patience)} either")
+    return Refused(reason=f"{waits_for}: not after {format_duration(context.limits.max_wait_to_commit)} either")
 
 
-def _in_the_way(run: Run, around: Circumstances) -> str | None:
-    """Return what a commit waits for.
+def _in_the_way(run: Run, context: PermitContext) -> str | None:
+    """Return what a commit waits for, or None.
 
-    A clean that a worker has taken up is waited for, whatever it is doing, and so is one that was left half-way. It
-    waits in turn only for a commit that is already granted and so ends by itself, and for a writer's barrier, which
-    is bounded: the two can never wait for each other.
+    A commit waits for a clean that a worker has taken up, in any step, and for a clean that was left unfinished. The
+    clean waits only for a commit that is already granted, which ends by itself, and for the barrier of a writer, which
+    is bounded. So the two can never wait for each other.
     """
     traits = SERVICES[run.service]
-    if around.unfinished and not traits.barrier:
-        return f"clean {_names(around.unfinished)} was left half-way and is finished first"
-    if around.barred and traits.barrier:
+    if context.unfinished and not traits.delays_commits:
+        return f"clean {_names(context.unfinished)} was left half-way and is finished first"
+    if context.barred and traits.delays_commits:
         return "a writer's barrier holds cleans back"
     if traits.deletes:
-        committing = [n for n in around.neighbours if n.state is RunState.COMMITTING]
+        committing = [n for n in context.neighbours if n.state is RunState.COMMITTING]
         if committing:
             return f"{_names(committing)} is committing"
     else:
-        cleans = [n for n in around.neighbours if SERVICES[n.service].barrier]
+        cleans = [n for n in context.neighbours if SERVICES[n.service].delays_commits]
         if cleans:
             return f"{_names(cleans)} is executing and is waited for"
-    writes = _alive(around.endangered, around.now)
+    if (old := _too_old_beside(run, context)) is not None:
+        return old
+    writes = _alive(context.endangered, context.now)
     if writes:
         return f"write {_names(writes)} is in flight and would fail by this commit"
-    return around.awaited
+    return context.awaited
+
+
+def _too_old_beside(run: Run, context: PermitContext) -> str | None:
+    """Return the run beside this one that is so old that its uncommitted files could count as orphans, or None."""
+    most = SERVICES[run.service].oldest_beside
+    if most is None:
+        return None
+    old = [one for one in context.neighbours if context.now - (one.started_at or one.created_at) > most]
+    if not old:
+        return None
+    return f"{_names(old)} has been at work for more than {format_duration(most)}: its files may be too old to be told"

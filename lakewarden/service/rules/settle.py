@@ -1,50 +1,55 @@
-"""Settling: what became of a run, from its row, how it ended, and what the timeline shows. Pure.
+"""Settling: how a run ended. The facts are its row, the answer of its worker, and the timeline. Pure.
 
-It serves the normal ending, a dead worker, a restart and a dead replica's runs alike. It settles rows only: what is
-left pending on the timeline is due again by itself, and the ordinary road takes it up.
+The same rules hold for a normal ending, a dead worker, a restart, and the runs of a dead replica. They settle rows
+only. A plan that stays pending on the timeline is due again by itself, and runs in the ordinary way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import assert_never
 
-from lakewarden.executors.contract import GOES_ON, Failed, FailureKind, NothingToDo, Outcome, Step, Succeeded, Yielded
+from lakewarden.executors.contract import GOES_ON, Failed, FailureKind, NothingToDo, Outcome, Succeeded, Yielded
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.timeline import Fate
 from lakewarden.planners.services import SERVICES
 from lakewarden.service.model.run import Run, RunState
 
+_AFTER_CANCEL = timedelta(minutes=10)
+
 
 class Aftermath(StrEnum):
-    """What a run's ending means for the next one of its service."""
+    """What the ending of a run means for the next run of its service."""
 
     NONE = "none"
-    """It went well: nothing is held against the service any more."""
+    """It went well. Earlier failures of the service are forgotten."""
     AGAIN = "again"
-    """Nobody is to blame, and nothing was learned: its standing stays what it was."""
+    """The service is not to blame, and nothing was learned. Its state stays as it was."""
     IDLE = "idle"
-    """All that there was to do is done: wait for something to be written."""
+    """All work is done. The service waits until something is written."""
     LATER = "later"
     """There is nothing to do before the delay is over."""
     REST = "rest"
-    """Try again after a while: nobody is to blame."""
+    """Try again after a delay. The service is not to blame."""
     SUSPECT = "suspect"
-    """Its JVM died while it ran beside others, and any of them may be to blame: try again after a while, alone."""
+    """The JVM died while the run was in it together with others. Each of them may be to blame. Try again later,
+    alone.
+    """
     STRIKE = "strike"
-    """Try again after a while; several in a row put the service in quarantine."""
+    """Try again after a delay. Several in a row put the service in quarantine."""
     QUARANTINE = "quarantine"
-    """Trying again changes nothing until a person acts."""
+    """Trying again changes nothing until an operator acts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gone:
-    """Nobody can say how the run ended: its worker died, or the daemon did.
+    """It is not known how the run ended, because its worker or the daemon died.
 
-    `proved` tells that its executor can change nothing any more; until then it may still be at the table. `aftermath`
-    is what the death means for the service, should it turn out not to have succeeded.
+    `proved` says that its executor can change nothing any more. Until then it may still work on the table. `aftermath`
+    is what the death means for the service if the run turns out not to have succeeded.
     """
 
     reason: str
@@ -54,7 +59,7 @@ class Gone:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shown:
-    """What the timeline, read whole, shows of a run's instant. `beats`: a heartbeat guards it at this moment."""
+    """What the timeline, read whole, shows of the instant of a run. `beats`: a heartbeat guards it at this moment."""
 
     fate: Fate
     beats: bool = False
@@ -62,7 +67,7 @@ class Shown:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settlement:
-    """How a run is written down, and what follows; `delay` is how long to rest at least."""
+    """How the row of a run ends, and what follows. `delay` is the shortest time until the next try."""
 
     state: RunState
     outcome: str
@@ -72,13 +77,27 @@ class Settlement:
 
 
 def settle(ending: Outcome | Gone, shown: Shown | None, run: Run) -> Settlement:
-    """Return how a run is written down; `shown` is None while its timeline cannot be read.
+    """Return how a run ended. `shown` is None if its timeline cannot be read.
 
-    The timeline decides: what it shows as completed has succeeded, whatever the worker said, if the run had leave to
-    commit. That an instant is pending, or absent, is believed only when nobody can be at it any more: until then, and
-    while the timeline is needed and cannot be read, the run is UNKNOWN. Only of a plan that is not on the timeline, and
-    of which no commit bears the run's name, the worker's word is all there is.
+    The timeline decides. If it shows the instant as completed, the run has succeeded, whatever the worker said,
+    provided that the run had a permit to commit. That an instant is pending or absent is believed only when no executor
+    can work on it any more. Until then the run is UNKNOWN. It is also UNKNOWN while the timeline is needed and cannot
+    be read. The word of the worker counts only for a plan that is not on the timeline, if no commit has the id of the
+    run.
+
+    A dry run changes nothing. So the timeline says nothing of it, and its ending teaches nothing about the service,
+    unless it has killed its JVM.
     """
+    if run.dry_run:
+        return _dry(ending, run)
+    settlement = _settled(ending, shown, run)
+    if run.rewrite_all is not None and settlement.aftermath is Aftermath.IDLE:
+        # The plan left out what was written since the request, and an ordinary plan may find work there.
+        return replace(settlement, aftermath=Aftermath.NONE)
+    return settlement
+
+
+def _settled(ending: Outcome | Gone, shown: Shown | None, run: Run) -> Settlement:
     if shown is not None and shown.fate is Fate.COMPLETED:
         return _completed(ending, run)
     if isinstance(ending, Gone) and run.step is None:
@@ -93,26 +112,64 @@ def settle(ending: Outcome | Gone, shown: Shown | None, run: Run) -> Settlement:
     return _unfinished(ending, None if shown is None else shown.fate)
 
 
+def after_cancel(settlement: Settlement, run: Run) -> Settlement:
+    """Return how a run that an operator has stopped ends: as it was settled, and its service waits for ten minutes.
+
+    So does the service of a run that has done a part of its work, and would go on at once. A run that has done all of
+    it or has failed before it was stopped is settled as any other one.
+    """
+    if settlement.state is RunState.SUCCEEDED and settlement.figures.get(GOES_ON) and not run.dry_run:
+        outcome = "completed in part, and stopped"
+        return replace(settlement, outcome=outcome, aftermath=Aftermath.LATER, delay=_AFTER_CANCEL)
+    if run.dry_run or settlement.state is not RunState.CANCELLED or settlement.aftermath is Aftermath.QUARANTINE:
+        return settlement
+    return replace(settlement, aftermath=Aftermath.REST, delay=_AFTER_CANCEL)
+
+
+def ends_rewrite(ending: Outcome | Gone, run: Run) -> bool:
+    """Whether a rewrite of all files has come to its end: the plan of this run has found no file that is left."""
+    none_left = isinstance(ending, NothingToDo) and ending.again is None
+    return none_left and run.rewrite_all is not None and not run.dry_run
+
+
 def clears(ending: Outcome | Gone, run: Run) -> bool:
-    """Whether an ending shows that the run's service does not kill its JVM: its worker lived to tell of the step that
-    works. A run that stepped back before that, or failed while it planned, shows nothing.
+    """Whether an ending shows that the service does not kill its JVM: the worker reached the step that does the work.
+
+    A run that yielded before that step, or failed while it planned, shows nothing.
     """
     works = Step.COMMIT if SERVICES[run.service].joined else Step.EXECUTE
     return not isinstance(ending, Gone) and run.step in (works, Step.COMMIT)
 
 
+def _dry(ending: Outcome | Gone, run: Run) -> Settlement:
+    match ending:
+        case Succeeded():
+            state, outcome = RunState.SUCCEEDED, "a dry run: planned, and nothing was changed"
+            return Settlement(state=state, outcome=outcome, figures=ending.figures, aftermath=Aftermath.AGAIN)
+        case NothingToDo():
+            return replace(_found_nothing(ending), aftermath=Aftermath.AGAIN)
+        case Yielded():
+            return Settlement(state=RunState.CANCELLED, outcome=ending.reason, aftermath=Aftermath.AGAIN)
+        case Failed():
+            return Settlement(state=RunState.FAILED, outcome=ending.reason, aftermath=Aftermath.AGAIN)
+        case Gone():
+            return _never_began(ending) if run.step is None else _lost(ending, "it was a dry run")
+        case _:
+            assert_never(ending)
+
+
 def completed_by_another(instant: str | None) -> str:
-    """Return, for people, that somebody else has completed an instant that was ours to complete."""
+    """Return, for operators, that another executor has completed an instant that was ours to complete."""
     return f"instant {instant} was completed by another executor: two executors of one plan damage the table"
 
 
 def _may_be_at_it(ending: Outcome | Gone, shown: Shown | None) -> str | None:
-    """Return what is known of a run whose executor may still change the table; None where it cannot."""
+    """Return why the executor of a run may still change the table, or None if it cannot."""
     match ending:
         case Gone():
             return None if ending.proved else ending.reason
         case Failed(kind=FailureKind.UNKNOWN):
-            # The program has let go of what it does not know; while the heartbeat beats, its client has not.
+            # The program has given up a step with an unknown result. While the heartbeat beats, its client goes on.
             beats = shown is not None and shown.fate is Fate.PENDING and shown.beats
             return ending.reason if beats else None
         case Succeeded() | NothingToDo() | Yielded() | Failed():
@@ -137,7 +194,7 @@ def _completed(ending: Outcome | Gone, run: Run) -> Settlement:
 
 
 def _never_began(ending: Gone) -> Settlement:
-    """Settle a run that had no leave to take any step: it has not touched the table, and killed nobody."""
+    """Settle a run that had no permit for any step. It has not touched the table, and killed no JVM."""
     return Settlement(state=RunState.CANCELLED, outcome=f"{ending.reason}; it had not begun", aftermath=Aftermath.AGAIN)
 
 
@@ -150,17 +207,17 @@ def _archived(ending: Outcome | Gone) -> Settlement:
 
 
 def _off_the_timeline(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
-    """Settle a run of whose plan there is no instant, and of which no commit is seen that bears its name."""
+    """Settle a run with a plan that is no instant, and without a commit that has the id of the run."""
     match ending:
         case Succeeded() if ending.figures.get(GOES_ON):
             return Settlement(state=RunState.SUCCEEDED, outcome="completed, and goes on", figures=ending.figures)
         case Succeeded():
-            # The format cannot count from an instant of it, so it waits for something to be written.
+            # The format cannot count from an instant of it, so the service waits until something is written.
             return Settlement(
                 state=RunState.SUCCEEDED, outcome="completed", figures=ending.figures, aftermath=Aftermath.IDLE
             )
         case Gone() | Failed(kind=FailureKind.UNKNOWN) if fate is None:
-            return Settlement(state=RunState.UNKNOWN, outcome=ending.reason)  # it may have committed under its name
+            return Settlement(state=RunState.UNKNOWN, outcome=ending.reason)  # it may have committed under its id
         case Gone():
             return _lost(ending, _NOT_SHOWN)
         case Failed(kind=FailureKind.UNKNOWN):
@@ -173,7 +230,7 @@ def _off_the_timeline(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
 
 
 def _unfinished(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
-    """Settle a run whose instant is not seen as completed, and that nobody is at."""
+    """Settle a run with an instant that is not seen as completed, and without an executor that may work on it."""
     match ending:
         case NothingToDo():
             return _found_nothing(ending)
@@ -205,7 +262,7 @@ def _claims_success(ending: Succeeded, fate: Fate | None) -> Settlement:
         state=RunState.FAILED,
         outcome=f"the worker says completed, but on the timeline the instant is {fate}",
         figures=ending.figures,
-        # Absent: rolled back or restored under us, and a person should know.
+        # Absent: another program rolled it back or restored the table meanwhile. An operator should know.
         aftermath=Aftermath.QUARANTINE if fate is Fate.ABSENT else Aftermath.STRIKE,
     )
 
@@ -236,7 +293,7 @@ def _gone(ending: Gone, fate: Fate | None) -> Settlement:
 
 def _lost(ending: Gone, what_follows: str) -> Settlement:
     return Settlement(
-        # What we ended ourselves has not failed.
+        # A run that we ended ourselves has not failed.
         state=RunState.CANCELLED if ending.aftermath is Aftermath.AGAIN else RunState.FAILED,
         outcome=f"{ending.reason}; {what_follows}",
         aftermath=ending.aftermath,

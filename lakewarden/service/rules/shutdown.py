@@ -1,4 +1,4 @@
-"""Shutdown: how the daemon's end goes on, from the first signal until the workers are closed. Rules only."""
+"""Shutdown: the phases of the end of the daemon, from the first signal until the workers are closed. Rules only."""
 
 from __future__ import annotations
 
@@ -9,50 +9,51 @@ from enum import StrEnum
 from lakewarden.planners.model.clock import Clock
 
 STEP_BACK = timedelta(seconds=5)
-"""Cancelled runs have this long to step back: an abort in good order takes the heartbeat of its instant away, and
-whoever comes next need not wait until it has run out."""
+"""The time that cancelled runs have to abort. An abort in good order removes the heartbeat of the instant, so the next
+executor need not wait until it runs out.
+"""
 
 
-class Phase(StrEnum):
-    """What may still happen."""
+class ShutdownPhase(StrEnum):
+    """The phase of the shutdown."""
 
     SERVING = "serving"
     DRAINING = "draining"
-    """Nothing is begun; what runs may finish."""
+    """No run is started. Active runs may finish."""
     STEPPING_BACK = "stepping back"
-    """No step is granted; what runs was told to stop."""
+    """No permit is given. Active runs were told to stop."""
     OVER = "over"
-    """What still runs is killed with its JVM, and taken up again by whoever comes next."""
+    """Active runs are killed with their JVMs. The next daemon takes their plans up again."""
 
 
 class Shutdown:
-    """Tells the phase. The first `ask` begins it, a second one ends it at once."""
+    """Holds the phase. The first `ask` begins the shutdown, a second one ends it at once."""
 
     def __init__(self, *, clock: Clock, drain: timedelta) -> None:
-        """`drain` is how long running work may go on; zero is safe."""
+        """`drain` is how long active runs may go on. Zero is safe."""
         self._clock = clock
         self._drain = drain
         self._asked_at: float | None = None
         self._at_once = threading.Event()
 
     def ask(self) -> None:
-        """Begin to end, or end at once; safe in any thread."""
+        """Begin the shutdown, or end it at once. Any thread may call it."""
         if self._asked_at is not None:
             self._at_once.set()
         else:
             self._asked_at = self._clock.monotonic()
 
     def is_asked(self) -> bool:
-        """Whether the daemon is ending."""
+        """Whether the shutdown has begun."""
         return self._asked_at is not None
 
-    def phase(self, *, busy: bool) -> Phase:
-        """Return the phase now; `busy` tells whether a worker is carrying out a run."""
+    def phase(self, *, busy: bool) -> ShutdownPhase:
+        """Return the phase now. `busy` says whether a worker is carrying out a run."""
         if self._asked_at is None:
-            return Phase.SERVING
+            return ShutdownPhase.SERVING
         if self._at_once.is_set() or not busy:
-            return Phase.OVER
+            return ShutdownPhase.OVER
         since = timedelta(seconds=self._clock.monotonic() - self._asked_at)
         if since < self._drain:
-            return Phase.DRAINING
-        return Phase.STEPPING_BACK if since < self._drain + STEP_BACK else Phase.OVER
+            return ShutdownPhase.DRAINING
+        return ShutdownPhase.STEPPING_BACK if since < self._drain + STEP_BACK else ShutdownPhase.OVER

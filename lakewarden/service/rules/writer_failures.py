@@ -1,8 +1,8 @@
-"""Blame: which failures of a table's writers count as caused by us. Pure.
+"""Blame: which failures of the writers of a table count as caused by us. Pure.
 
-A writer fails by what it meets: a plan that is pending, or a commit that is completed, in the life of its write. So a
-failure counts against the run whose instant the format says it met. Of a plan that is not on the timeline any more
-nobody can say whom it met: there it is enough that the run was under way in the write's life.
+A writer fails because of a plan that is pending, or a commit that is completed, during its write. So a failure counts
+against the run of the instant that the format says the write met. If a plan is no longer on the timeline, it is not
+known which writes met it. Then a run that was under way during the write counts as the cause.
 """
 
 from __future__ import annotations
@@ -11,27 +11,28 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import WriteFailure
 from lakewarden.planners.services import SERVICES
 from lakewarden.service.model.run import Run, RunState
 
 CLOCKS = timedelta(seconds=5)
-"""A run's times are the daemon's, a write's those of its writer: so far their clocks may be apart."""
+"""How far the clocks of the daemon and of a writer may be apart. The times of a run are the daemon's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Blamed:
-    """A writer's failure, and the run of ours that it counts against, if there is one."""
+    """A failure of a writer, and the run of ours that it counts against, if there is one."""
 
     failure: WriteFailure
     run: RunId | None = None
 
 
 def blame(failure: WriteFailure, runs: Iterable[Run], *, shown: Collection[str] = ()) -> Blamed:
-    """Return a failure with the first of `runs`, all of its table, that can have caused it. `shown` are the instants on
-    the timeline.
+    """Return a failure with the first of `runs`, all of its table, that can have caused it.
+
+    `shown` are the instants on the timeline.
     """
     return Blamed(failure=failure, run=next((run.id for run in runs if _may_have_caused(run, failure, shown)), None))
 
@@ -43,7 +44,7 @@ def _may_have_caused(run: Run, failure: WriteFailure, shown: Collection[str]) ->
 
 
 def _had_a_plan(run: Run) -> bool:
-    """Whether a run has, or may have, put something where a writer meets it."""
+    """Whether a run has, or may have, put something on the table that a writer meets."""
     if run.instant is not None or run.off_timeline:
         return True
     return run.step is Step.PLAN and run.state not in (RunState.SUCCEEDED, RunState.CANCELLED)

@@ -1,1 +1,1 @@
-"""From a look that is due to a run that asks for permits: polling, deciding, requesting, running."""
+"""From a due observation to a run that asks for permits: polling, deciding, requesting, running."""

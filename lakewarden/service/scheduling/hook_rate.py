@@ -1,4 +1,6 @@
-"""How often hooks have a table looked at: the first one at once, those that follow at most once in an interval."""
+"""How often hooks cause an observation of a table: the first hook at once, further hooks at most once in an
+interval.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.table import TableId
 
 INTERVAL = timedelta(seconds=1)
-"""A look costs what has changed, and at least a listing: a sender that repeats itself causes one a second."""
+"""The shortest time between two observations caused by hooks. Each of them costs at least a listing."""
 
 _EARLY_SECONDS = 0.001
 """A timer may run out a moment early."""
@@ -19,9 +21,9 @@ _EARLY_SECONDS = 0.001
 
 @dataclass(slots=True)
 class HookRate:
-    """Which hooks are looks, and when. Times are monotonic seconds; nothing here waits.
+    """Decides which hooks cause an observation, and when. Times are monotonic seconds. Nothing here waits.
 
-    Every hook is followed by a look that begins after it: the one that it causes, or one that was promised before.
+    After every hook an observation begins: the one that the hook causes, or one that was scheduled before.
     """
 
     interval: float
@@ -29,7 +31,7 @@ class HookRate:
     _promised: dict[TableId, float] = field(default_factory=dict)
 
     def heard(self, table: TableId, now: float) -> bool:
-        """Whether a hook for a table is a look now. Where it is not, a look is promised."""
+        """Return whether a hook for a table causes an observation now. If not, an observation is scheduled."""
         if table in self._promised:
             return False
         last = self._looked_at.get(table)
@@ -40,7 +42,7 @@ class HookRate:
         return False
 
     def due(self, now: float) -> tuple[TableId, ...]:
-        """Return the tables whose promised look is to be now, and forget what no longer matters."""
+        """Return the tables with a scheduled observation that is due, and forget what no longer matters."""
         due = tuple(table for table, at in self._promised.items() if at <= now + _EARLY_SECONDS)
         for table in due:
             del self._promised[table]
@@ -50,12 +52,12 @@ class HookRate:
         return due
 
     def next_at(self) -> float | None:
-        """Return when the next promise is to be kept; None where there is none."""
+        """Return when the next scheduled observation is due, or None."""
         return min(self._promised.values(), default=None)
 
 
 class PacedHooks:
-    """Keeps the promises, by a timer that stands only while there are any. Safe in any thread."""
+    """Starts the scheduled observations, by a timer that exists only while there are any. Safe in any thread."""
 
     def __init__(
         self,
@@ -65,7 +67,9 @@ class PacedHooks:
         interval: timedelta = INTERVAL,
         after: Callable[[float, Callable[[], None]], None] | None = None,
     ) -> None:
-        """`look` has a table looked at. `after` calls back after so many seconds; by default by a thread."""
+        """`request` asks for the observation of a table. `after` calls back after so many seconds, by default in a
+        thread.
+        """
         self._look = look
         self._clock = clock
         self._rate = HookRate(interval=interval.total_seconds())
@@ -74,7 +78,7 @@ class PacedHooks:
         self._timer_stands = False
 
     def heard(self, tables: Iterable[TableId]) -> None:
-        """Have tables looked at for a hook, at once or soon."""
+        """Have tables observed for a hook, at once or soon."""
         now = self._clock.monotonic()
         with self._guard:
             at_once = [table for table in tables if self._rate.heard(table, now)]

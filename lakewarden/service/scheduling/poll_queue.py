@@ -1,4 +1,4 @@
-"""The poll queue: which table is to be looked at, when. A heap, with every table in it at most once."""
+"""The poll queue: when each table is observed next. It is a heap, with every table in it at most once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakewarden.planners.model.table import TableId
 
 
 class PollQueue:
-    """Appointments in monotonic seconds. Only the control thread touches it."""
+    """Appointments in monotonic seconds. Only the control thread uses it."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, TableId]] = []
@@ -25,11 +25,11 @@ class PollQueue:
         heapq.heappush(self._heap, (at, next(self._order), table))
 
     def drop(self, table: TableId) -> None:
-        """Cancel the table's appointment, if it has one."""
+        """Cancel the appointment of the table, if it has one."""
         self._appointments.pop(table, None)
 
     def pop(self, now: float) -> TableId | None:
-        """Return a table whose time has come, the longest overdue first; it has no appointment any more."""
+        """Remove and return a table that is due, the longest overdue first, or None."""
         while self._heap and self._heap[0][0] <= now:
             at, _, table = heapq.heappop(self._heap)
             if self._appointments.get(table) == at:
@@ -38,7 +38,7 @@ class PollQueue:
         return None
 
     def next_at(self) -> float | None:
-        """Return when the next appointment is; it may be one that was moved to an earlier time since."""
+        """Return the time of the next appointment. It may be one that was moved to an earlier time since."""
         return self._heap[0][0] if self._heap else None
 
     def __len__(self) -> int:

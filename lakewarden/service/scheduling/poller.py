@@ -1,210 +1,261 @@
-"""The poller: the tables that this replica attends are looked at when their time comes, and decided on."""
+"""The poller: it observes the tables of this replica when they are due, and decides on them."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
-from lakewarden.planners.decide import next_look
-from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError, UnknownError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
-from lakewarden.service.events.listener import Listener
+from lakewarden.planners.storage.locations import is_local
+from lakewarden.service.events.sampling import Sampler
 from lakewarden.service.ownership.replica_lease import ReplicaLease
+from lakewarden.service.rules.cadence import NOTHING_HEARD, Announced, hook_arrived, interval, observed
 from lakewarden.service.rules.writer_failures import Blamed, blame
 from lakewarden.service.scheduling.poll_queue import PollQueue
 from lakewarden.service.scheduling.requests import Requests
-from lakewarden.service.state.active_runs import ActiveRuns
-from lakewarden.service.state.lock_proofs import LockProofs
-from lakewarden.service.state.observations import Look, Observations
-from lakewarden.service.store.port import Store
+from lakewarden.service.state.daemon_state import DaemonState
+from lakewarden.service.state.observations import Polled
+from lakewarden.service.state.resources import Resources
 
 log = structlog.get_logger(__name__)
 
 BLAMED_RUNS = 200
-"""A writer's failure is held against so many of the table's newest runs."""
+"""A failure of a writer may count against so many of the newest runs of the table."""
 
-LONGEST_TROUBLE_REST = timedelta(minutes=10)
-FIRST_LOOK_WITHIN_SECONDS = 5.0
+LONGEST_RETRY_DELAY = timedelta(minutes=10)
+
+LONGEST_REST_FOR_THE_STORE = timedelta(seconds=30)
+"""A table that could not be decided on, because the store did not answer, is decided on after this, or earlier."""
+
+FIRST_OBSERVATION_WITHIN_SECONDS = 5.0
 
 GATHER_SECONDS = 0.05
-"""Tables whose time has come are asked for together, at most so often: thousands do not mean as many messages."""
+"""Due tables are asked for together, at most this often. So thousands of tables do not mean thousands of messages."""
 
-LONGEST_ATTENDING_SECONDS = 0.2
-"""Deciding on thousands of tables at once must not keep the control thread from runs, people and probes."""
+LONGEST_DECIDING_SECONDS = 0.2
+"""How long one turn may decide on tables. Runs, operators and probes must not wait longer for the control thread."""
 
 
 @dataclass(slots=True)
 class _Remembered:
-    """What is remembered of a table between two looks."""
+    """What is remembered of a table between two observations."""
 
     dirty: bool = False
     decide_at: float | None = None
-    looked_at: float | None = None
-    troubles: int = 0
-    trouble: str | None = None
+    polled_at: float | None = None
+    poll_failures: int = 0
+    failure: str | None = None
     warnings: tuple[str, ...] = ()
     failures: tuple[Blamed, ...] = ()
     familiar: bool = False
+    announced: Announced = NOTHING_HEARD
+    last_commit_at: datetime | None = None
+    was_seen: bool = False
+
+
+_NOTHING = _Remembered()
+"""What is remembered of a table that another replica owns. It is never changed."""
 
 
 class Poller:
-    """Owns the agenda. Only the control thread changes it; what it remembers may be read from anywhere."""
+    """Owns the poll queue. Only the control thread changes it. Any thread may read what it remembers."""
 
     def __init__(
         self,
         *,
-        tables: Mapping[TableId, Table],
-        watch: Observations,
+        resources: Resources,
+        state: DaemonState,
+        replica_lease: ReplicaLease,
         requests: Requests,
-        proofs: LockProofs,
-        book: ActiveRuns,
-        store: Store,
-        tenure: ReplicaLease,
-        clock: Clock,
-        listener: Listener,
-        dice: random.Random,
     ) -> None:
-        self._tables = tables
-        self._watch = watch
+        self._tables = state.tables
+        self._observations = state.observations
         self._requests = requests
-        self._proofs = proofs
-        self._book = book
-        self._store = store
-        self._tenure = tenure
-        self._clock = clock
-        self._listener = listener
-        self._dice = dice
-        self._agenda = PollQueue()
+        self._proofs = state.proofs
+        self._active_runs = state.active_runs
+        self._store = resources.store
+        self._replica_lease = replica_lease
+        self._clock = resources.clock
+        self._listener = resources.listener
+        self._rng = resources.rng
+        self._poll_queue = PollQueue()
+        self._sampler = Sampler()
         self._dirty: set[TableId] = set()
         self._soon = False
         self._gathers_until = float("-inf")
-        self._answered: dict[TableId, Look | LakewardenError] = {}
+        self._answered: dict[TableId, Polled | LakewardenError] = {}
         self._remembered: dict[TableId, _Remembered] = {}
 
     def take_on(self, tables: Collection[TableId]) -> None:
-        """Attend tables: their first looks are soon, and spread over each cadence."""
+        """Take on tables. Their first observations are soon, and spread over each cadence."""
         now = self._clock.monotonic()
         for table in tables:
             self._remembered[table] = _Remembered()
-            within = min(self._tables[table].poll.total_seconds(), FIRST_LOOK_WITHIN_SECONDS)
-            self._agenda.put(table, now + self._dice.uniform(0, within))
+            within = min(self._tables[table].poll.total_seconds(), FIRST_OBSERVATION_WITHIN_SECONDS)
+            self._poll_queue.put(table, now + self._rng.uniform(0, within))
         self._soon = True
 
     def let_go(self, tables: Collection[TableId]) -> None:
-        """Attend tables no longer, and forget what was seen of them: it will not have stayed true."""
+        """Give tables up, and forget what was seen of them, because it may not stay true."""
         for table in tables:
             self._remembered.pop(table, None)
-            self._agenda.drop(table)
+            self._poll_queue.drop(table)
             self._dirty.discard(table)
             self._answered.pop(table, None)
-            self._watch.forget(table)
+            self._observations.forget(table)
             self._requests.forget(table)
 
-    def looked(self, table: TableId) -> tuple[float | None, str | None]:
-        """Return when (in monotonic seconds) a table was last looked at, and what went wrong then, if anything."""
-        remembered = self._remembered.get(table, _Remembered())
-        return remembered.looked_at, remembered.trouble
+    def polled_at(self, table: TableId) -> float | None:
+        """Return when, in monotonic seconds, a table was last observed, or None."""
+        return self._remembered.get(table, _NOTHING).polled_at
+
+    def failure(self, table: TableId) -> str | None:
+        """Return why the last attempt to observe a table failed, or None."""
+        return self._remembered.get(table, _NOTHING).failure
 
     def writer_failures(self, table: TableId) -> tuple[Blamed, ...]:
-        """Return the failures of a table's writers that its timeline still tells of."""
-        return self._remembered.get(table, _Remembered()).failures
+        """Return the failures of the writers of a table that its timeline still shows."""
+        return self._remembered.get(table, _NOTHING).failures
 
-    def look_soon(self, table: TableId, *, anew: bool = False) -> None:
-        """Look at a table at the next turn, if it is attended; `anew`: read it, whatever its token says."""
+    def failing(self) -> Collection[TableId]:
+        """Return the tables with a failure, of the last observation or of writers. Any thread may call it."""
+        return {table for table, known in list(self._remembered.items()) if known.failure is not None or known.failures}
+
+    def poll_soon(self, table: TableId, *, anew: bool = False) -> None:
+        """Observe a table at the next turn, if it is owned. With `anew` it is read even if its token is equal."""
         if table in self._remembered:
-            self._agenda.put(table, self._clock.monotonic())
+            self._poll_queue.put(table, self._clock.monotonic())
             self._soon = True
             if anew:
                 self._dirty.add(table)
 
+    def hook_arrived(self, table: TableId) -> None:
+        """Observe a table at the next turn because a hook says that it has changed, if it is owned."""
+        if table in self._remembered:
+            remembered = self._remembered[table]
+            remembered.announced = hook_arrived(remembered.announced, self._clock.monotonic())
+            self.poll_soon(table, anew=True)
+
+    def interval(self, table: Table) -> timedelta:
+        """Return how often a table is polled now. Any thread may call it."""
+        if is_local(table.location):
+            return table.poll
+        known = self._remembered.get(table.id, _Remembered()).announced
+        return interval(known, poll=table.poll, with_hooks=table.poll_with_hooks, now=self._clock.monotonic())
+
     def decide_soon(self, table: TableId) -> None:
-        """Decide on a table at the next turn, whether it has changed or not, if it is attended."""
+        """Decide on a table at the next turn even if it has not changed, if it is owned."""
         if table in self._remembered:
             self._remembered[table].decide_at = self._clock.monotonic()
-            self.look_soon(table)
+            self.poll_soon(table)
 
     def next_at(self) -> float | None:
         """Return when, in monotonic seconds, there may be something to do next."""
         if self._answered:
             return self._clock.monotonic()
-        next_at = self._agenda.next_at()
+        next_at = self._poll_queue.next_at()
         return next_at if next_at is None or self._soon else max(next_at, self._gathers_until)
 
-    def attend(self, now: float) -> None:
-        """Have every table looked at whose time has come, and decide on those that have been, as long as this replica
-        may act. What takes too long for one turn is left for the next one.
+    def poll_due(self, now: float) -> None:
+        """Have every due table observed, and decide on those that have been, as long as this replica may act.
+
+        What takes too long for one turn is left for the next one.
         """
-        if not self._tenure.holds():
+        if not self._replica_lease.holds():
             return
-        self._watch.look(list(self._due(now)))
-        self._answered.update(self._watch.answered())
-        until = self._clock.monotonic() + LONGEST_ATTENDING_SECONDS
-        while self._answered and self._tenure.holds():
+        self._observations.request(list(self._due(now)))
+        self._answered.update(self._observations.answered())
+        until = self._clock.monotonic() + LONGEST_DECIDING_SECONDS
+        while self._answered and self._replica_lease.holds():
             table = next(iter(self._answered))
-            self._attend(self._tables[table], self._answered.pop(table), now)
+            self._process(self._tables[table], self._answered.pop(table), now)
             if self._clock.monotonic() > until:
                 return
 
     def _due(self, now: float) -> Iterator[tuple[Table, bool]]:
-        """Yield the tables whose time has come, and whether they are to be read whatever their tokens say."""
+        """Yield the tables that are due, and whether they must be read even if their tokens are equal."""
         if not self._soon and now < self._gathers_until:
             return
         self._soon, self._gathers_until = False, now + GATHER_SECONDS
-        while (due := self._agenda.pop(now)) is not None:
+        while (due := self._poll_queue.pop(now)) is not None:
             dirty = due in self._dirty
             self._dirty.discard(due)
             self._remembered[due].dirty |= dirty
             yield self._tables[due], dirty
 
-    def _attend(self, table: Table, brought: Look | LakewardenError, now: float) -> None:
-        """Decide on a table where its look can bring something new, and make the next appointment."""
+    def _process(self, table: Table, brought: Polled | LakewardenError, now: float) -> None:
+        """Decide on a table if its observation can change a decision, and make the next appointment."""
         remembered = self._remembered[table.id]
-        remembered.looked_at = now
+        remembered.polled_at = now
         try:
             if isinstance(brought, LakewardenError):
                 raise brought
-            ripe = remembered.decide_at is not None and remembered.decide_at <= now
-            if remembered.dirty or brought.news or remembered.troubles or ripe:
-                remembered.dirty = False
-                self._decide(table, brought.observation.view, remembered, now)
-            remembered.troubles = 0
-            remembered.trouble = None
-        except LakewardenError as trouble:
-            self._rest(table, remembered, now, trouble)
+            self._note_commit(brought.observation.view, remembered)
+            decision_due = remembered.decide_at is not None and remembered.decide_at <= now
+            changed = remembered.dirty or brought.news or remembered.poll_failures or decision_due
+            if changed and not self._decided(table, brought.observation.view, remembered, now):
+                return
+            remembered.poll_failures = 0
+            remembered.failure = None
+        except LakewardenError as failure:
+            self._rest(table, remembered, now, failure)
             return
         except Exception as bug:
-            log.exception("table_trouble", table=table.id)
+            log.exception("poll_failed", table=table.id)
             self._rest(table, remembered, now, UnknownError(f"unexpected {type(bug).__name__}: {bug}"))
             return
-        closely = self._proofs.looks_again_within(table.id)
-        at = now + (closely or table.poll).total_seconds() * self._dice.uniform(0.9, 1.1)
-        self._agenda.put(table.id, at if remembered.decide_at is None else min(at, remembered.decide_at))
+        closely = self._proofs.polls_again_within(table.id)
+        at = now + (closely or self.interval(table)).total_seconds() * self._rng.uniform(0.9, 1.1)
+        self._poll_queue.put(table.id, at if remembered.decide_at is None else min(at, remembered.decide_at))
+
+    def _decided(self, table: Table, view: TableView, remembered: _Remembered, now: float) -> bool:
+        """Decide on a table. Return False if the store does not answer: that is no failure of the table, which has been
+        observed, and it is decided on soon.
+        """
+        try:
+            self._decide(table, view, remembered, now)
+        except TemporaryError as store:
+            if (withheld := self._sampler.admit("store_unavailable")) is not None:
+                log.warning("store_unavailable", table=table.id, error=str(store), not_told_before=withheld)
+            remembered.dirty, remembered.poll_failures, remembered.failure = True, 0, None
+            rest = min(table.poll, LONGEST_REST_FOR_THE_STORE).total_seconds()
+            self._poll_queue.put(table.id, now + rest * self._rng.uniform(0.9, 1.1))
+            return False
+        remembered.dirty = False
+        return True
+
+    def _note_commit(self, view: TableView, remembered: _Remembered) -> None:
+        """Note whether a hook has announced the newest commit of the writers."""
+        at = view.writers.last_commit_at
+        committed = remembered.was_seen and at != remembered.last_commit_at
+        remembered.announced = observed(remembered.announced, committed=committed, now=self._clock.monotonic())
+        remembered.last_commit_at, remembered.was_seen = at, True
 
     def _decide(self, table: Table, view: TableView, remembered: _Remembered, now: float) -> None:
         for warning in set(view.warnings) - set(remembered.warnings):
             self._listener.warned(table, warning)
         remembered.warnings = view.warnings
         self._note_failures(table, view, remembered)
-        for run in self._requests.consider(table, view, self._book.of(table.id)):
-            self._book.take_in(run)
-        again_at = next_look(self._requests.decisions(table.id))
-        # A clock that has just run out is looked at once more a moment later, not at once.
+        for run in self._requests.consider(table, view, self._active_runs.of(table.id)):
+            self._active_runs.take_in(run)
+        again_at = self._requests.again_at(table.id)
+        # A heartbeat that has just run out is observed again a moment later, not at once.
         remembered.decide_at = (
             None if again_at is None else now + max(0.2, (again_at - self._clock.now()).total_seconds())
         )
 
     def _note_failures(self, table: Table, view: TableView, remembered: _Remembered) -> None:
-        """Remember the failures of a table's writers with what was known of each when it was new, then tell of the
-        new ones: who hears of one finds it where the table is shown.
+        """Remember the failures of the writers of a table with what was known when each was new. Then report the new
+        ones.
 
-        What the first whole look finds happened before this replica attended the table: it is shown, and not told, or
-        each restart would tell what is a year old again.
+        So a listener that reports a failure finds it in the status of the table. Failures in the first complete
+        observation happened before this replica owned the table. They are shown but not reported. Otherwise each
+        restart would report old failures again.
         """
         by_instant = {blamed.failure.instant: blamed for blamed in remembered.failures}
         news = [failure for failure in view.writers.failures if failure.instant not in by_instant]
@@ -217,15 +268,15 @@ class Poller:
             self._listener.writer_failed(table, by_instant[failure.instant])
         remembered.familiar = remembered.familiar or not view.faults
 
-    def _rest(self, table: Table, remembered: _Remembered, now: float, trouble: LakewardenError) -> None:
-        """Leave a table that cannot be observed alone for a while; its trouble is its own."""
-        remembered.troubles += 1
-        remembered.trouble = str(trouble)
-        rest = min(table.poll * 2 ** min(remembered.troubles - 1, 10), LONGEST_TROUBLE_REST)
-        self._agenda.put(table.id, now + rest.total_seconds() * self._dice.uniform(0.9, 1.1))
+    def _rest(self, table: Table, remembered: _Remembered, now: float, failure: LakewardenError) -> None:
+        """Delay a table that cannot be observed. Other tables are not affected."""
+        remembered.poll_failures += 1
+        remembered.failure = str(failure)
+        rest = min(table.poll * 2 ** min(remembered.poll_failures - 1, 10), LONGEST_RETRY_DELAY)
+        self._poll_queue.put(table.id, now + rest.total_seconds() * self._rng.uniform(0.9, 1.1))
         try:
-            self._requests.unreadable(table, str(trouble))
+            self._requests.unreadable(table, str(failure))
         except TemporaryError as store:
-            log.warning("store_trouble", error=str(store))
-        if remembered.troubles == 1:
-            self._listener.trouble(table, str(trouble))
+            log.warning("store_unavailable", error=str(store))
+        if remembered.poll_failures == 1:
+            self._listener.poll_failed(table, str(failure))

@@ -1,59 +1,104 @@
-"""Precedence: how far in front a run stands, and to which queued one it gives way. Only the control thread asks."""
+"""Precedence: the rank of a run, and the queued run that goes before it. Only the control thread asks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from lakewarden.executors.contract import Pool, Room
+from lakewarden.executors.contract import Capacity, Pool
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.instant import RunId
 from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.services import plan_bytes
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.rules.dispatch import goes_first, rank_of
+from lakewarden.service.rules.dispatch import PoolFacts, goes_first, rank_of
 from lakewarden.service.state.active_runs import ActiveRuns
-from lakewarden.service.state.backoff import Backoffs
+from lakewarden.service.state.observations import Observations
+from lakewarden.service.state.service_states import ServiceStates
 
 
 class Precedence:
-    """Knows the priorities of tables and services, what failed of late, and the room in the pools."""
+    """Knows the priorities of tables and services, which services failed recently, for which of them readers wait, and
+    the free slots of the pools.
+    """
 
     def __init__(
         self,
         *,
         tables: Mapping[TableId, Table],
         pools: Mapping[str, Pool],
-        standings: Backoffs,
-        book: ActiveRuns,
+        service_states: ServiceStates,
+        active_runs: ActiveRuns,
+        observations: Observations,
         clock: Clock,
     ) -> None:
         self._tables = tables
         self._pools = pools
-        self._standings = standings
-        self._book = book
+        self._service_states = service_states
+        self._active_runs = active_runs
+        self._observations = observations
         self._clock = clock
 
     def rank(self, run: Run) -> int:
-        """Return how far in front a run stands."""
+        """Return the rank of a queued run."""
         policy = self._tables[run.table].policies.get(run.service)
         return rank_of(
             run,
             priority=0 if policy is None else policy.priority,
-            troubled=self._standings.is_troubled(run.table, run.service),
+            failing=self._service_states.is_failing(run.table, run.service),
             now=self._clock.now(),
+            shows_rows=self._shows_rows(run),
         )
 
-    def profiles(self, runs: Iterable[Run]) -> Mapping[RunId, str]:
-        """Return the `spark` profile of each run whose table is registered."""
-        return {run.id: self._tables[run.table].profile_of(run.service) for run in runs if run.table in self._tables}
+    def _shows_rows(self, run: Run) -> bool:
+        observation = self._observations.kept(run.table)
+        return observation is not None and run.service in observation.view.unseen_since
 
-    def rooms(self) -> Mapping[str, Room]:
-        """Return the room in each pool, by its profile."""
-        return {name: pool.room() for name, pool in self._pools.items()}
+    def profiles(self, runs: Iterable[Run]) -> Mapping[RunId, str]:
+        """Return the `spark` profile of each run on a registered table: that of the workers that have it, or the one
+        to which its table leads it now.
+        """
+        return {run.id: self.profile(run) for run in runs if run.table in self._tables}
+
+    def profile(self, run: Run) -> str:
+        """Return the `spark` profile of a run on a registered table."""
+        placed = self._active_runs.profile_of(run)
+        if placed is not None:
+            return placed
+        table = self._tables[run.table]
+        return table.profile_of(run.service, self._size(run) if table.routes else None)
+
+    def pool_facts(self, runs: Iterable[Run], queued: Iterable[Run]) -> PoolFacts:
+        """Return where runs go. The sizes of the plans of queued runs matter if their pool takes no plan of any size
+        now.
+        """
+        pools, capacities = self.profiles(runs), self.capacities()
+        limited = {name for name, capacity in capacities.items() if capacity.largest is not None}
+        asked = (run for run in queued if pools.get(run.id) in limited)
+        sizes = {run.id: size for run in asked if (size := self._size(run)) is not None}
+        return PoolFacts(pools=pools, capacities=capacities, sizes=sizes)
+
+    def _size(self, run: Run) -> int | None:
+        seen = self._observations.kept(run.table)
+        return None if seen is None else plan_bytes(seen.view, run.service, run.instant)
+
+    def is_led(self, run: Run) -> bool:
+        """Whether it is known where a run in the queue goes. If the size of its plan decides, its table must have been
+        observed.
+        """
+        table = self._tables.get(run.table)
+        asks = table is not None and len(table.profiles_of(run.service)) > 1
+        return not asks or self._observations.kept(run.table) is not None
+
+    def capacities(self) -> Mapping[str, Capacity]:
+        """Return the slots of each pool, by its profile."""
+        return {name: pool.capacity() for name, pool in self._pools.items()}
 
     def goes_first(self, run: Run) -> Run | None:
-        """Return the queued run on the same table that is to go before a run that is under way."""
-        rows = [row for row in self._book.all() if row.identity == run.identity and row.table in self._tables]
+        """Return the queued run on the same table that must go before a run that is under way, or None."""
+        rows = [row for row in self._active_runs.all() if row.identity == run.identity and row.table in self._tables]
         queued = [row for row in rows if row.state is RunState.QUEUED]
         if not queued:
             return None
-        return goes_first(run, queued, pools=self.profiles([run, *queued]), rooms=self.rooms(), rank=self.rank)
+        return goes_first(
+            run, queued, pools=self.profiles([run, *queued]), capacities=self.capacities(), rank=self.rank
+        )

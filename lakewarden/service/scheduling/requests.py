@@ -3,80 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
 
-from lakewarden.planners.decide import decide
-from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.decision import Blocked, Decision, Due, NotDue
+from lakewarden.planners.decide import decide, next_decision_at
+from lakewarden.planners.model.decision import Blocked, Decision, DoesNotApply, Due, NotDue, WouldRun, not_observed
+from lakewarden.planners.model.errors import TemporaryError, UnknownError
 from lakewarden.planners.model.instant import RunId, Service
-from lakewarden.planners.model.table import Table, TableId
-from lakewarden.planners.model.view import TableView
+from lakewarden.planners.model.table import Mode, Table, TableId
+from lakewarden.planners.model.view import Blocker, TableView
 from lakewarden.planners.services import SERVICES
-from lakewarden.service.events.listener import Listener
-from lakewarden.service.model.rows import DecisionRow
+from lakewarden.service.model.rows import DecisionRow, RewriteRow
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.ownership.claims import Claims
-from lakewarden.service.ownership.dead_executors import DeadExecutors
+from lakewarden.service.ownership.ownership import Ownership
+from lakewarden.service.rules.decision_changes import as_read, is_change
 from lakewarden.service.rules.settle import completed_by_another
-from lakewarden.service.state.approvals import Approvals
-from lakewarden.service.state.backoff import Backoffs
+from lakewarden.service.scheduling.table_proofs import TableProofs
+from lakewarden.service.state.daemon_state import DaemonState
 from lakewarden.service.state.left_plans import LeftPlans
-from lakewarden.service.state.lock_proofs import LockProofs
+from lakewarden.service.state.resources import Resources
+from lakewarden.service.state.rewrites import in_words
 from lakewarden.service.state.vanished_instants import Completed, vanished
-from lakewarden.service.store.port import Store
 
 POLICY = "policy"
-"""Who asked for a run that its policy made due."""
+"""The requester of a run that its policy made due."""
 
 
 class Requests:
-    """Decides on tables and queues what is due. Only the control thread calls it."""
+    """Decides on tables and queues the runs that are due. Only the control thread calls it."""
 
     def __init__(
         self,
         *,
-        store: Store,
-        standings: Backoffs,
-        approvals: Approvals,
-        claims: Claims,
-        proofs: LockProofs,
-        freed: DeadExecutors,
-        clock: Clock,
-        listener: Listener,
+        resources: Resources,
+        state: DaemonState,
+        ownership: Ownership,
         new_id: Callable[[], RunId],
+        table_proofs: TableProofs,
     ) -> None:
-        self._store = store
-        self._standings = standings
-        self._approvals = approvals
-        self._claims = claims
-        self._proofs = proofs
-        self._freed = freed
-        self._clock = clock
-        self._listener = listener
+        self._store = resources.store
+        self._tables = state.tables
+        self._service_states = state.service_states
+        self._approvals = state.approvals
+        self._rewrites = state.rewrites
+        self._claims = ownership.claims
+        self._proofs = state.proofs
+        self._dead_executors = ownership.dead_executors
+        self._clock = resources.clock
+        self._listener = resources.listener
         self._new_id = new_id
+        self._table_proofs = table_proofs
+        self._writer_signs = state.writer_signs
+        self._foreign_services = state.foreign_services
+        self._kept_by_others = state.kept_by_others
         self._left = LeftPlans()
-        self._completed = Completed(store)
+        self._completed = Completed(resources.store)
         self._decisions: dict[TableId, Mapping[Service, Decision]] = {}
+        self._planned: dict[TableId, Mapping[Service, Decision]] = {}
+        """The decisions on tables that are only observed, as they would be in the mode `plan`."""
 
     def consider(self, table: Table, view: TableView, active: Mapping[Service, Run]) -> list[Run]:
-        """Decide on every service that the table has a policy for, and return the runs that were queued for it."""
-        self._proofs.seen(table, view)
+        """Decide on every service that has a policy on the table, and return the runs that were queued."""
+        self._look_at(table, view)
         if self._claims.blocked(table.id) is not None:
-            self._left.forget(table.id)  # a plan of ours is carried out by who has claimed the table
+            self._left.forget(table.id)  # the daemon that has claimed the table may carry out a plan of ours
         for service, instant in self._left.completed_by_others(table.id, view).items():
-            self._standings.quarantine(table.id, service, completed_by_another(instant))
+            self._service_states.quarantine(table.id, service, completed_by_another(instant))
         for service, instant in self._completed.vanished(table, view, active=active).items():
-            self._standings.quarantine(table.id, service, vanished(instant))
+            self._service_states.quarantine(table.id, service, vanished(instant))
         ours = {service: self._ours(view, service) for service in table.policies}
         decisions = {
             service: self._decide(table, service, view, active.get(service), ours[service], asked=False)
             for service in table.policies
         }
         self._remember(table, decisions)
+        if table.mode is Mode.OBSERVE:
+            self._planned[table.id] = {
+                service: self._decide(table, service, view, None, ours[service], asked=False, mode=Mode.PLAN)
+                for service in table.policies
+            }
         due = {service: decision for service, decision in decisions.items() if isinstance(decision, Due)}
         queued = [
             self._queue(table, service, view, due[service], by=POLICY)
-            # Cleans first: what was left half-way is finished before anything else is committed.
-            for service in sorted(due, key=lambda service: not SERVICES[service].barrier)
+            # Cleans first: a clean that was left unfinished is finished before anything else is committed.
+            for service in sorted(due, key=lambda service: not SERVICES[service].delays_commits)
         ]
         if self._claims.blocked(table.id) is None:
             self._left.remember(table.id, view, ours, [*active.values(), *queued])
@@ -84,33 +94,99 @@ class Requests:
 
     def ask(
         self, table: Table, service: Service, view: TableView, active: Run | None, *, by: str
-    ) -> Run | Blocked | NotDue:
-        """Queue a run that a person asked for: the trigger is skipped, a block is not."""
-        self._proofs.seen(table, view)
+    ) -> Run | Blocked | NotDue | WouldRun | DoesNotApply:
+        """Queue a run that an operator asked for. The trigger is skipped, a block is not."""
+        self._look_at(table, view)
         decision = self._decide(table, service, view, active, self._ours(view, service), asked=True)
         if isinstance(decision, Due):
             return self._queue(table, service, view, decision, by=by)
         return decision
 
+    def would(self, table: Table, service: Service, view: TableView, active: Run | None) -> Decision:
+        """Return the decision that `ask` would make. Nothing is queued or stored."""
+        return self._decide(table, service, view, active, self._ours(view, service), asked=True)
+
+    def ask_for_all(
+        self, table: Table, service: Service, view: TableView, active: Run | None, *, by: str, dry_run: bool
+    ) -> Run | Blocked | NotDue | WouldRun | DoesNotApply:
+        """Queue the first run of a rewrite of all files that the table has now. With `dry_run`, queue a run that only
+        makes the plan.
+
+        If a run of the service is active, that run is returned, and the rewrite begins after it. A dry run is refused
+        then.
+        """
+        self._look_at(table, view)
+        mark = view.rewrites_all.get(service)
+        if mark is None:
+            return Blocked(
+                reason=f"the {service} of a table of format {table.format} cannot rewrite all files",
+                remedy="ask for the run without rewrite_all",
+            )
+        if isinstance(mark, Blocker):
+            return Blocked(reason=mark.reason, remedy=mark.remedy)
+        row = self._rewrites.asked(table, service, view, mark, by=by)
+        if active is not None:
+            if dry_run:
+                return Blocked(reason=f"run {active.id} is active", remedy="ask again when it has ended")
+            self._rewrites.begin(row)
+            return active
+        decision = self._decide(table, service, view, None, self._ours(view, service), asked=True, rewrite=row)
+        if not isinstance(decision, Due):
+            return decision
+        if dry_run:
+            return self._queue(table, service, view, decision, by=by, rewrite=row, dry_run=True)
+        self._rewrites.begin(row)  # stored before its first run, so that the request goes on after a restart
+        try:
+            return self._queue(table, service, view, decision, by=by, rewrite=row)
+        except TemporaryError as error:
+            said = f"a rewrite of all files of {table.id} was requested, and its first run could not be stored"
+            raise UnknownError(f"{said}: {error}") from error
+
     def unreadable(self, table: Table, reason: str) -> None:
-        """Write down that nothing can be decided on a table."""
-        self._remember(table, dict.fromkeys(table.policies, Blocked(reason=reason)))
+        """Store that nothing can be decided on a table."""
+        self._planned.pop(table.id, None)
+        self._remember(table, dict.fromkeys(table.policies, not_observed(reason)))
 
     def forget(self, table: TableId) -> None:
-        """Forget what was decided on a table, and what was left there: others may go on with it."""
+        """Forget what was decided on a table, and the plans that were left there. Another replica may continue them."""
         self._decisions.pop(table, None)
+        self._planned.pop(table, None)
         self._left.forget(table)
         self._proofs.forget(table)
         self._completed.forget(table)
+        self._foreign_services.forget(table)
+        self._kept_by_others.forget(table)
 
     def decisions(self, table: TableId) -> Mapping[Service, Decision]:
         """Return the last decisions on a table."""
         return self._decisions.get(table, {})
 
+    def planned(self, table: TableId) -> Mapping[Service, Decision] | None:
+        """Return the decisions in the mode `plan` on a table that is only observed. Any thread may call it."""
+        return self._planned.get(table)
+
+    def would_run(self, table: TableId) -> Mapping[Service, WouldRun]:
+        """Return the services that would run if the mode of the table let them, also on a table that is only observed.
+        Any thread may call it.
+        """
+        known = self._planned.get(table) or self._decisions.get(table, {})
+        return {service: one for service, one in known.items() if isinstance(one, WouldRun)}
+
+    def again_at(self, table: TableId) -> datetime | None:
+        """Return when time alone could change a decision on the table."""
+        return next_decision_at([*self.decisions(table).values(), *self._planned.get(table, {}).values()])
+
+    def _look_at(self, table: Table, view: TableView) -> None:
+        """Learn what an observation shows of the writers, and of other programs."""
+        self._proofs.seen(table, view)
+        self._writer_signs.seen(table, view)
+        self._foreign_services.seen(table, view)
+        self._kept_by_others.seen(table, view)
+
     def _ours(self, view: TableView, service: Service) -> frozenset[str]:
         """Return the instants of pending plans that runs of ours made or took up, as far as the store remembers."""
         pending = view.timeline.pending(service)
-        if not pending:  # only a pending plan raises the question whose it is
+        if not pending:  # the author matters only for pending plans
             return frozenset()
         signed = {plan.time for plan in pending if plan.author is not None}
         return self._store.instants(identity=str(view.identity), service=service) | signed
@@ -124,26 +200,47 @@ class Requests:
         ours: frozenset[str],
         *,
         asked: bool,
+        rewrite: RewriteRow | None = None,
+        mode: Mode | None = None,
     ) -> Decision:
+        if active is None and table.id in self._tables.held:
+            return NotDue(reason="the new settings of the table wait until its runs have ended")
+        rewrite = rewrite or self._rewrites.of(table, service, view)
         return decide(
             service=service,
             view=view,
             policy=table.policies[service],
-            standing=self._standings.of(
-                table,
-                service,
-                active=None if active is None else active.id,
-                ours=ours,
-                approval=self._approvals.waiting(table, service, view),
-                claimed=self._claims.blocked(table.id),
-                unproved=self._proofs.blocked(table.id),
-                freed=self._freed.of(table.id, view, service, ours=ours),
+            service_state=replace(
+                self._service_states.of(
+                    table,
+                    service,
+                    active=None if active is None else active.id,
+                    ours=ours,
+                    approval=self._approvals.waiting(table, service, view),
+                    claimed=self._claims.blocked(table.id),
+                    unproved=self._proofs.blocked(table.id),
+                    unguarded=self._dead_executors.of(table.id, view, service, ours=ours),
+                    rewrite_all=None if rewrite is None else in_words(rewrite),
+                    mode=mode or table.mode,
+                ),
+                lacking=self._table_proofs.lacking(table, view),
             ),
             now=self._clock.now(),
             asked=asked,
         )
 
-    def _queue(self, table: Table, service: Service, view: TableView, due: Due, *, by: str) -> Run:
+    def _queue(
+        self,
+        table: Table,
+        service: Service,
+        view: TableView,
+        due: Due,
+        *,
+        by: str,
+        rewrite: RewriteRow | None = None,
+        dry_run: bool = False,
+    ) -> Run:
+        rewrite = rewrite or self._rewrites.of(table, service, view)
         run = self._store.request(
             Run(
                 id=self._new_id(),
@@ -151,10 +248,12 @@ class Requests:
                 identity=str(view.identity),
                 service=service,
                 state=RunState.QUEUED,
-                reason=due.reason,
+                reason=f"dry run: {due.reason}" if dry_run else due.reason,
                 requested_by=by,
                 created_at=self._clock.now(),
                 instant=due.instant,
+                rewrite_all=None if rewrite is None else rewrite.mark,
+                dry_run=dry_run,
             )
         )
         self._left.taken_up(run)
@@ -163,25 +262,33 @@ class Requests:
         return run
 
     def _remember(self, table: Table, decisions: Mapping[Service, Decision]) -> None:
-        before = self._decisions.get(table.id, {})
+        known = self._decisions.get(table.id)
+        before = self._stored(table.id) if known is None else known
         news = {service: decision for service, decision in decisions.items() if before.get(service) != decision}
         if not news:
+            self._decisions[table.id] = decisions
             return
         now = self._clock.now()
-        self._store.decided(
-            [
-                DecisionRow(
-                    table=table.id,
-                    service=service,
-                    decision=type(decision).__name__,
-                    reason=decision.reason,
-                    remedy=decision.remedy if isinstance(decision, Blocked) else None,
-                    again_at=None if isinstance(decision, Due) else decision.again_at,
-                    decided_at=now,
-                )
-                for service, decision in news.items()
-            ]
-        )
-        self._decisions[table.id] = decisions  # not before: what the store could not keep is news again
+        rows = {service: DecisionRow.of(table.id, service, decision, now) for service, decision in news.items()}
+        changed = [rows[service] for service, decision in news.items() if is_change(before.get(service), decision)]
+        self._store.decided([*rows.values()], changes=changed)
+        self._decisions[table.id] = decisions  # not before: a decision that the store could not keep is stored again
         for service, decision in news.items():
-            self._listener.decided(table, service, decision)
+            self._tell(table, service, before.get(service), decision, first=known is None)
+
+    def _stored(self, table: TableId) -> Mapping[Service, Decision]:
+        """Return the decisions of an earlier life, or of an earlier owner of the table.
+
+        A decision that has not changed since is no news. Otherwise each start would report the whole fleet anew.
+        """
+        return {row.service: row.as_decision() for row in self._store.decisions(table)}
+
+    def _tell(
+        self, table: Table, service: Service, before: Decision | None, decision: Decision, *, first: bool
+    ) -> None:
+        """Report a decision. The first one after a start counts as changed only if people would read something else."""
+        if first and before is not None and as_read(before) == as_read(decision):
+            return
+        self._listener.decided(table, service, decision)
+        if isinstance(before, Blocked) and not isinstance(decision, Blocked):
+            self._listener.unblocked(table, service, decision)

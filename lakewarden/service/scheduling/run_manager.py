@@ -1,58 +1,56 @@
-"""Runs under way: from the queue to a slot, and from the ending to the settled row."""
+"""Active runs: from the queue to a slot, and from the end to the settled row."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import timedelta
 from typing import assert_never
 
 import structlog
 
+from lakewarden.executors import points
 from lakewarden.executors.contract import (
     Asked,
-    Assignment,
     Blame,
+    CapacityChanged,
     Ended,
     Lost,
-    Outcome,
-    Pool,
     PoolEvent,
-    RoomChanged,
     Started,
-    Step,
     Yielded,
 )
-from lakewarden.executors.faultpoints import FAULTS, Point
-from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.errors import LakewardenError, TemporaryError
-from lakewarden.planners.model.instant import RunId
-from lakewarden.planners.model.table import Table, TableId
-from lakewarden.planners.model.timeline import Fate
-from lakewarden.planners.model.view import TableView
+from lakewarden.executors.points import Point
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.table import Policy, TableId
 from lakewarden.planners.services import SERVICES
-from lakewarden.service.events.listener import Listener
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.ownership.dead_executors import DeadExecutors
+from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.ownership.recovery import Recovery
-from lakewarden.service.ownership.replica_lease import ReplicaLease
-from lakewarden.service.rules.dispatch import startable
-from lakewarden.service.rules.settle import Aftermath, Gone, Settlement, Shown, clears, settle
+from lakewarden.service.rules.dispatch import startable, waiting_for_slots
+from lakewarden.service.rules.settle import (
+    Aftermath,
+    Gone,
+    Settlement,
+    after_cancel,
+)
+from lakewarden.service.scheduling.assignments import assignment_of
 from lakewarden.service.scheduling.permit_queue import PermitQueue
 from lakewarden.service.scheduling.precedence import Precedence
-from lakewarden.service.state.active_runs import ActiveRuns
-from lakewarden.service.state.backoff import Backoffs
-from lakewarden.service.state.barriers import Barriers
-from lakewarden.service.state.observations import Observations
-from lakewarden.service.store.port import Store, SupersededError
+from lakewarden.service.scheduling.settling import RunSettler
+from lakewarden.service.state.daemon_state import DaemonState
+from lakewarden.service.state.resources import Resources
+from lakewarden.service.store.port import SupersededError
 
 log = structlog.get_logger(__name__)
 
 _AFTERMATHS = {
     Blame.ITS_OWN: Aftermath.STRIKE,
-    Blame.ANYBODYS: Aftermath.SUSPECT,
+    Blame.UNKNOWN: Aftermath.SUSPECT,
     Blame.NOT_ITS: Aftermath.AGAIN,
 }
-"""What the death of its worker means for a run's service."""
+"""What the death of its worker means for the service of a run."""
 
 
 class RunManager:
@@ -61,151 +59,206 @@ class RunManager:
     def __init__(
         self,
         *,
-        tables: Mapping[TableId, Table],
-        pools: Mapping[str, Pool],
-        watch: Observations,
-        store: Store,
-        book: ActiveRuns,
-        questions: PermitQueue,
-        barriers: Barriers,
-        standings: Backoffs,
+        resources: Resources,
+        state: DaemonState,
+        ownership: Ownership,
+        permit_queue: PermitQueue,
         precedence: Precedence,
-        freed: DeadExecutors,
-        clock: Clock,
-        listener: Listener,
-        tenure: ReplicaLease,
         settled: Callable[[TableId], None],
         tell: Callable[[PoolEvent], None],
         orphans_live: timedelta,
     ) -> None:
-        """`settled` is told of every table with a settled run; `tell` leaves a letter for the next turn.
+        """`settled` gets every table with a settled run. `tell` leaves a message for the next turn.
 
-        `orphans_live` is how long a dead owner's workers may live once its runs can be adopted: not at all where that
-        takes the end of a timed lease.
+        `orphans_live` is how long the workers of a dead owner may live after its runs can be adopted. It is zero if the
+        end of a timed lease was waited for.
         """
-        self._tables = tables
-        self._pools = pools
-        self._watch = watch
-        self._book = book
-        self._questions = questions
-        self._barriers = barriers
-        self._standings = standings
+        self._tables = state.tables
+        self._pools = resources.pools
+        self._observations = state.observations
+        self._active_runs = state.active_runs
+        self._permit_queue = permit_queue
+        self._barriers = state.barriers
+        self._service_states = state.service_states
         self._precedence = precedence
-        self._freed = freed
-        self._clock = clock
-        self._listener = listener
-        self._tenure = tenure
+        self._dead_executors = ownership.dead_executors
+        self._clock = resources.clock
+        self._listener = resources.listener
+        self._replica_lease = ownership.replica_lease
         self._settled = settled
         self._tell = tell
-        self._alone = {
-            (table.id, service)
-            for table in tables.values()
-            for service, policy in table.policies.items()
-            if not policy.beside
-        }
         self._recovery = Recovery(
-            tables=tables,
-            store=store,
-            book=book,
-            clock=clock,
-            listener=listener,
-            owner=lambda: tenure.replica,
+            tables=state.tables,
+            store=resources.store,
+            active_runs=state.active_runs,
+            clock=resources.clock,
+            listener=resources.listener,
+            owner=lambda: ownership.replica_lease.replica,
             orphans_live=orphans_live,
+            deaths=ownership.deaths,
         )
-        self._endings: dict[RunId, Outcome | Gone] = {}
-        """How the runs of ours ended that are not settled."""
-        self._settling: dict[RunId, int] = {}
-        """The runs that are settled once their tables have been read since these marks."""
+        self.settler = RunSettler(
+            resources=resources,
+            state=state,
+            recovery=self._recovery,
+            permit_queue=permit_queue,
+            settled=settled,
+        )
         self._draining = False
 
     # -- the queue
 
     def recover(self, locations: Collection[str] | None = None) -> None:
-        """Take over what a dead owner left on tables at these locations (None: on all): queued runs go on, the others
-        are settled. Idempotent. Raises TemporaryError if the store does not answer: call it again.
+        """Take over the runs of a dead owner on tables at these locations (None: on all).
+
+        Queued runs go on, the others are settled. Idempotent. Raises TemporaryError if the store does not answer. Then
+        it must be called again.
         """
         self._recovery.take_over(locations)
-        self.settle_unknown()
+        self.settler.settle_unknown()
 
-    def forsake(self) -> None:
-        """Let go of every run: our lease is lost, and our workers are gone. What we left is recovered as another's."""
-        self._recovery.forsake()
-        self._questions.forsake()
-        self._endings.clear()
-        self._settling.clear()
+    def abandon(self) -> None:
+        """Forget every run: our lease is lost, and our workers are gone. The runs are recovered like those of another
+        owner.
+        """
+        self._recovery.abandon()
+        self._permit_queue.abandon()
+        self.settler.abandon()
+
+    def _alone(self, rows: Iterable[Run]) -> Collection[tuple[TableId, Service]]:
+        """Return the services with runs that may not run beside another one."""
+        policies = {(row.table, row.service): self._policy(row.table, row.service) for row in rows}
+        return {key for key, policy in policies.items() if policy is not None and not policy.beside}
+
+    def _policy(self, table: TableId, service: Service) -> Policy | None:
+        registered = self._tables.get(table)
+        return None if registered is None else registered.policies.get(service)
 
     def dispatch(self) -> None:
-        """Start every queued run that may start now."""
-        while not self._draining and self._tenure.holds():
-            rows = self._book.all()
-            # Where an ending is not known, an earlier daemon's worker may still be at the table.
-            unsettled = {r.identity for r in rows if r.state is RunState.UNKNOWN}
-            queued = [r for r in rows if r.state is RunState.QUEUED and r.identity not in unsettled]
+        """Start every queued run that may start now, and tell the pools how many wait for a slot."""
+        while not self._draining and self._replica_lease.holds():
+            rows = self._active_runs.all()
+            queued = self._queued(rows)
             if not queued:
-                return
+                break
             run = startable(
                 queued=queued,
-                running=self._book.under_way(),
-                gates=self._gates(),
+                running=self._active_runs.under_way(),
+                committing_tables=self._committing_tables(),
                 barred={r.table for r in queued if self._barriers.closed(r.table)},
-                alone=self._alone,
-                suspects=self._standings.suspects(),
-                troubled=self._standings.troubled(),
+                alone=self._alone(rows),
+                suspects=self._service_states.suspects(),
+                failing=self._service_states.failing(),
                 rank=self._precedence.rank,
-                pools=self._precedence.profiles(rows),
-                rooms=self._precedence.rooms(),
+                facts=self._precedence.pool_facts(rows, queued),
             )
             if run is None or not self._start(run):
-                return
+                break
+        self._tell_what_waits()
+
+    def _queued(self, rows: Sequence[Run]) -> list[Run]:
+        """Return the runs in the queue that may start as far as the other runs of their tables are settled.
+
+        If the ending of a run is not known, the worker of an earlier daemon may still work on the table.
+        """
+        unsettled = {r.identity for r in rows if r.state is RunState.UNKNOWN}
+        queued = (r for r in rows if r.state is RunState.QUEUED and r.identity not in unsettled)
+        return [r for r in queued if self._precedence.is_led(r)]
+
+    def _tell_what_waits(self) -> None:
+        """Tell each pool how many runs wait for its slots. A daemon that starts no more runs needs no more workers."""
+        rows = self._active_runs.all()
+        may_start = not self._draining and self._replica_lease.holds()
+        queued = self._queued(rows) if may_start else []
+        waiting = waiting_for_slots(
+            queued=queued,
+            running=self._active_runs.under_way(),
+            committing_tables=self._committing_tables(),
+            barred={r.table for r in queued if self._barriers.closed(r.table)},
+            alone=self._alone(rows),
+            facts=self._precedence.pool_facts(rows, queued),
+        )
+        for name, runs in waiting.items():
+            self._pools[name].need(runs)
 
     def _start(self, run: Run) -> bool:
         try:
-            claimed = self._book.claim(run, owner=self._tenure.replica, at=self._clock.now())
+            leased = self._active_runs.take_lease(run, owner=self._replica_lease.replica, at=self._clock.now())
         except SupersededError:
-            self._book.let_go(run)  # another replica was faster
+            self._active_runs.let_go(run)  # another replica was faster
             return True
         table = self._tables[run.table]
         try:
-            FAULTS.reach(Point.CLAIMED, run=run.id, service=run.service)
-            seen = self._watch.kept(table.id)
-            assignment = _assignment(
+            points.reach(Point.LEASED, run=run.id, service=run.service)
+            seen = self._observations.kept(table.id)
+            assignment = assignment_of(
                 table,
-                claimed,
-                predecessor_dead=self._freed.takes_up(claimed),
+                leased,
+                predecessor_dead=self._dead_executors.takes_up(leased),
                 seen=None if seen is None else seen.view,
-                largest_plan=self._standings.largest_plan(run.table, run.service),
-                stepped_back=self._standings.tries(run.table, run.service),
+                largest_plan=self._service_states.largest_plan(run.table, run.service),
+                retries=self._service_states.tries(run.table, run.service),
             )
-            with self._tenure.held():
-                self._pools[table.profile_of(run.service)].submit(assignment)
+            profile = self._precedence.profile(run)
+            self._active_runs.placed(leased, profile)  # before a worker has it, so that every answer reaches that one
+            with self._replica_lease.held():
+                self._pools[profile].submit(assignment)
         except TemporaryError as no_slot:
-            # It never began, and nobody is to blame. As a letter it survives a store that cannot note it now.
+            # The run never began, and is not to blame. As a message this survives if the store cannot note it now.
             self._tell(Ended(run=run.id, outcome=Yielded(reason=str(no_slot))))
             return False
         return True
 
-    def _gates(self) -> set[TableId]:
-        """Return the tables where a commit of ours waits or is under way: no new clean starts there."""
-        waiting = self._questions.at(Step.COMMIT)
+    def _committing_tables(self) -> set[TableId]:
+        """Return the tables on which a commit of ours waits or is under way. No new clean starts there."""
+        waiting = self._permit_queue.at(Step.COMMIT)
         return {
             run.table
-            for run in self._book.under_way()
-            if not SERVICES[run.service].barrier and (run.state is RunState.COMMITTING or run.id in waiting)
+            for run in self._active_runs.under_way()
+            if not SERVICES[run.service].delays_commits and (run.state is RunState.COMMITTING or run.id in waiting)
         }
 
     def drain(self) -> None:
-        """Start nothing any more."""
+        """Start no more runs."""
         self._draining = True
 
-    # -- what the pool tells
+    # -- what an operator stops
+
+    def check_cancellable(self, run: Run) -> None:
+        """Raise PermanentError if an active run cannot be stopped any more."""
+        if run.state in (RunState.COMMITTING, RunState.UNKNOWN):
+            said = "has begun to commit" if run.state is RunState.COMMITTING else "may still be at its commit"
+            raise PermanentError(f"run {run.id} is {run.state}: it {said}, and is left to end")
+
+    def cancel(self, run: Run, *, by: str) -> Run:
+        """Stop an active run that has not begun to commit. Its service backs off, or its policy would repeat it at
+        once.
+
+        A run in the queue has ended when this returns. A run of a worker ends as one with a refused permit does.
+        """
+        reason = f"cancelled by {by}"
+        if run.state is not RunState.QUEUED:
+            self.settler.cancelled(run)
+            self._pools[self._precedence.profile(run)].cancel(run.id, reason)
+            return run
+        settlement = after_cancel(Settlement(state=RunState.CANCELLED, outcome=reason), run)
+        ended = self._active_runs.end(run, settlement, at=self._clock.now())
+        self._service_states.ended(run.table, run.service, settlement, None)
+        self._listener.ended(ended)
+        self._settled(run.table)
+        return ended
+
+    # -- what the pool reports
 
     def heard(self, event: PoolEvent) -> None:
-        """Act on what a pool tells. Raises TemporaryError if the store cannot note it: tell it again."""
+        """Act on the report of a pool. Raises TemporaryError if the store cannot note it. Then it must be reported
+        again.
+        """
         match event:
-            case RoomChanged():
+            case CapacityChanged():
                 return
             case Started() | Asked() | Ended() | Lost():
-                run = self._book.get(event.run)
+                run = self._active_runs.get(event.run)
             case _:
                 assert_never(event)
         if run is None:
@@ -213,145 +266,33 @@ class RunManager:
         try:
             self._note(run, event)
         except SupersededError as late:
-            self._questions.disown(run, late, asked=event.step if isinstance(event, Asked) else None)
+            self._permit_queue.disown(run, late, asked=event.step if isinstance(event, Asked) else None)
 
     def _note(self, run: Run, event: Started | Asked | Ended | Lost) -> None:
         match event:
             case Started():
-                if event.executor is not None:
-                    # Before it may plan: whoever comes after us can prove this JVM dead, and knows who was in it.
-                    run = self._book.progress(run, executor=event.executor)
+                if event.executor is not None or event.application is not None:
+                    # Stored before the run may plan. So a later owner can prove this JVM and its executors dead, and
+                    # knows which runs were in it.
+                    run = self._active_runs.progress(run, executor=event.executor, application=event.application)
                 self._listener.started(run)
             case Asked():
-                self._questions.asked(run, event)
+                self._permit_queue.asked(run, event)
             case Ended():
-                hung = self._questions.left(run)
-                stepped_back = isinstance(event.outcome, Yielded)
-                self._ended(run, Gone(reason=hung, proved=True) if stepped_back and hung else event.outcome)
+                hung = self._permit_queue.left(run)
+                yielded = isinstance(event.outcome, Yielded)
+                self.settler.ended(run, Gone(reason=hung, proved=True) if yielded and hung else event.outcome)
             case Lost():
-                self._ended(run, _death(event, hung=self._questions.left(run)))
+                self.settler.lost(run, _death(event, hung=self._permit_queue.left(run)))
             case _:
                 assert_never(event)
 
-    # -- settling
-
-    def settle_unknown(self) -> None:
-        """Try again to settle the runs whose ending only the timeline knows, our own and those we took over."""
-        self._recovery.adopt()
-        for run in self._book.all():
-            if run.state is RunState.UNKNOWN and run.table in self._tables and self._recovery.is_ours(run):
-                self._settling.setdefault(run.id, self._watch.mark())
-        self.settle()
-
-    def settle(self) -> None:
-        """Settle the runs that have ended and whose tables have been read since. Raises TemporaryError if the store
-        cannot note it: call it again.
-        """
-        for run_id in list(self._settling):
-            run = self._book.get(run_id)
-            if run is None or run.table not in self._tables:
-                self._settling.pop(run_id)
-                continue
-            try:
-                self._settle(run)
-            except SupersededError as late:
-                self._settling.pop(run_id)
-                self._questions.disown(run, late)
-
-    def settling(self) -> bool:
-        """Whether a run waits to be settled until its table has been read."""
-        return bool(self._settling)
-
-    def _ended(self, run: Run, ending: Outcome | Gone) -> None:
-        self._endings[run.id] = ending
-        self._settling.setdefault(run.id, self._watch.mark())
-        self._settle(run)
-
-    def _settle(self, run: Run) -> None:
-        try:
-            observation = self._watch.since(self._tables[run.table], self._settling[run.id])
-            if observation is None:
-                return
-            view: TableView | None = observation.view
-        except LakewardenError:
-            view = None  # a table that cannot be found now may be back in a moment: nothing is guessed
-        ending = self._endings.get(run.id) or self._recovery.ending(run)
-        settlement = settle(ending, self._shown(run, view), run)
-        FAULTS.reach(Point.SETTLED, run=run.id, service=run.service)
-        if settlement.state is RunState.UNKNOWN:
-            if run.state is not RunState.UNKNOWN:
-                run = self._book.progress(run, state=RunState.UNKNOWN)
-                self._listener.ended(run)
-                self._settled(run.table)
-        else:
-            self._end(run, settlement, view, cleared=clears(ending, run))
-        self._settling.pop(run.id, None)
-
-    def _end(self, run: Run, settlement: Settlement, view: TableView | None, *, cleared: bool) -> None:
-        run = self._book.end(run, settlement, at=self._clock.now())
-        FAULTS.reach(Point.NOTIFIED, run=run.id, service=run.service)
-        died = isinstance(self._endings.pop(run.id, None), Gone)
-        self._recovery.settled(run)
-        size = self._questions.size(run.id)
-        planned_on = self._questions.ended(run)
-        # Off the timeline a service counts from what it left, not from what it found.
-        seen = view if run.off_timeline or planned_on is None else planned_on
-        if view is None or str(view.identity) == run.identity:  # a table made anew is not to blame for the old one
-            self._standings.ended(run.table, run.service, settlement, seen, cleared=cleared)
-            if died and settlement.aftermath is Aftermath.STRIKE and size is not None:
-                self._standings.too_large(run.table, run.service, run.id, size, settlement.outcome)
-        self._listener.ended(run)
-        self._settled(run.table)
-
-    def _shown(self, run: Run, view: TableView | None) -> Shown | None:
-        """Return what the timeline shows of a run; None where it cannot be read whole."""
-        if view is None:
-            return None
-        if str(view.identity) != run.identity:
-            return Shown(fate=Fate.ABSENT)  # dropped and made again: what we did went with the old table
-        if view.faults:
-            return None
-        instant = view.timeline.of_run(run=run.id, instant=run.instant)
-        guarded_until = None if instant is None else instant.guarded_until
-        beats = guarded_until is not None and self._clock.now() < guarded_until
-        return Shown(fate=view.timeline.fate(run=run.id, instant=run.instant), beats=beats)
-
 
 def _death(lost: Lost, *, hung: str | None) -> Gone:
-    """Return how a run ended whose worker died. `hung` is why we had asked it to stop before, if we had."""
-    if hung is not None:  # killed for its sake, whoever was beside it
-        return Gone(reason=f"{hung}: {lost.reason}", proved=True)
-    return Gone(reason=lost.reason, proved=True, aftermath=_AFTERMATHS[lost.blame])
+    """Return how a run ended after its worker died. `hung` is why we had asked the run to stop before, or None.
 
-
-def _assignment(
-    table: Table,
-    run: Run,
-    *,
-    predecessor_dead: bool,
-    seen: TableView | None,
-    largest_plan: int | None,
-    stepped_back: int,
-) -> Assignment:
-    policy = table.policies[run.service]
-    writes = () if seen is None else seen.writers.in_flight
-    return Assignment(
-        run=run.id,
-        epoch=run.epoch,
-        table=table.id,
-        format=table.format,
-        location=table.location,
-        service=run.service,
-        instant=run.instant,
-        catalog=None if table.catalog is None else table.catalog.model_dump(mode="json"),
-        table_options={} if table.options is None else table.options.model_dump(mode="json"),
-        service_options={} if policy.options is None else policy.options.model_dump(mode="json"),
-        largest_share=table.budget.percent if SERVICES[run.service].deletes else None,
-        most_files=table.budget.files if SERVICES[run.service].deletes else None,
-        predecessor_dead=predecessor_dead,
-        last_beats={write.time: write.last_beat for write in writes if write.last_beat is not None},
-        stopped_beats={write.time: write.stopped_at for write in writes if write.stopped_at is not None},
-        largest_plan=largest_plan,
-        stepped_back=stepped_back,
-        session_conf=policy.session,
-    )
+    The settler proves the death of its executors.
+    """
+    if hung is not None:  # killed because of this run, whatever runs were beside it
+        return Gone(reason=f"{hung}: {lost.reason}", proved=False)
+    return Gone(reason=lost.reason, proved=False, aftermath=_AFTERMATHS[lost.blame])

@@ -1,1 +1,1 @@
-"""What the daemon keeps between turns: tables, observations, active runs, backoff, approvals, barriers."""
+"""The state of the daemon between turns: tables, observations, active runs, backoff, approvals, barriers."""

@@ -1,45 +1,54 @@
-"""Approvals: deletions beyond a table's budget, from the moment they were shown until a person let them through.
+"""Approvals: deletions that need an operator, from the moment they are shown until an operator approves them.
 
-They live in the store, so that neither the question nor its answer is lost at a restart.
+They are in the store, so neither the request nor the approval is lost at a restart.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from lakewarden.executors.contract import Plan
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.model.rows import ApprovalRow
 from lakewarden.service.model.run import Run
-from lakewarden.service.rules.budget import excess
+from lakewarden.service.rules.budget import unapproved
 from lakewarden.service.store.port import Store
+
+_LOOKED_AT = 500
+"""So many runs of a service are looked at to find one that has deleted."""
 
 
 class Approvals:
-    """Keeps at most one question for each service of a table. Only the control thread touches it."""
+    """Keeps at most one request for each service of a table. Only the control thread uses it."""
 
     def __init__(self, *, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._rows: dict[tuple[TableId, Service], ApprovalRow] = {}
+        self._deleting: set[tuple[str, Service]] = set()
+        """The identities of tables from which a service was permitted to delete. That is never taken back."""
         self.refresh()
 
     def refresh(self) -> None:
-        """Read anew what other replicas have asked, and people have answered. Raises TemporaryError."""
+        """Read what other replicas have requested and operators have approved. Raises TemporaryError."""
         self._rows = {(row.table, row.service): row for row in self._store.approvals()}
 
-    def missing(self, table: Table, run: Run, plan: Plan) -> str | None:
-        """Return what the plan would delete beyond the budget, if nobody has approved that."""
-        over = excess(plan, table.budget)
+    def missing(self, table: Table, run: Run, plan: Plan, view: TableView) -> str | None:
+        """Return what of a plan needs an approval, or None if nothing does or it is approved."""
         row = self._rows.get((table.id, run.service))
-        return None if row is not None and _covers(row, run, plan) else over
+        if row is not None and _covers(row, run, plan):
+            return None
+        first, shorter = self._is_first(table, run), self._shorter(table, run, view)
+        return unapproved(plan, table.budget, first=first, shorter=shorter)
 
-    def ask(self, table: Table, run: Run, plan: Plan) -> None:
-        """Show a plan to people: from now on its service waits for one of them."""
+    def ask(self, table: Table, run: Run, plan: Plan, view: TableView) -> None:
+        """Show a plan to operators. From now on its service waits for an approval."""
         self._keep(
             ApprovalRow(
                 table=table.id,
@@ -50,29 +59,48 @@ class Approvals:
                 files_in_table=plan.files_in_table,
                 partitions=plan.partitions_to_delete or 0,
                 asked_at=self._clock.now(),
+                first=self._is_first(table, run),
+                shorter=self._shorter(table, run, view),
             )
         )
 
     def waiting(self, table: Table, service: Service, view: TableView) -> Blocked | None:
-        """Return the block of a service whose deletion waits for a person.
+        """Return the block of a service with a deletion that waits for an operator, or None.
 
-        It ends by itself where the budget has become large enough, the plan is gone, or the table is another one.
+        The block ends by itself if the budget has become large enough, the plan is gone, or the table was created
+        again.
         """
         row = self._rows.get((table.id, service))
         if row is None or row.approved_by is not None or row.identity != str(view.identity):
             return None
         pending = {instant.time for instant in view.timeline.pending(service)}
-        over = excess(_shown(row), table.budget)
+        first, shorter = row.first and table.budget.asks_first, row.shorter if table.budget.asks_shorter else None
+        over = unapproved(_shown(row), table.budget, first=first, shorter=shorter)
         if over is None or (row.instant is not None and row.instant not in pending):
             return None
         return Blocked(reason=over, remedy=f"approve it: POST /v1/tables/{table.id}/services/{service}/approval")
 
     def open(self, table: Table, view: TableView) -> tuple[Service, ...]:
-        """Return the table's services whose deletions wait for a person. May be called from any thread."""
+        """Return the services of the table with deletions that wait for an operator. Any thread may call it."""
+        if not self._rows:
+            return ()
         return tuple(service for service in table.policies if self.waiting(table, service, view) is not None)
 
+    def tables(self) -> Collection[TableId]:
+        """Return the tables with a deletion that waits, or was approved. Any thread may call it."""
+        return {table for table, _ in list(self._rows)}
+
+    def shown(self, table: TableId, service: Service) -> str | None:
+        """Return the deletion that waits, in words. None if no deletion waits."""
+        row = self._rows.get((table, service))
+        if row is None or row.approved_by is not None:
+            return None
+        of = "" if row.files_in_table is None else f" of {row.files_in_table}"
+        plan = "" if row.instant is None else f", instant {row.instant}"
+        return f"{row.files}{of} files, {row.partitions} partitions{plan}"
+
     def give(self, table: TableId, service: Service, *, by: str) -> Plan | None:
-        """Approve what waits, and return what was shown; None where nothing waits."""
+        """Approve the deletion that waits, and return what was shown. Return None if no deletion waits."""
         row = self._rows.get((table, service))
         if row is None or row.approved_by is not None:
             return None
@@ -80,18 +108,45 @@ class Approvals:
         return _shown(row)
 
     def spend(self, table: Table, run: Run, plan: Plan) -> None:
-        """Use an approval up: a deletion that it allows is under way.
+        """Use an approval up, because a deletion that it allows is under way.
 
-        An approval of an instant ends with it: finishing what was begun and cut off needs no second one.
+        The approval of an instant ends with the instant. So a deletion that was interrupted needs no second approval.
         """
-        key = (table.id, run.service)
-        if plan.instant is None and key in self._rows and excess(plan, table.budget) is not None:
-            self._forget(*key)
+        row = self._rows.get((table.id, run.service))
+        if plan.instant is not None or row is None:
+            return
+        if unapproved(plan, table.budget, first=row.first, shorter=row.shorter) is not None:
+            self._forget(table.id, run.service)
 
     def forget(self, table: TableId) -> None:
-        """Forget what was asked and approved for a table: what is still too much will be asked again."""
+        """Forget what was requested and approved for a table. A deletion that is still too large is requested again."""
         for key in [key for key in self._rows if key[0] == table]:
             self._forget(*key)
+
+    def _is_first(self, table: Table, run: Run) -> bool:
+        """Whether a run of clean is the first one that may delete from the table, as far as the store remembers."""
+        if not table.budget.asks_first or run.service is not Service.CLEAN:
+            return False
+        return not self._has_deleted(table.id, run)
+
+    def _shorter(self, table: Table, run: Run, view: TableView) -> str | None:
+        """Return what was kept before and the policy does not keep, unless Lakewarden has cleaned since."""
+        kept = view.kept_more.get(run.service)
+        if kept is None or not table.budget.asks_shorter:
+            return None
+        if kept.instant is None:
+            return None if self._has_deleted(table.id, run) else kept.says
+        ours = self._store.instants(identity=run.identity, service=run.service)
+        return None if kept.instant in ours else kept.says
+
+    def _has_deleted(self, table: TableId, run: Run) -> bool:
+        """Whether a run of the service was ever permitted to delete files of the table."""
+        key = (run.identity, run.service)
+        if key not in self._deleting:
+            runs = self._store.runs(table=table, service=run.service, limit=_LOOKED_AT)
+            if any(one.identity == run.identity and _deletes(one) for one in runs):
+                self._deleting.add(key)
+        return key in self._deleting
 
     def _keep(self, row: ApprovalRow) -> None:
         self._store.keep_approval(row)
@@ -100,6 +155,11 @@ class Approvals:
     def _forget(self, table: TableId, service: Service) -> None:
         self._store.forget_approval(table, service)
         del self._rows[table, service]
+
+
+def _deletes(run: Run) -> bool:
+    """Whether a run was permitted to delete files. The permit writes the number into its row."""
+    return run.step is Step.COMMIT and any(run.figures.get(key) for key in ("files_to_delete", "files_deleted"))
 
 
 def _shown(row: ApprovalRow) -> Plan:

@@ -1,4 +1,4 @@
-"""Foreign executors: somebody else completes a plan of ours that no run of ours was at."""
+"""Foreign executors: another program completes a plan of ours that no run of ours carried out."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from lakewarden.service.model.run import Run
 
 
 class LeftPlans:
-    """Remembers, from one decision on a table to the next, the plans of ours that nobody was carrying out.
+    """Remembers, from one decision on a table to the next, the plans of ours that no run carried out.
 
-    It forgets them at a restart, and where another replica attends the table: what is completed then is not noticed.
+    It forgets them at a restart, and if another replica owns the table. A completion in that time is not noticed.
     """
 
     def __init__(self) -> None:
         self._left: dict[TableId, dict[str, Service]] = {}
 
     def completed_by_others(self, table: TableId, view: TableView) -> Mapping[Service, str]:
-        """Return the services of which a plan that was left has been completed since, each with its instant."""
+        """Return the services with a plan that was left and has been completed since, each with its instant."""
         left = self._left.get(table, {})
         completed = {instant.time for instant in view.timeline.instants if not instant.pending}
         return {service: time for time, service in left.items() if time in completed}
@@ -28,7 +28,7 @@ class LeftPlans:
     def remember(
         self, table: TableId, view: TableView, ours: Mapping[Service, Collection[str]], runs: Collection[Run]
     ) -> None:
-        """Take down the pending plans of `ours` that none of `runs`, the table's active ones, is about."""
+        """Note the pending plans of `ours` that none of `runs`, the active runs of the table, carries out."""
         carried = {run.instant for run in runs}
         planners = {run.id for run in runs}
         self._left[table] = {
@@ -39,10 +39,10 @@ class LeftPlans:
         }
 
     def forget(self, table: TableId) -> None:
-        """Forget a table's plans: somebody else may carry them out from now on, rightly."""
+        """Forget the plans of a table. From now on another owner may rightly carry them out."""
         self._left.pop(table, None)
 
     def taken_up(self, run: Run) -> None:
-        """Know that a run of ours is about to carry a plan out."""
+        """Note that a run of ours is about to carry out a plan."""
         if run.instant is not None:
             self._left.get(run.table, {}).pop(run.instant, None)

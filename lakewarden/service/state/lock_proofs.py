@@ -1,7 +1,7 @@
-"""Lock proofs: of each table, whether its writers were seen to hold the lock that its options name.
+"""Lock proofs: for each table, whether its writers were seen to hold the lock that its options name.
 
-What was seen survives the daemon, and follows a table to another replica: a writer may commit once a day. How it is
-judged is in `planners/lock_proof.py`.
+The evidence is in the store, because a writer may commit only once a day. So it survives the daemon, and the next owner
+of the table has it. `planners/lock_proof.py` judges it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import assert_never
 
 import structlog
 
-from lakewarden.planners.lock_proof import Evidence, Verdict, at_rest, is_live, judged, resumed, summary, unproved
+from lakewarden.planners.lock_proof import Evidence, ProofState, at_rest, is_live, judged, resumed, summary, unproved
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.lock import LockLook
+from lakewarden.planners.model.lock import LockReading
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.service.model.rows import LockProofRow
@@ -25,32 +25,33 @@ from lakewarden.service.store.port import Store
 
 log = structlog.get_logger(__name__)
 
-CLOSE_LOOKS = timedelta(seconds=0.25)
-"""While writers are there and nothing is proved, a table is looked at so often: two commits between two looks tell less
-than one."""
+CLOSE_POLLS = timedelta(seconds=0.25)
+"""How often a table is observed while it has live writers and nothing is proved. If two commits lie between two
+observations, less can be learned than from one.
+"""
 
 MOST_CLOSELY = 50
-"""So many tables are looked at so closely at a time: a thousand that are served for the first time take their turns."""
+"""How many tables are observed so often at the same time. A thousand new tables take turns."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of one table. `busy`: a run of ours was under way when its last look was judged."""
+    """What is known about one table. `busy`: a run of ours was under way when its last observation was judged."""
 
     identity: str
     evidence: Evidence
-    look: LockLook
+    look: LockReading
     blocked: Blocked | None
     live: bool
     busy: bool
 
 
 class LockProofs:
-    """Keeps the evidence. Only the control thread changes it; what it says may be read from anywhere."""
+    """Keeps the evidence. Only the control thread changes it, and any thread may read the results."""
 
-    def __init__(self, *, store: Store, book: ActiveRuns, clock: Clock) -> None:
+    def __init__(self, *, store: Store, active_runs: ActiveRuns, clock: Clock) -> None:
         self._store = store
-        self._book = book
+        self._active_runs = active_runs
         self._clock = clock
         self._known: dict[TableId, _Known] = {}
         self._closely: set[TableId] = set()
@@ -58,7 +59,7 @@ class LockProofs:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read anew what other replicas have learned. Raises TemporaryError."""
+        """Read what other replicas have learned. Raises TemporaryError."""
         unsaved = {table for table, known in self._known.items() if self._rows.get(table) != _row(table, known)}
         rows = {row.table: row for row in self._store.lock_proofs()}
         self._rows = rows
@@ -66,7 +67,9 @@ class LockProofs:
             self._save(table)
 
     def seen(self, table: Table, view: TableView) -> None:
-        """Learn from a look at a table. One that was learned from before tells nothing new."""
+        """Learn from an observation of a table. The same observation is judged again only by the time that has
+        passed.
+        """
         known = self._known.get(table.id)
         if view.lock is None:
             self._known.pop(table.id, None)
@@ -78,13 +81,13 @@ class LockProofs:
         if known is not None and known.identity != identity:
             known = None
         evidence = self._remembered(table.id, identity) if known is None else known.evidence
-        busy = table.id in self._book.busy()
+        busy = table.id in self._active_runs.busy()
         evidence = judged(
             evidence,
             view.lock,
             view,
             ours_before=self._were_here(table.id, view, evidence),
-            # A look that was begun while a run was under way may be judged when it has ended.
+            # An observation that began while a run was under way may be judged after the run has ended.
             busy=busy or (known is not None and known.busy),
         )
         if known is not None and known.evidence.verdict is not evidence.verdict:
@@ -100,7 +103,7 @@ class LockProofs:
         self._save(table.id)
 
     def _rethink(self, table: TableId, known: _Known, view: TableView) -> None:
-        """Judge a look once more by the time that has passed since: its writers may have gone."""
+        """Judge an observation again by the time that has passed. The writers may have stopped."""
         now = self._clock.now()
         ours = self._were_here(table, view, known.evidence)
         known.evidence = at_rest(known.evidence, view, ours_before=ours, now=now)
@@ -108,40 +111,40 @@ class LockProofs:
         self._save(table)
 
     def resume(self, table: TableId) -> None:
-        """Begin anew: a person says that the table's writers were mended."""
+        """Begin again, because an operator says that the writers of the table were corrected."""
         known = self._known.get(table)
         if known is not None:
             known.evidence = resumed(known.evidence)
             self._save(table)
 
     def forget(self, table: TableId) -> None:
-        """Forget what this replica has seen of a table; what is in the store stays."""
+        """Forget what this replica has seen of a table. The rows in the store stay."""
         self._known.pop(table, None)
         self._closely.discard(table)
 
     def blocked(self, table: TableId) -> Blocked | None:
-        """Return why nothing may run on the table; None where it may, or where nothing is to be proved."""
+        """Return why nothing may run on the table, or None if runs are allowed or nothing has to be proved."""
         known = self._known.get(table)
         return None if known is None else known.blocked
 
-    def looks_again_within(self, table: TableId) -> timedelta | None:
-        """Return how soon the table is to be looked at again to learn more; None where its cadence will do."""
+    def polls_again_within(self, table: TableId) -> timedelta | None:
+        """Return how soon the table must be observed again to learn more, or None if its cadence is enough."""
         known = self._known.get(table)
         most = 0 if known is None or not known.live else _most_closely(known.evidence)
         if most == 0:
             self._closely.discard(table)
         elif len(self._closely) < most:
             self._closely.add(table)
-        return CLOSE_LOOKS if table in self._closely else None
+        return CLOSE_POLLS if table in self._closely else None
 
     def evidence(self, table: TableId) -> Evidence | None:
-        """Return what was seen of the table's lock; None where nothing is to be proved."""
+        """Return what was seen of the lock of the table, or None if nothing has to be proved."""
         known = self._known.get(table)
         return None if known is None else known.evidence
 
     def _were_here(self, table: TableId, view: TableView, evidence: Evidence | None) -> bool:
-        """Whether runs of ours may have taken the lock; asked only where it matters."""
-        if evidence is not None and evidence.verdict is not Verdict.UNKNOWN:
+        """Whether runs of ours may have taken the lock. It is checked only if it matters."""
+        if evidence is not None and evidence.verdict is not ProofState.UNKNOWN:
             return False
         signed = any(instant.author is not None for instant in view.timeline.instants)
         return signed or bool(self._store.runs(table=table, limit=1))
@@ -152,7 +155,7 @@ class LockProofs:
             return None
         return Evidence(
             lock=row.lock,
-            verdict=Verdict(row.verdict),
+            verdict=ProofState(row.verdict),
             witnessed=row.witnessed,
             several=row.several,
             without=row.without,
@@ -160,29 +163,29 @@ class LockProofs:
         )
 
     def _save(self, table: TableId) -> None:
-        """Keep what was learned. Should the store be away, it is kept with the next look."""
+        """Store what was learned. If the store does not answer, it is stored with the next observation."""
         row = _row(table, self._known[table])
         if row == self._rows.get(table):
             return
         try:
             self._store.keep_lock_proof(row)
-        except TemporaryError as trouble:
-            log.warning("store_trouble", error=str(trouble))
+        except TemporaryError as error:
+            log.warning("store_unavailable", error=str(error))
         else:
             self._rows[table] = row
 
 
 def _most_closely(evidence: Evidence) -> int:
-    """Return beside how many other tables it is worth while to look closely at one with living writers.
+    """Return how many tables at most are observed closely together with one that has this evidence and live writers.
 
-    Where several write, one that seldom commits may have another lock than those that do so all the time.
+    Of several writers, one that seldom commits may use another lock than those that commit often.
     """
     match evidence.verdict:
-        case Verdict.UNKNOWN:
+        case ProofState.UNKNOWN:
             return MOST_CLOSELY
-        case Verdict.PROVED:
+        case ProofState.PROVED:
             return MOST_CLOSELY // 2 if evidence.several else 0
-        case Verdict.DISPROVED:
+        case ProofState.DISPROVED:
             return 0
         case _:
             assert_never(evidence.verdict)
@@ -195,7 +198,7 @@ def _row(table: TableId, known: _Known) -> LockProofRow:
         identity=known.identity,
         lock=evidence.lock,
         verdict=evidence.verdict.value,
-        witnessed=min(evidence.witnessed, evidence.needed),  # a proof that goes on need not be written down
+        witnessed=min(evidence.witnessed, evidence.needed),  # after the proof the count need not be stored
         several=evidence.several,
         without=evidence.without,
         seen_at=evidence.seen_at,

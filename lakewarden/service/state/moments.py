@@ -1,4 +1,4 @@
-"""An order of what is asked, without a clock: whether something was read before or after a question is never a tie."""
+"""An order of requests and readings without a clock. So it is certain which of two came first."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class Moments:
         self._next = 1
 
     def mark(self) -> int:
-        """Return a mark for now: what has a number of at least this was begun later."""
+        """Return a mark for now. A reading with at least this number was begun later."""
         return self._next
 
     def next(self) -> int:
-        """Return the number of what begins now."""
+        """Return the number of a reading that begins now."""
         self._next += 1
         return self._next - 1

@@ -1,7 +1,7 @@
-"""Observations: keeps the last observation of every table, and has a table read again only when it may have changed.
+"""Observations: keeps the last observation of every table. A table is read again only if it may have changed.
 
-It never waits. A look is asked for, and answered later by whoever reads. One look at a table is in flight at a time;
-whoever asks meanwhile joins it, or the one after it where only what is read from now on will do.
+It never waits. An observation is requested, and a reader answers it later. One observation of a table is in flight at a
+time. A request meanwhile joins it, or the next one if only later readings are good enough.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import NamedTuple
 from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation
-from lakewarden.planners.reading.looks import Answers, LookAnswer, LookAsked, Trouble
+from lakewarden.planners.reading.observing import Answers, ObservationAnswer, ObservationRequest, ReadFailure
 from lakewarden.service.state.moments import Moments
 from lakewarden.service.state.readers.port import TableReaders
 
 FULL_EVERY = 360
-"""Every so many looks a table is read in full: a token may miss what was changed in place."""
+"""After so many observations a table is read completely, because a token may miss a change in place."""
 
 
-class Look(NamedTuple):
-    """What a look brought: the observation, and whether it is another one than the last time."""
+class Polled(NamedTuple):
+    """The result of an observation, and whether it is another one than the last time."""
 
     observation: Observation
     news: bool
@@ -31,30 +31,31 @@ class Look(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Seen:
-    """What is known of a table: its observation by the look with the number `ticket`, its trouble by that of `failed`.
-    `stood` is the last look by which that observation still stood.
+    """What is known about a table. The ticket is the number of a request for an observation.
 
-    `asked` is the look that is in flight, `again` whether another has to follow it, `awaited` whether its answer is to
-    be told, and `told` the ticket of the observation that was told last.
+    `observation` is the last one, with its `ticket`. `failure` is the last failure, and `failed` its ticket. `stood` is
+    the last request at which the token confirmed the observation. `asked` is the request in flight. `again` says
+    whether another one must follow it, and `awaited` whether `answered` must report it. `told` is the ticket of the
+    observation that was reported last.
     """
 
     table: Table
     observation: Observation | None = None
     ticket: int | None = None
     stood: int = 0
-    looks: int = 0
-    trouble: Trouble | None = None
+    since_full: int = 0
+    failure: ReadFailure | None = None
     failed: int = 0
-    asked: LookAsked | None = None
+    asked: ObservationRequest | None = None
     again: bool = False
     awaited: bool = False
     told: int | None = None
 
 
 class Observations:
-    """Has tables looked at. The control thread owns it; what is kept may be read from anywhere.
+    """Has tables observed. It belongs to the control thread. Any thread may read what is kept.
 
-    `tell` is called, from any thread, when looks have been answered.
+    `tell` is called, from any thread, when requests have been answered.
     """
 
     def __init__(
@@ -69,22 +70,22 @@ class Observations:
         self._ready: dict[TableId, _Seen] = {}
         readers.open(self._hear)
 
-    # -- tables whose time has come
+    # -- tables that are due
 
-    def look(self, tables: Sequence[tuple[Table, bool]]) -> None:
-        """Have tables looked at; those with True are read from now on, whatever their tokens say."""
-        looks = []
+    def request(self, tables: Sequence[tuple[Table, bool]]) -> None:
+        """Have tables observed. Those with True are read even if their tokens are equal."""
+        requests = []
         for table, anew in tables:
             seen = self._known(table)
             seen.awaited = True
             asked = self._asked(seen, anew=anew)
             if asked is not None:
-                looks.append(asked)
-        if looks:
-            self._readers.begin(looks)
+                requests.append(asked)
+        if requests:
+            self._readers.begin(requests)
 
-    def answered(self) -> dict[TableId, Look | LakewardenError]:
-        """Return what the tables that were to be looked at are now, as far as they have been: each is told once."""
+    def answered(self) -> dict[TableId, Polled | LakewardenError]:
+        """Return the results for the tables of `request`, as far as they are there. Each result is returned once."""
         self._take_in()
         ready, self._ready = self._ready, {}
         return {table: brought for table, seen in ready.items() if (brought := _brought(seen)) is not None}
@@ -92,22 +93,21 @@ class Observations:
     # -- before a permit, and when a run has ended
 
     def mark(self) -> int:
-        """Return a mark for now: what `since` returns for it is read from now on."""
+        """Return a mark for now. What `since` returns for it is read from now on."""
         return self._moments.mark()
 
     def since(self, table: Table, mark: int, *, anew: bool = True) -> Observation | None:
-        """Return the table as it was read by a look that was begun since `mark`, or as it still stood then by its token
-        where it is not asked for `anew`; None where there is no such look yet: then it is being looked at, and is to be
-        asked for again.
+        """Return the table as it was read by an observation that was begun since `mark`.
 
-        Raises the trouble that such a look ran into.
+        Without `anew` an observation counts that its token has confirmed since `mark`. Return None if there is none
+        yet: the table is being read, and the caller must ask again. Raises the error of such an observation.
         """
         found = self._found_since(table, mark, anew=anew)
         if found is not None:
             return found
         seen = self._known(table)
         if seen.asked is not None and (seen.asked.anew or not anew) and seen.asked.ticket >= mark:
-            return None  # it is the look that this question waits for
+            return None  # the request in flight is the one that the caller waits for
         asked = self._asked(seen, anew=anew)
         if asked is None:
             return None
@@ -115,27 +115,27 @@ class Observations:
         return self._found_since(table, mark, anew=anew)
 
     def read_since(self, table: TableId, mark: int) -> bool:
-        """Whether what is kept of a table was read by a look that was begun since `mark`."""
+        """Whether the kept observation of a table was read since `mark`."""
         seen = self._seen.get(table)
         return seen is not None and seen.ticket is not None and seen.ticket >= mark
 
     def _found_since(self, table: Table, mark: int, *, anew: bool) -> Observation | None:
         self._take_in()
         seen = self._known(table)
-        if seen.trouble is not None and seen.failed >= mark:
-            raise seen.trouble.error()
+        if seen.failure is not None and seen.failed >= mark:
+            raise seen.failure.error()
         at = seen.ticket if anew else max(seen.ticket or 0, seen.stood)
         return seen.observation if at is not None and at >= mark else None
 
     # -- what is kept
 
     def kept(self, table: TableId) -> Observation | None:
-        """Return the last observation, however old."""
+        """Return the last observation, even if it is old."""
         seen = self._seen.get(table)
         return None if seen is None else seen.observation
 
     def forget(self, table: TableId) -> None:
-        """Drop what is kept of a table, so that the next look reads everything."""
+        """Drop what is kept of a table, so that the next observation reads everything."""
         seen = self._seen.pop(table, None)
         self._ready.pop(table, None)
         if seen is not None:
@@ -143,7 +143,7 @@ class Observations:
         if seen is not None and seen.asked is not None:
             self._in_flight.pop(seen.asked.ticket, None)
 
-    # -- looks
+    # -- requests and answers
 
     def _known(self, table: Table) -> _Seen:
         seen = self._seen.get(table.id)
@@ -151,14 +151,14 @@ class Observations:
             seen = self._seen[table.id] = _Seen(table=table)
         return seen
 
-    def _asked(self, seen: _Seen, *, anew: bool) -> LookAsked | None:
-        """Return the look to begin; None where the one in flight will do, or is followed by another."""
+    def _asked(self, seen: _Seen, *, anew: bool) -> ObservationRequest | None:
+        """Return the request to begin, or None if the one in flight is enough, or another one will follow it."""
         if seen.asked is not None:
             seen.again = seen.again or anew
             return None
-        full = seen.looks >= FULL_EVERY and seen.observation is not None and not seen.observation.view.faults
-        seen.looks = 0 if full or seen.observation is None else seen.looks + 1
-        seen.asked = asked = LookAsked(
+        full = seen.since_full >= FULL_EVERY and seen.observation is not None and not seen.observation.view.faults
+        seen.since_full = 0 if full or seen.observation is None else seen.since_full + 1
+        seen.asked = asked = ObservationRequest(
             ticket=self._moments.next(),
             table=seen.table,
             anew=anew,
@@ -170,12 +170,12 @@ class Observations:
         return asked
 
     def _hear(self, answers: Answers) -> None:
-        """Take answers, in whatever thread they come."""
+        """Take answers, in any thread."""
         self._answers.append(answers)
         self._tell()
 
     def _take_in(self) -> None:
-        follow: list[LookAsked] = []
+        follow: list[ObservationRequest] = []
         while self._answers:
             unchanged, others, _ = self._answers.popleft()
             for ticket in unchanged:
@@ -185,17 +185,19 @@ class Observations:
         if follow:
             self._readers.begin(follow)
 
-    def _note(self, ticket: int, answer: LookAnswer | None, follow: list[LookAsked]) -> None:
-        """Take note of an answer, None where nothing has changed; where another look has to follow, note that too."""
+    def _note(self, ticket: int, answer: ObservationAnswer | None, follow: list[ObservationRequest]) -> None:
+        """Note an answer. It is None if nothing has changed. If another observation must follow, append it to
+        `follow`.
+        """
         seen = self._in_flight.pop(ticket, None)
         if seen is None:
             return  # the table was forgotten meanwhile
-        seen.asked = seen.trouble = None
+        seen.asked = seen.failure = None
         if answer is None:
             seen.stood = ticket
         else:
-            seen.trouble = answer.trouble
-            if answer.trouble is not None:
+            seen.failure = answer.failure
+            if answer.failure is not None:
                 seen.failed = ticket
             else:
                 seen.observation, seen.ticket = answer.observation, ticket
@@ -209,10 +211,10 @@ class Observations:
             self._ready[seen.table.id] = seen
 
 
-def _brought(seen: _Seen) -> Look | LakewardenError | None:
-    if seen.trouble is not None:
-        return seen.trouble.error()
+def _brought(seen: _Seen) -> Polled | LakewardenError | None:
+    if seen.failure is not None:
+        return seen.failure.error()
     if seen.observation is None:
         return None
     news, seen.told = seen.ticket != seen.told, seen.ticket
-    return Look(observation=seen.observation, news=news)
+    return Polled(observation=seen.observation, news=news)

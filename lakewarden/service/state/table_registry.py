@@ -1,29 +1,32 @@
-"""The registry: the tables that there are, by id, by location, and by what hooks call them."""
+"""The registry: the registered tables, by id, by location, and by the names in hooks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass
 
+from lakewarden.planners.hooks import Hint
 from lakewarden.planners.model.table import Table, TableId
-from lakewarden.service.hooks.hints import Hint, Registered
+from lakewarden.service.hooks.registered import KnownTables
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Edition:
     tables: Mapping[TableId, Table]
     locations: Mapping[str, TableId]
-    hints: Registered
+    hints: KnownTables
 
 
 class TableRegistry(Mapping[TableId, Table]):
-    """Only the control thread replaces it, as a whole; anybody may read. Who looks twice may see two editions.
+    """Only the control thread replaces the tables, all at once. Any thread may read. Two reads may see two editions.
 
-    A table that is in it stays as it is: for another one to have its id, the daemon must be started anew.
+    The settings of a table change only while it has no run. `held` are the tables with new settings, and those that
+    were dropped, that wait for the end of their runs. No run of theirs begins meanwhile.
     """
 
     def __init__(self, tables: Iterable[Table]) -> None:
         self._edition = _edition(tables)
+        self.held: frozenset[TableId] = frozenset()
 
     def __getitem__(self, table: TableId) -> Table:
         return self._edition.tables[table]
@@ -44,11 +47,11 @@ class TableRegistry(Mapping[TableId, Table]):
         return self._edition.locations
 
     def meant_by(self, hint: Hint) -> tuple[TableId, ...]:
-        """Return the tables that a hint is about; none where nobody has registered one."""
+        """Return the registered tables that a hint is about."""
         return self._edition.hints.meant_by(hint)
 
     def replace(self, tables: Iterable[Table]) -> None:
-        """Let these be the tables from now on."""
+        """Replace all tables."""
         self._edition = _edition(tables)
 
 
@@ -57,5 +60,5 @@ def _edition(tables: Iterable[Table]) -> _Edition:
     return _Edition(
         tables=by_id,
         locations={table.location: table.id for table in by_id.values()},
-        hints=Registered(by_id.values()),
+        hints=KnownTables(by_id.values()),
     )

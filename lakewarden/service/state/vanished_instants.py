@@ -1,6 +1,6 @@
-"""Vanished instants: what had been completed is no longer there, and no archive took it.
+"""Vanished instants: an instant that was completed is no longer there, and no archive took it.
 
-Then somebody restored the table, rolled it back, or put an old copy in its place, and what we know of it is wrong.
+Then another program restored the table, rolled it back, or replaced it by an old copy. What we know about it is wrong.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from lakewarden.service.model.run import RunState
 from lakewarden.service.store.port import Store
 
 _ARCHIVED_BY_THEMSELVES = frozenset({Service.CLEAN, Service.ROLLBACK})
-"""Some releases of Hudi archive these apart from the commits; whatever else a service completes is a commit."""
+"""Some releases of Hudi archive these separately from the commits. All other services complete commits."""
 
 _NOT_ARCHIVED = frozenset({Deed.SAVEPOINT, Deed.RESTORE, Deed.OTHER, Service.INDEXING})
-"""Of these no order can be told, and so none of them is ever told to have vanished."""
+"""These have no known order, so none of them is ever reported as vanished."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +33,8 @@ class _Newest:
 class Completed:
     """Remembers, from one decision on a table to the next, the newest instant that each service had completed.
 
-    Where a run may have completed one meanwhile, the store knows it, also of the time before the daemon started.
+    If a run may have completed another one meanwhile, the store knows it. The store also knows the time before the
+    start of the daemon.
     """
 
     def __init__(self, store: Store) -> None:
@@ -42,17 +43,18 @@ class Completed:
         self._told: set[_Newest] = set()
 
     def vanished(self, table: Table, view: TableView, *, active: Collection[Service]) -> Mapping[Service, str]:
-        """Return the services whose newest completed instant has vanished since, each with that instant.
+        """Return the services with a newest completed instant that has vanished since, each with that instant.
 
-        It is told once; of metadata that cannot be read whole nothing is told. `active` services have a run that may
-        complete another one before the next look. Raises TemporaryError.
+        Each is returned once. If the metadata cannot be read whole, nothing is returned. `active` services have a run
+        that may complete another instant before the next observation. Raises TemporaryError.
         """
         if view.faults:
             return {}
         lost = {}
         for service in table.policies:
             known = self._known(table.id, service)
-            if known is None or known.identity != str(view.identity):  # a table made anew has a history of its own
+            # a table that was created again has its own history
+            if known is None or known.identity != str(view.identity):
                 continue
             if known not in self._told and has_vanished(view.timeline, known.time, service):
                 self._told.add(known)
@@ -64,11 +66,11 @@ class Completed:
         return lost
 
     def begun(self, table: TableId, service: Service) -> None:
-        """Know that a run may complete another instant before the next look."""
+        """Note that a run may complete another instant before the next observation."""
         self._newest.pop((table, service), None)
 
     def forget(self, table: TableId) -> None:
-        """Forget a table: others look after it."""
+        """Forget a table, because another replica owns it."""
         for service in Service:
             self.begun(table, service)
 
@@ -86,8 +88,8 @@ class Completed:
 def has_vanished(timeline: Timeline, time: str, service: Service) -> bool:
     """Whether an instant that was completed is not completed any more, although no archive can have taken it.
 
-    Archives take the oldest of a kind first, but for savepoints, and never the newest of all: what is older and still
-    there, or the lack of anything newer, proves that this one was not archived.
+    Archives take the oldest instants of a kind first, except savepoints, and never the newest of all. So an older
+    instant that is still there proves that this one was not archived. The lack of anything newer proves it too.
     """
     if not timeline.oldest_leave_first:
         return False

@@ -1,1 +1,1 @@
-"""The store: an index of what we did and decided. The table's timeline stays the truth."""
+"""The store: an index of the runs and decisions of Lakewarden. The truth is the timeline of the table."""

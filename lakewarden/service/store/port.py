@@ -1,4 +1,4 @@
-"""The store's contract: runs, leases' epochs, decisions, pauses and approvals."""
+"""The contract of the store: runs, epochs of leases, decisions, pauses and approvals."""
 
 from __future__ import annotations
 
@@ -6,92 +6,119 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
+from lakewarden.service.model.access import KeyRow
+from lakewarden.service.model.acts import Act
+from lakewarden.service.model.answers import KeptAnswers
+from lakewarden.service.model.configuring.registration import RegistrationRow
+from lakewarden.service.model.notices import KeptNotices
 from lakewarden.service.model.replica import Replica, ReplicaId
-from lakewarden.service.model.rows import ApprovalRow, DecisionRow, LockProofRow, StandingRow
-from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.model.rows import (
+    AdoptionRow,
+    ApprovalRow,
+    DecisionRow,
+    LockProofRow,
+    RewriteRow,
+    ServiceStateRow,
+    WriterSignsRow,
+)
+from lakewarden.service.model.run import ExecutorNames, Run, RunState
+from lakewarden.service.store.history import HistoryStore
 
 UNSEEN_AT_LEAST = timedelta(days=1)
-"""What is kept of a table is not forgotten before nobody has registered it for so long."""
+"""The rows of a table are deleted only after no replica has registered the table for so long."""
 
 
 class SupersededError(LakewardenError):
-    """Another owner has taken the lease since: whatever this owner says of the run is too late."""
+    """Another owner has taken the lease since. A result of this owner is too late."""
 
 
-class Store(Protocol):
+class Store(HistoryStore, KeptAnswers, KeptNotices, Protocol):
     """Keeps what must survive the daemon. Every method is durable when it returns.
 
-    Raises TemporaryError where the database cannot be reached or written.
+    Raises TemporaryError if the database cannot be reached or written.
 
-    Replicas: every daemon joins under a new id and renews its lease; all its shares and runs stand and fall with that
-    one lease, which the database judges on its own clock. A share is a table, by its canonical location, that one
-    replica attends; only who has the share of a table can claim its runs.
+    Replicas: every daemon joins under a new id and renews its lease. All its shares and runs depend on this one lease.
+    The database judges the lease on its own clock. A share is a table, by its canonical location, that one replica
+    owns. Only the replica with the share of a table can take the leases of its runs.
     """
 
     def identity(self) -> str:
-        """Return what this store is, for ever and unlike every other one: the same to every replica on it."""
+        """Return the identity of this store. It never changes, and all replicas on the store see the same one."""
+        ...
+
+    @property
+    def write_error(self) -> str | None:
+        """Why the last thing that was to be kept could not be written. None if it was. Any thread may ask."""
+        ...
+
+    def check_writable(self) -> None:
+        """Write something that changes nothing. Raises TemporaryError if the store cannot be written."""
         ...
 
     def join(self, replica: Replica, *, lease: timedelta | None) -> None:
-        """Be a replica, until `lease` from now on the database's clock; None: until it leaves.
+        """Join as a replica until `lease` from now on the clock of the database. None: until the replica leaves.
 
-        Without a lease the caller has proved that it is the only daemon on the store: every other replica has ended.
+        Without a lease the caller has proved that it is the only daemon on the store. Every other replica has ended.
         """
         ...
 
     def renew(self, replica: ReplicaId, *, lease: timedelta) -> bool:
-        """Lengthen a lease to `lease` from now. False: it had ended, or was never there, and is not brought back."""
+        """Extend a lease to `lease` from now. Return False if it had ended or never existed. An ended lease stays
+        ended.
+        """
         ...
 
     def leave(self, replica: ReplicaId) -> None:
-        """End the replica's lease and give its shares back at once. Only after every JVM of it is gone."""
+        """End the lease of the replica and give its shares back at once. Only after every JVM of it is gone."""
         ...
 
     def replicas(self) -> Sequence[Replica]:
-        """Return every replica that has not been forgotten, the living and the dead."""
+        """Return every replica that was not deleted, also the dead ones."""
         ...
 
     def share(self, replica: ReplicaId, *, locations: Collection[str], busy: Collection[str]) -> frozenset[str]:
-        """Take a living replica's fair share of `locations`, and return all that it has now.
+        """Take the fair share of `locations` for a living replica, and return its whole share.
 
-        Tables of dead replicas, and those that nobody has, are taken up to a fair share (of all, by the living); what
-        is above it is given back, except `busy` tables. A dead replica is given nothing and has nothing.
+        The replica takes tables of dead replicas, and tables without an owner, up to a fair share. The fair share is
+        the number of tables divided by the number of living replicas. It gives the rest back, except `busy` tables. A
+        dead replica gets nothing and has nothing.
         """
         ...
 
     def shares(self) -> Mapping[str, ReplicaId]:
-        """Return which living replica has the share of each table, by location."""
+        """Return the living replica that has the share of each table, by location."""
         ...
 
     def mark_dirty(self, locations: Collection[str]) -> None:
-        """Leave word for whoever has the shares of these tables that they have changed: a hint."""
+        """Note for the owners of these tables that the tables have changed. It is a hint."""
         ...
 
     def take_dirty(self, replica: ReplicaId) -> frozenset[str]:
-        """Return the replica's tables for which word was left, and forget it."""
+        """Return the tables of the replica that were marked dirty, and clear the marks."""
         ...
 
     def request(self, run: Run) -> Run:
         """Add a QUEUED run, or return the run of the same (identity, service) that has not ended."""
         ...
 
-    def claim(self, run: RunId, *, owner: ReplicaId, at: datetime) -> Run:
-        """Take the lease of the run's (identity, service) with a new, higher epoch; the run is RUNNING.
+    def take_lease(self, run: RunId, *, owner: ReplicaId, at: datetime) -> Run:
+        """Take the lease of the (identity, service) of the run with a new, higher epoch. The run is RUNNING.
 
-        Raises SupersededError if the run is no longer QUEUED, if `owner` is dead or has not the share of its table, or
-        if another run on the same identity has another owner and has not ended: that one is adopted and settled first.
+        Raises SupersededError if the run is no longer QUEUED, or if `owner` is dead or does not have the share of its
+        table. Raises it, too, if another run on the same identity has another owner and has not ended. That run must be
+        adopted and settled first.
         """
         ...
 
     def adopt(self, run: RunId, *, owner: ReplicaId) -> Run:
-        """Take over a run that was begun and has not ended from a dead owner, with a new, higher epoch; it is UNKNOWN.
+        """Take over a run that a dead owner began and that has not ended, with a new, higher epoch. The run is UNKNOWN.
 
-        Raises SupersededError if it has ended or is QUEUED, if its owner is alive, or if `owner` is dead or has not the
-        share of its table.
+        Raises SupersededError if it has ended or is QUEUED, or if its owner is alive. Raises it, too, if `owner` is
+        dead or does not have the share of its table.
         """
         ...
 
@@ -104,9 +131,10 @@ class Store(Protocol):
         step: Step | None = None,
         instant: str | None = None,
         executor: str | None = None,
+        application: str | None = None,
         figures: Mapping[str, int | float | str] | None = None,
     ) -> Run:
-        """Note how far a run has come; what is None stays as it was.
+        """Store the progress of a run. Values that are None stay as they were.
 
         Raises SupersededError if `epoch` is not the newest of the lease, or the run has ended.
         """
@@ -126,7 +154,7 @@ class Store(Protocol):
         ...
 
     def epoch(self, *, identity: str, service: Service) -> int:
-        """Return the newest epoch of a lease; 0 if it was never claimed."""
+        """Return the newest epoch of a lease, or 0 if it was never taken."""
         ...
 
     def run(self, run: RunId) -> Run | None:
@@ -139,9 +167,12 @@ class Store(Protocol):
         table: TableId | None = None,
         service: Service | None = None,
         states: Collection[RunState] = (),
+        before: RunId | None = None,
         limit: int = 100,
     ) -> Sequence[Run]:
-        """Return runs, the newest first. No `states` means all."""
+        """Return runs, the newest first. No `states` means all. `before` leaves out that run, and all newer ones. If
+        there is no such run, none is returned.
+        """
         ...
 
     def active(self) -> Sequence[Run]:
@@ -152,32 +183,44 @@ class Store(Protocol):
         """Return the instants that runs of ours planned or took up, the last thousand."""
         ...
 
-    def executor(self, *, identity: str, service: Service, instant: str) -> str | None:
-        """Return the executor of the newest run that was about an instant; None where it is not known."""
+    def executors(self, *, identity: str, service: Service, instant: str) -> ExecutorNames:
+        """Return what carried out the newest run of an instant, as far as it is known."""
         ...
 
-    def keep_standing(self, row: StandingRow) -> None:
-        """Keep a standing in place of the one before."""
+    def keep_service_state(self, row: ServiceStateRow) -> None:
+        """Keep the state of a service, and replace the previous one."""
         ...
 
-    def forget_standing(self, table: TableId, service: Service) -> None:
-        """Drop a standing. Nothing happens where there is none."""
+    def forget_service_state(self, table: TableId, service: Service) -> None:
+        """Delete the state of a service, if there is one."""
         ...
 
-    def standings(self) -> Sequence[StandingRow]:
-        """Return every standing."""
+    def service_states(self) -> Sequence[ServiceStateRow]:
+        """Return the state of every service."""
         ...
 
     def keep_lock_proof(self, row: LockProofRow) -> None:
-        """Keep what was seen of a table's lock in place of the one before."""
+        """Keep the evidence about the lock of a table, and replace the previous one."""
         ...
 
     def lock_proofs(self) -> Sequence[LockProofRow]:
-        """Return what was seen of the locks of all tables."""
+        """Return the evidence about the locks of all tables."""
         ...
 
-    def decided(self, rows: Sequence[DecisionRow]) -> None:
-        """Keep decisions, each in place of the one before."""
+    def keep_writer_signs(self, row: WriterSignsRow) -> None:
+        """Keep the signs of the writers of a table, and replace the previous ones."""
+        ...
+
+    def writer_signs(self) -> Sequence[WriterSignsRow]:
+        """Return the signs of the writers of all tables."""
+        ...
+
+    def keep_adoption(self, row: AdoptionRow) -> None:
+        """Keep the adoption of a table, and replace the previous one."""
+        ...
+
+    def adoptions(self) -> Sequence[AdoptionRow]:
+        """Return the adoptions of all tables."""
         ...
 
     def decisions(self, table: TableId) -> Sequence[DecisionRow]:
@@ -185,37 +228,87 @@ class Store(Protocol):
         ...
 
     def pause(self, table: TableId | None, *, reason: str, at: datetime) -> None:
-        """Pause a table, or everything where `table` is None."""
+        """Pause a table, or all tables if `table` is None."""
         ...
 
     def resume(self, table: TableId | None) -> None:
-        """End a pause. Nothing happens where there is none."""
+        """End a pause, if there is one."""
         ...
 
     def pauses(self) -> Mapping[TableId | None, str]:
-        """Return the pauses in force, each with its reason; the global one under None."""
+        """Return the pauses in force, each with its reason. The global pause is under None."""
         ...
 
     def keep_approval(self, row: ApprovalRow) -> None:
-        """Keep a question for approval, or its answer, in place of the one before of the same table and service."""
+        """Keep a request for approval, or the approval, and replace the previous one of the same table and service."""
         ...
 
     def forget_approval(self, table: TableId, service: Service) -> None:
-        """Drop what was asked and approved. Nothing happens where there is nothing."""
+        """Delete a request for approval and the approval, if there are any."""
         ...
 
     def approvals(self) -> Sequence[ApprovalRow]:
-        """Return every question for approval, answered or not."""
+        """Return every request for approval, approved or not."""
+        ...
+
+    def keep_api_key(self, row: KeyRow) -> None:
+        """Add an API key."""
+        ...
+
+    def revoke_api_key(self, key: str, *, at: datetime) -> bool:
+        """Revoke the API key with this id. Return False if there is none, or if it was revoked before."""
+        ...
+
+    def api_keys(self) -> Sequence[KeyRow]:
+        """Return every API key, also revoked and expired ones, the oldest first."""
+        ...
+
+    def note_act(self, act: Act) -> None:
+        """Add an act to the audit log, under the next number."""
+        ...
+
+    def acts(self, *, table: TableId | None = None, before: int | None = None, limit: int = 100) -> Sequence[Act]:
+        """Return acts, the newest first: of a table, and with numbers below `before`, if these are given."""
+        ...
+
+    def forget_acts(self, *, before: datetime, most: int) -> int:
+        """Delete the oldest acts from before that time, `most` of them at once. Return how many."""
+        ...
+
+    def keep_rewrite(self, row: RewriteRow) -> None:
+        """Keep a rewrite of all files that was asked for, and replace the previous one of the same table and
+        service.
+        """
+        ...
+
+    def forget_rewrite(self, table: TableId, service: Service) -> None:
+        """Delete a rewrite of all files, if there is one."""
+        ...
+
+    def rewrites(self) -> Sequence[RewriteRow]:
+        """Return every rewrite of all files that was asked for and has not ended."""
+        ...
+
+    def keep_registration(self, row: RegistrationRow, *, act: Act) -> bool:
+        """Keep the registration of a table with its act in the audit log, both or none. It replaces the previous one.
+
+        Return False, and keep nothing, if the newest change of any registration is not the one before `row.number`.
+        """
+        ...
+
+    def registrations(self, *, after: int = 0) -> Sequence[RegistrationRow]:
+        """Return the registrations with a number above `after`, the oldest first. Removed tables are among them."""
         ...
 
     def forget(self, *, registered: Mapping[TableId, str], at: datetime, keep: timedelta) -> Iterator[int]:
-        """Forget what is older than `keep` at the time `at`, step by step; yield after each how many runs it took.
+        """Delete what is older than `keep` at the time `at`, step by step. After each step yield the number of deleted
+        runs.
 
-        Each step is a short transaction: who pauses between them holds nobody up, and who ends early has lost nothing.
-        Runs go that ended before; the last one of each table and service stays, and what has not ended. `registered`
-        are the tables that the caller knows now, with their locations. Of a table that no replica has named here for
-        `keep`, and a day at least, everything goes but its pause, and what has not ended. Where nobody has named any
-        table for a day, all count as named now.
+        Each step is a short transaction. So a caller can pause between steps without delaying others, and can stop
+        early. Runs are deleted that ended before. The last run of each table and service stays, and so do runs that
+        have not ended. `registered` are the tables that the caller knows now, with their locations. If no replica has
+        named a table here for `keep`, and at least a day, everything of it is deleted but its pause and the runs that
+        have not ended. If no replica has named any table for a day, all tables count as named now.
         """
         ...
 

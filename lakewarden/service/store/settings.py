@@ -1,12 +1,13 @@
-"""The settings of the store's database."""
+"""The settings of the database of the store."""
 
 from __future__ import annotations
 
+from typing import Annotated
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from lakewarden.planners.settings import Settings
+from lakewarden.planners.settings import Duration, Settings, Within
 from lakewarden.planners.storage.settings import SecretSetting
 
 _FORM = "postgresql://user@host:5432/database"
@@ -14,15 +15,20 @@ _REFERENCE = "{env: NAME} or {file: PATH}"
 
 
 class DatabaseSettings(Settings):
-    """Where runs, leases and decisions are kept."""
+    """The database of runs, leases and decisions."""
 
     url: str | None = None
-    """A PostgreSQL database, as in `postgresql://lakewarden@db.example.com:5432/lakewarden`, which several replicas of
-    the daemon may share; it needs `pip install 'lakewarden[postgres]'`. libpq's parameters may follow, as in
-    `?sslmode=verify-full`. By default a SQLite file in data_dir, for one daemon. Changing it begins an empty store."""
+    """A PostgreSQL database, for example `postgresql://lakewarden@db.example.com:5432/lakewarden`. Several replicas of
+    the daemon may share it. It needs `pip install 'lakewarden[postgres]'`. Parameters of libpq may follow, for example
+    `?sslmode=verify-full`. The default is a SQLite file in data_dir, for one daemon. A change of this setting begins
+    with an empty store.
+    """
 
     password: SecretSetting | None = None
-    """The password of the url's user. By default what libpq finds by itself: PGPASSWORD, a password file, or none."""
+    """The password of the user in the url. By default libpq uses PGPASSWORD, a password file, or none."""
+
+    wait: Annotated[Duration, Within("0s", "1h")] = Field(default="60s", validate_default=True)
+    """If the PostgreSQL database is away at the start, the daemon asks again for this long. Then it ends."""
 
     @field_validator("url")
     @classmethod
@@ -36,7 +42,7 @@ class DatabaseSettings(Settings):
         except ValueError:  # a port that is no number, half an IPv6 address
             raise ValueError(f"a database is named in the form {_FORM}") from None
         if said:
-            raise ValueError(f"a password does not stand in the url: remove it, and say password: {_REFERENCE}")
+            raise ValueError(f"the url must not have a password: remove it, and set password: {_REFERENCE}")
         if not sound:
             raise ValueError(f"a database is named in the form {_FORM}; without a url it is a SQLite file in data_dir")
         return value
@@ -49,5 +55,5 @@ class DatabaseSettings(Settings):
 
     @property
     def shared(self) -> bool:
-        """Whether other replicas may be on the database, so that leases have to be timed."""
+        """Whether other replicas may use the database. Then leases have an end."""
         return self.url is not None

@@ -1,4 +1,4 @@
-"""Who attends which table: each replica by itself takes its fair share of what is free."""
+"""The distribution of tables: each replica by itself takes its fair share of the free tables."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ def shared_out(
 ) -> frozenset[str]:
     """Return the tables that a living replica has from now on.
 
-    `held` is what the living have. Fair is an even part, rounded up, of all tables that this replica or a holder
-    knows. A table that the replica no longer knows, and surplus, is kept only while it is busy.
+    `held` are the shares of the living replicas. The fair share is an even part, rounded up, of all tables that this
+    replica or another owner knows. If the replica no longer knows a table, or has too many, it keeps a table only while
+    it is busy.
     """
     fair = -(-len({*locations, *held}) // len(living))
     mine = {location for location, holder in held.items() if holder == replica}

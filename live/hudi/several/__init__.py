@@ -1,1 +1,1 @@
-"""Several writers on one Hudi table, and whose fault it is where one of them fails."""
+"""Several writers on one Hudi table, and which of their failures Lakewarden has caused."""

@@ -1,7 +1,7 @@
-"""Whose fault a failed commit is where several writers write, and whether the daemon says the same. Pure.
+"""Which failed commits of several writers Lakewarden has caused, and whether the daemon says the same. Pure.
 
-What a commit lost to is in Hudi's own words, where it says so; else it is ours if anything of ours was pending, or
-completed, in the life of the write, or any run of ours was under way.
+Where Hudi's message names the instant that the commit lost to, that decides. Else Lakewarden has caused the failure if
+an instant of its own was pending or completed during the write, or if a run of its own was under way.
 """
 
 from __future__ import annotations
@@ -13,23 +13,22 @@ from datetime import UTC, datetime
 
 from lakewarden.demo.writers.record import Batch
 from lakewarden.service.http.schemas import RunBody
-from live.hudi.several.chronicle import Seen
+from live.hudi.several.timeline_watcher import Seen
 from live.hudi.travel import time_of
 
 _LOST = re.compile(
     r"first operation = .{0,80}?instantTime=(?P<own>\d{17}).{0,80}?"
     r"second operation = .{0,80}?instantTime=(?P<other>\d{17})"
 )
-"""The operations are written `{actionType=..., instantTime=..., actionState=...'}` until 1.1 and
-`ConcurrentOperation(actionState=..., actionType=..., instantTime=...)` from 1.2 on (both run).
-"""
+"""Until 1.1 the operations are written `{actionType=..., instantTime=..., actionState=...'}`. From 1.2 on they are
+written `ConcurrentOperation(actionState=..., actionType=..., instantTime=...)` (both run)."""
 _MEETS_CLUSTERING = "HoodieClusteringUpdateException"
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
-    """One failed commit: the instant that it left, if it left one, whether it is our fault, and why."""
+class Blame:
+    """One failed commit: the instant that it left, if any, whether Lakewarden has caused the failure, and why."""
 
     writer: str
     batch: int
@@ -41,14 +40,14 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Told:
-    """A failed write as the daemon tells of it: `ours` says that it counts against the daemon itself."""
+    """A failed write as the daemon reports it. `ours` says that it counts against the daemon itself."""
 
     instant: str
     ours: bool
     reason: str
 
 
-def judge(failures: Mapping[str, Sequence[Batch]], seen: Sequence[Seen], runs: Sequence[RunBody]) -> list[Verdict]:
+def judge(failures: Mapping[str, Sequence[Batch]], seen: Sequence[Seen], runs: Sequence[RunBody]) -> list[Blame]:
     """Return the verdicts on the failed commits of each writer, in the order of their beginnings."""
     failed = sorted(((writer, batch) for writer, of in failures.items() for batch in of), key=lambda f: f[1].begun)
     left = {one.instant for one in seen if one.written and one.completed is None}
@@ -58,7 +57,7 @@ def judge(failures: Mapping[str, Sequence[Batch]], seen: Sequence[Seen], runs: S
         left.discard(instant or "")
         ours, why = _fault(batch, seen, runs)
         verdicts.append(
-            Verdict(
+            Blame(
                 writer=writer,
                 batch=batch.number,
                 begun=batch.begun.isoformat(),
@@ -70,10 +69,10 @@ def judge(failures: Mapping[str, Sequence[Batch]], seen: Sequence[Seen], runs: S
     return verdicts
 
 
-def disagreements(verdicts: Sequence[Verdict], told: Sequence[Told]) -> list[str]:
-    """Return where the daemon tells another story of the failed writes, one sentence each; empty is agreement.
+def disagreements(verdicts: Sequence[Blame], told: Sequence[Told]) -> list[str]:
+    """Return where the daemon and the verdicts disagree on the failed writes, one sentence each. Empty is agreement.
 
-    Of a commit that failed before it left anything on the timeline the daemon cannot know.
+    If a commit failed before it left anything on the timeline, the daemon cannot know of it.
     """
     by_instant = {verdict.instant: verdict for verdict in verdicts if verdict.instant is not None}
     known = {each.instant: each for each in told}
@@ -94,7 +93,7 @@ def disagreements(verdicts: Sequence[Verdict], told: Sequence[Told]) -> list[str
 
 
 def _instant_of(batch: Batch, left: Iterable[str]) -> str | None:
-    """Return the instant that a failed commit left: Hudi's message names it, or it was begun in the batch's time."""
+    """Return the instant that a failed commit left. Hudi's message names it, or it began during the batch."""
     lost = _LOST.search(batch.message)
     if lost is not None:
         return lost["own"]

@@ -1,28 +1,27 @@
-"""The report on several writers: the suite's, with whose fault each failure is and what the daemon says of it."""
+"""The report on several writers: the suite's, with the cause of each failure and the daemon's own account of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
 
 from rich.console import Console
 
-from live.hudi.several.blame import Told, Verdict
+from live.hudi.several.blame import Blame, Told
 from live.report import LiveReport
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeveralReport(LiveReport):
-    """`told` are the failed writes by the daemon's own account, and `disagreements` where it differs from ours.
+    """`told` are the failed writes by the daemon's own account. `disagreements` are where it differs from the verdicts.
 
-    `unmerged_peak` is the most writes that waited at one time for a compaction to be complete; `left_pending` are
-    the instants that were left half-way when all was drained.
+    `unmerged_peak` is the most writes that waited at one time for a compaction to complete. `left_pending` are the
+    instants that are still pending after the drain.
     """
 
     table_version: int
     releases: Sequence[str]
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[Blame]
     told: Sequence[Told]
     disagreements: Sequence[str]
     left_pending: Sequence[str]
@@ -30,35 +29,30 @@ class SeveralReport(LiveReport):
     unmerged_most: int
     wrong_by_spark: int
 
-    @classmethod
-    def of(cls, report: LiveReport, **more: Any) -> Self:
-        """Return a report with more in it, or other things."""
-        return cls(**{each.name: getattr(report, each.name) for each in fields(report)} | more)
-
     def disturbances(self) -> list[str]:
-        """Return who was disturbed: writers that lose to each other are not."""
+        """Return what was disturbed. Writers that lose to each other do not count."""
         found = []
         if self.rows_wrong:
             found.append(f"{self.rows_wrong} of {self.rows_expected} rows are wrong")
         if self.wrong_by_spark:
             found.append(f"{self.wrong_by_spark} of {self.rows_expected} rows are wrong by Spark's reader")
         if self.writer.caused_by_us:
-            found.append(f"{self.writer.caused_by_us} commits of the writers failed by our fault")
+            found.append(f"{self.writer.caused_by_us} commits of the writers failed because of us")
         if self.reader.failures:
             found.append(f"{self.reader.failures} queries of the reader failed")
         return found
 
     def shortcomings(self) -> list[str]:
-        """Return what was promised and not shown, one sentence each; empty is success."""
+        """Return what was promised and not shown, one sentence each. Empty is success."""
         found = [*LiveReport.shortcomings(self), *self.disagreements]
         if self.unmerged_peak > self.unmerged_most:
             found.append(f"{self.unmerged_peak} writes waited for a compaction, more than {self.unmerged_most}")
         if self.left_pending:
-            found.append(f"{len(self.left_pending)} instants are left half-way: {', '.join(self.left_pending)}")
+            found.append(f"{len(self.left_pending)} instants are still pending: {', '.join(self.left_pending)}")
         return found
 
     def tell_more(self, console: Console) -> None:
-        """Print what the suite's own report does not."""
+        """Print what the suite's own report does not contain."""
         told = sum(each.ours for each in self.told)
         for line in (
             f"writers   Hudi {', '.join(self.releases)} on a table of version {self.table_version}; "

@@ -1,4 +1,6 @@
-"""What several shops sell: a stream of batches for each, of keys of its own, in days of its own or in shared ones."""
+"""The orders of several shops: a stream of batches for each shop, with keys of its own, in days of its own or in shared
+days.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +17,20 @@ _RETURN_EVERY = 4
 
 
 def sales(shop: str, *, seed: int, day_of: Callable[[int], int], shared: bool) -> Iterator[tuple[Row, ...]]:
-    """Yield the changes of one commit after another; `day_of` tells the day of a batch, from 1.
-
-    Every batch brings new orders of today, changes some of today's and yesterday's, and deletes one of each. Every
-    fourth also deletes an order of an older day, which nobody expects to be touched any more. No order is twice in a
-    batch. Two shops have the same days where these are `shared`, and never the same order.
-    """
-    dice = random.Random(f"{shop} {seed}")
+    """Yield the changes of one commit after another. `day_of` returns the day of a batch; batches count from 1."""
+    rng = random.Random(f"{shop} {seed}")
     living: dict[int, list[str]] = {}
     for number in itertools.count(1):
         today = day_of(number)
         changed, gone = [], []
         for age, updates in enumerate(_CHANGED_PER_DAY[:WARM_DAYS]):
             orders = living.get(today - age, [])
-            picked = dice.sample(orders, min(updates + 1, len(orders)))
+            picked = rng.sample(orders, min(updates + 1, len(orders)))
             gone += picked[:1]
             changed += picked[1:]
         cold = sorted(day for day, orders in living.items() if orders and day <= today - WARM_DAYS)
         if cold and number % _RETURN_EVERY == 0:
-            gone.append(dice.choice(living[dice.choice(cold)]))
+            gone.append(rng.choice(living[rng.choice(cold)]))
         new = [f"{_day(today, shop, shared=shared)}-order-{shop}-{number:05}-{n:02}" for n in range(_NEW)]
         for day in {*range(today - WARM_DAYS + 1, today + 1), *cold}:
             living[day] = [key for key in living.get(day, []) if key not in gone]

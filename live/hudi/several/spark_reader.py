@@ -17,15 +17,15 @@ from lakewarden.demo.writers.record import Row
 from lakewarden.demo.writers.small_spark import small_spark
 from lakewarden.executors.worker import bundles
 from live.hudi.several.writer import CONF
-from tests.support.hudi_bundles import HUDI_BUNDLES
+from tests.support.hudi.hudi_bundles import HUDI_BUNDLES
 
 _MARK = "rows: "
 _WITHIN_SECONDS = 300
 
 
 def rows_by_spark(table: Path, *, release: str) -> Mapping[str, Row]:
-    """Return the rows by key, read in a process of its own. Raises ValueError for a key found twice, and for words
-    that are no answer; subprocess.TimeoutExpired.
+    """Return the rows by key, read in a process of its own. Raises ValueError for a key found twice and for output that
+    is no answer, and subprocess.TimeoutExpired.
     """
     command = [sys.executable, "-m", "live.hudi.several.spark_reader", "--release", release, "--path", str(table)]
     done = subprocess.run(

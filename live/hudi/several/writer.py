@@ -2,8 +2,8 @@
 
     python -m live.hudi.several.writer --shop a --release 1.1.1 --path DIRECTORY --options FILE --record FILE
 
-It ends on SIGTERM or when its starter is gone: always between two commits. Failed commits are recorded, and the same
-rows are tried again. Each commit is signed with its batch.
+It ends on SIGTERM, or if the process that started it is gone. It always ends between two commits. It records failed
+commits and tries the same rows again. It signs each commit with its batch.
 """
 
 from __future__ import annotations
@@ -18,33 +18,35 @@ from pathlib import Path
 from lakewarden.demo.formats.hudi.batches import BatchCommitter
 from lakewarden.demo.formats.hudi.options import TableType, Workload, table_options
 from lakewarden.demo.writers.orders import day_by_clock
-from lakewarden.demo.writers.patience import Patience
 from lakewarden.demo.writers.small_spark import small_spark
 from lakewarden.demo.writers.writing import write_on
+from lakewarden.demo.writers.writing_time import WritingTime
 from lakewarden.executors.worker import bundles
 from live.hudi.several.shops import sales
-from tests.support.hudi_bundles import HUDI_BUNDLES
+from tests.support.hudi.hudi_bundles import HUDI_BUNDLES
 
 CONF: Mapping[str, str] = {
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
 }
-"""What Hudi asks of a Spark, of any release."""
+"""What Hudi needs of any release of Spark."""
 
 _OF_LATER_WRITERS_ALONE = 9
 _BESIDE_OLDER = {"hoodie.metadata.streaming.write.enabled": "false"}
-"""A writer of 1.0 rolls back what later ones have in flight in the metadata table, and these fail (docs/writers.md)."""
+"""A writer of 1.0 rolls back what writers of later releases have in flight in the metadata table. Those writers then
+fail (docs/writers.md)."""
 
 _PACKS = {"hoodie.parquet.small.file.limit": "104857600"}
 
 
 def written_options(kind: TableType, *, table_version: int, packs: bool) -> dict[str, str]:
-    """Return what a writer sets about the table: its version, whatever the writer's release likes best, and a record
-    key of two fields. One that `packs` puts new rows into the small files of others, and conflicts with them.
+    """Return what a writer sets about the table: its version, whatever default the writer's release has, and a record
+    key of two fields. A writer that `packs` puts new rows into the small files of other writers. It conflicts with
+    them.
     """
     return {
         **table_options("orders", kind=kind, workload=Workload.DAYS),
-        "hoodie.datasource.write.precombine.field": "version",  # as releases before 1.1 call it
+        "hoodie.datasource.write.precombine.field": "version",  # the name before 1.1
         "hoodie.datasource.write.recordkey.field": "order_id,region",
         "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator",
         "hoodie.write.table.version": str(table_version),
@@ -72,18 +74,18 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Write until told to stop; returns 0 however many commits failed: the record says."""
+    """Write until told to stop. Returns 0 however many commits failed; the record has them."""
     asked = _arguments()
-    patience = Patience(None)
+    writing_time = WritingTime(None)
     spark = small_spark([bundles.bring(HUDI_BUNDLES[asked.release])], CONF)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # pyspark has put its own handler there
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # pyspark has installed its own handler
     options = {
         **written_options(asked.table_type, table_version=asked.table_version, packs=asked.packs),
         **json.loads(asked.options.read_text(encoding="utf-8")),
     }
     committer = BatchCommitter(spark, path=asked.path, options=options, writer=asked.shop)
     sold = sales(asked.shop, seed=asked.seed, day_of=day_by_clock(asked.day), shared=asked.shared)
-    write_on(committer, sold, asked.record, patience, every=asked.every)
+    write_on(committer, sold, asked.record, writing_time, every=asked.every)
     spark.stop()
     return 0
 

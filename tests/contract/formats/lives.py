@@ -1,4 +1,4 @@
-"""The same small life of a table, lived on every format."""
+"""The same small history of a table, for every format."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
-from lakewarden.planners.formats.fake import FAKE, FakeTable
-from lakewarden.planners.formats.fake.options import FakeTableOptions
+from lakewarden.planners.formats.directory import DIRECTORY
+from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions, ZookeeperLock
 from lakewarden.planners.formats.iceberg import ICEBERG
@@ -24,6 +24,8 @@ from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
 )
 from lakewarden.planners.formats.iceberg.metadata.timeline import RUN_ID, SERVICE
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.paimon import PAIMON
+from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import RunId, Service, State
 from lakewarden.planners.model.table import Policy, Table, TableId
@@ -31,17 +33,22 @@ from lakewarden.planners.ports import Observation, TableFormat
 from lakewarden.planners.settings import Settings
 from lakewarden.planners.storage import LocalStorage, storage_for
 from lakewarden.planners.triggers import NumCommits
-from tests.support.hudi_table import HudiTable
-from tests.support.iceberg_table import IcebergTable
+from lakewarden.testing.fake import FAKE, FakeTable
+from lakewarden.testing.fake.options import FakeTableOptions
+from tests.support.directory.directories import age, put
+from tests.support.hudi.hudi_table import HudiTable
+from tests.support.iceberg.iceberg_table import IcebergTable
+from tests.support.paimon.paimon_table import PaimonTable
 
 _START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 class Life(Protocol):
-    """What can happen to a table, in any format's own files. Steps that make no sense now do nothing.
+    """The changes that can happen to a table, in any format's own files. A step that is not possible now does nothing.
 
-    `shows_writes` says whether a write is seen before it is committed, `shows_plans` of which services a plan is, and
-    `plans_at_once` whether there may be several of one service. `policies` are those of the registered table.
+    `shows_writes` says whether a write is visible before it is committed. `shows_plans` are the services with visible
+    plans. `plans_at_once` says whether there may be several plans of one service. `policies` are those of the
+    registered table.
     """
 
     format: TableFormat
@@ -67,7 +74,7 @@ class Life(Protocol):
 
 
 class ShowsAll:
-    """What holds where everything that is begun is on the timeline."""
+    """The settings of a format with everything that is begun on its timeline."""
 
     shows_writes = True
     shows_plans = frozenset({Service.COMPACTION, Service.CLEAN})
@@ -76,7 +83,7 @@ class ShowsAll:
 
 
 class HudiLife(ShowsAll):
-    """A Hudi table's life, in one of the two layouts of its timeline."""
+    """The history of a Hudi table, in one of the two layouts of its timeline."""
 
     format: TableFormat = HUDI
     locked: Settings = HudiTableOptions(
@@ -131,7 +138,7 @@ class HudiLife(ShowsAll):
 
 
 class FakeLife(ShowsAll):
-    """A fake table's life. Its folders are given the clock's time, as the storage's own clock would."""
+    """The history of a fake table. Its folders get the clock's time, as the storage's own clock would give it."""
 
     format: TableFormat = FAKE
     locked: Settings = FakeTableOptions()
@@ -204,8 +211,8 @@ class FakeLife(ShowsAll):
 
 
 class IcebergLife:
-    """A life of an Iceberg table of a Hadoop catalog. Nobody sees a write or a rewrite before it is committed; the plan
-    of a clean lies beside the table.
+    """The history of an Iceberg table of a Hadoop catalog. A write or a rewrite is not visible before it is committed.
+    The plan of a clean lies beside the table.
     """
 
     format: TableFormat = ICEBERG
@@ -260,7 +267,7 @@ class IcebergLife:
         self._write(replace(self._beside(service), pending=None))
 
     def beat(self, time: str) -> None:
-        """Iceberg knows no heartbeats."""
+        """Do nothing: Iceberg has no heartbeats."""
 
     def damage(self, service: Service, time: str) -> str:
         path = Path(file_of(service, self.location))
@@ -283,22 +290,157 @@ class IcebergLife:
         Path(file_of(beside.service, self.location)).write_bytes(content_of(beside))
 
 
+class PaimonLife:
+    """A life of a Paimon table. A write or a compaction is not visible before it is committed, and no service has a
+    plan.
+    """
+
+    format: TableFormat = PAIMON
+    locked: Settings = PaimonTableOptions()
+    unlocked: Settings = PaimonTableOptions()
+    shows_writes = False
+    shows_plans: frozenset[Service] = frozenset()
+    plans_at_once = False
+    policies: Mapping[Service, Policy] = {
+        service: Policy(trigger=NumCommits(at_least=1), options=options())
+        for service, options in PAIMON.services.items()
+    }
+
+    def __init__(self, folder: Path) -> None:
+        self.location, self.clock = str(folder), ManualClock(_START)
+        self.table = PaimonTable(folder, clock=self.clock)
+        self._begun = 0
+
+    def begin_write(self) -> str:
+        self._begun += 1
+        return f"begun-{self._begun}"
+
+    def commit_write(self, time: str) -> None:
+        self.clock.advance(timedelta(seconds=1))
+        self.table.append()
+
+    def plan(self, service: Service, run: RunId | None = None) -> str:
+        return self.begin_write()
+
+    def start(self, service: Service, time: str) -> None:
+        """Nothing of it is visible."""
+
+    def complete(self, service: Service, time: str) -> None:
+        self.clock.advance(timedelta(seconds=1))
+        if service is Service.COMPACTION:
+            self.table.compact()
+        else:
+            self.table.append()
+            self.table.expire(self.table.newest)
+
+    def withdraw(self, service: Service, time: str) -> None:
+        """Nothing of it is visible."""
+
+    def beat(self, time: str) -> None:
+        """Paimon knows no heartbeats."""
+
+    def damage(self, service: Service, time: str) -> str:
+        raise NotImplementedError
+
+    def make_again(self) -> None:
+        self.clock.advance(timedelta(minutes=1))
+        Path(self.location).rename(f"{self.location}-dropped")
+        self.table = PaimonTable(Path(self.location), clock=self.clock)
+
+    def let_time_pass(self) -> None:
+        self.clock.advance(timedelta(seconds=5))
+
+
+class DirectoryLife:
+    """A life of a plain directory. A write is a part in progress before it is finished, and there are no plans.
+
+    A marker stands in place of the end of a service.
+    """
+
+    format: TableFormat = DIRECTORY
+    locked: Settings = DirectoryTableOptions()
+    unlocked: Settings = DirectoryTableOptions()
+    shows_writes = True
+    shows_plans: frozenset[Service] = frozenset()
+    plans_at_once = True
+
+    def __init__(self, folder: Path) -> None:
+        self.location, self.clock = str(folder), ManualClock(_START)
+        self.policies: Mapping[Service, Policy] = {
+            service: Policy(trigger=NumCommits(at_least=1), options=options())
+            for service, options in DIRECTORY.services.items()
+        }
+        self._count = 0
+        self._put("part-0")
+        age(folder, self.clock.now())
+
+    def _put(self, name: str) -> None:
+        self.clock.advance(timedelta(seconds=1))
+        put(Path(self.location) / "dt=2026-03-01" / name, self.clock.now())
+
+    def _next(self) -> str:
+        self._count += 1
+        return f"part-{self._count}"
+
+    def begin_write(self) -> str:
+        name = self._next()
+        self._put(f".{name}.inprogress.7")
+        return name
+
+    def commit_write(self, time: str) -> None:
+        self.clock.advance(timedelta(seconds=1))
+        folder = Path(self.location) / "dt=2026-03-01"
+        (folder / f".{time}.inprogress.7").rename(folder / time)
+        age(folder, self.clock.now())
+
+    def plan(self, service: Service, run: RunId | None = None) -> str:
+        return self._next()
+
+    def start(self, service: Service, time: str) -> None:
+        """Nothing is seen of it."""
+
+    def complete(self, service: Service, time: str) -> None:
+        self._put("_SUCCESS")
+
+    def withdraw(self, service: Service, time: str) -> None:
+        """There is nothing to take back."""
+
+    def beat(self, time: str) -> None:
+        """Heartbeats are unknown here."""
+
+    def damage(self, service: Service, time: str) -> str:
+        raise NotImplementedError("there is no metadata")
+
+    def make_again(self) -> None:
+        raise NotImplementedError("a directory is what lies at its place")
+
+    def let_time_pass(self) -> None:
+        self.clock.advance(timedelta(seconds=5))
+
+
 LIVES: dict[str, Callable[[Path], Life]] = {
     "hudi, layout 1": lambda folder: HudiLife(folder, 6),
     "hudi, layout 2": lambda folder: HudiLife(folder, 9),
     "iceberg": IcebergLife,
+    "paimon": PaimonLife,
+    "directory": DirectoryLife,
     "fake": FakeLife,
 }
 
-IN_FLIGHT = [name for name in LIVES if name != "iceberg"]
-"""Those whose writes and plans are on the timeline before they are committed."""
+WITH_METADATA = [name for name in LIVES if name != "directory"]
+"""The formats with an identity of their own."""
 
-PLANS = [(name, Service.COMPACTION) for name in IN_FLIGHT] + [(name, Service.CLEAN) for name in LIVES]
-"""Each with the services whose plans are."""
+IN_FLIGHT = [name for name in WITH_METADATA if name not in ("iceberg", "paimon")]
+"""The formats with their writes and plans on the timeline before they are committed."""
+
+PLANS = [(name, Service.COMPACTION) for name in IN_FLIGHT] + [
+    (name, Service.CLEAN) for name in WITH_METADATA if name != "paimon"
+]
+"""The formats, each with the services with plans on the timeline."""
 
 
 def observed(life: Life, previous: Observation | None = None, *, options: Settings | None = None) -> Observation:
-    """Look at the table, now."""
+    """Observe the table, now."""
     table = table_of(life, options=options)
     return life.format.observe(table, storage_for(life.location), previous, now=life.clock.now())
 

@@ -1,4 +1,4 @@
-"""The fake table behaves as a table whose services do something, so that tests can see them do it."""
+"""The services of the fake table change it, so that tests can see their effect."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.fake import FakeTable
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId
+from lakewarden.testing.fake import FakeTable
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def run(table: FakeTable, plan: str | None) -> None:
 
 
 def test_writes_add_rows_and_log_files(table: FakeTable) -> None:
-    """Once they are committed, and not before."""
+    """They appear after the commit, and not before."""
     begun = table.begin_write()
     table.write(rows=3)
     assert (table.rows, table.log_files) == (3, 1)
@@ -35,7 +35,7 @@ def test_writes_add_rows_and_log_files(table: FakeTable) -> None:
 
 
 def test_a_compaction_merges_the_log_files_of_its_plan(table: FakeTable) -> None:
-    """A write that comes after the plan stays a log file, and the merged ones become a new version."""
+    """A write after the plan stays a log file. The merged files become a new version."""
     table.write()
     plan = table.plan_compaction()
     table.write()
@@ -45,7 +45,7 @@ def test_a_compaction_merges_the_log_files_of_its_plan(table: FakeTable) -> None
 
 
 def test_a_clean_deletes_all_but_the_newest_versions(table: FakeTable) -> None:
-    """And no row with them."""
+    """It deletes no row."""
     for _ in range(3):
         table.write()
         run(table, table.plan_compaction())
@@ -55,7 +55,7 @@ def test_a_clean_deletes_all_but_the_newest_versions(table: FakeTable) -> None:
 
 
 def test_there_is_nothing_to_plan_twice(table: FakeTable) -> None:
-    """What a pending plan names is not planned again."""
+    """The content of a pending plan is not planned again."""
     table.write()
     assert table.plan_clean() is None
     assert table.plan_compaction(run=RunId("r")) is not None
@@ -63,7 +63,7 @@ def test_there_is_nothing_to_plan_twice(table: FakeTable) -> None:
 
 
 def test_a_withdrawn_plan_gives_back_what_it_named(table: FakeTable) -> None:
-    """A run that yields leaves the work to the next."""
+    """If a run yields, the next run does the work."""
     table.write()
     plan = table.plan_compaction()
     assert plan is not None
@@ -74,7 +74,7 @@ def test_a_withdrawn_plan_gives_back_what_it_named(table: FakeTable) -> None:
 
 
 def test_steps_that_the_timeline_does_not_allow_are_refused(table: FakeTable) -> None:
-    """Completing twice, or what was never taken up, or what is unknown."""
+    """Examples are a second completion, the completion of a plan that was not begun, and an unknown instant."""
     table.write()
     plan = table.plan_compaction()
     assert plan is not None
@@ -88,7 +88,7 @@ def test_steps_that_the_timeline_does_not_allow_are_refused(table: FakeTable) ->
 
 
 def test_writers_and_services_at_once_take_different_instants(table: FakeTable) -> None:
-    """Several processes may hold the same table: no instant is taken twice and no row is lost."""
+    """Several processes may use the same table. No instant is taken twice, and no row is lost."""
     others = [FakeTable(table.folder) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         times = list(pool.map(lambda n: others[n % 4].write(), range(24)))
@@ -99,7 +99,7 @@ def test_writers_and_services_at_once_take_different_instants(table: FakeTable) 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(st.sampled_from(["write", "compact", "clean"]), max_size=12))
 def test_no_service_ever_changes_a_row(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
-    """Rows are what writers wrote, log files what was not merged, and one version always stays."""
+    """The rows are those of the writers. Log files are not merged yet, and one version always stays."""
     table = FakeTable.create(tmp_path_factory.mktemp("fake") / "t")
     for step in steps:
         match step:

@@ -1,4 +1,4 @@
-"""A table in an object store is the same table: the one that lies on a local disk, seen through S3."""
+"""A table in an object store is observed as the same table on a local disk."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation
 from lakewarden.planners.storage import LocalStorage, Storages
-from tests.support.fault_proxy import FaultProxy
-from tests.support.s3_server import BUCKET, S3Server
+from tests.support.object_stores.fault_proxy import FaultProxy
+from tests.support.object_stores.s3_server import BUCKET, S3Server
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hudi"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.zip"))
@@ -30,7 +30,7 @@ def _table(location: str) -> Table:
 
 
 class Uploaded:
-    """A fixture that was unpacked, and uploaded to the S3 server."""
+    """A fixture that was unpacked and uploaded to the S3 server."""
 
     def __init__(self, server: S3Server, name: str, folder: Path) -> None:
         with zipfile.ZipFile(FIXTURES / f"{name}.zip") as archive:
@@ -48,7 +48,7 @@ class Uploaded:
         return HUDI.token(_table(self.location), self.storage)
 
     def timeline(self, name: str) -> str:
-        """Return where a timeline file is, in either layout."""
+        """Return the location of a timeline file, in either layout."""
         folder = f"{self.location}/.hoodie"
         in_layout_2 = any(self.files.glob(f"{folder}/timeline/2*"))
         return f"{folder}/timeline/{name}" if in_layout_2 else f"{folder}/{name}"
@@ -62,7 +62,9 @@ def uploaded(s3_server: S3Server, tmp_path: Path) -> Callable[[str], Uploaded]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_table_in_a_store_is_seen_as_on_a_disk(uploaded: Callable[[str], Uploaded], name: str) -> None:
-    """Instants, plans with their sizes and authors, and every backlog; times of files are the store's own."""
+    """The test compares the instants, the plans with their sizes and authors, and every backlog. The times of files are
+    the store's own.
+    """
     table = uploaded(name)
     on_disk = HUDI.observe(_table(table.local), LocalStorage(), None, now=NOW).view
     in_store = table.observed().view
@@ -79,7 +81,7 @@ def test_a_table_in_a_store_is_seen_as_on_a_disk(uploaded: Callable[[str], Uploa
 
 @pytest.mark.parametrize("name", ["mor_v6", "mor_v9"])
 def test_a_token_changes_with_the_timeline_and_only_with_it(uploaded: Callable[[str], Uploaded], name: str) -> None:
-    """In both layouts; a file of data beside it changes nothing."""
+    """This holds in both layouts. A data file beside the timeline changes nothing."""
     table = uploaded(name)
     before = table.token()
     table.files.pipe_file(f"{table.location}/p0/data.parquet", b"1")
@@ -92,7 +94,7 @@ def test_a_token_changes_with_the_timeline_and_only_with_it(uploaded: Callable[[
 def test_a_poll_of_an_idle_table_is_one_head_and_one_listing(
     uploaded: Callable[[str], Uploaded], s3_server: S3Server, name: str
 ) -> None:
-    """Listings are what stores charge for, and what a poll's time goes into."""
+    """Stores charge for listings, and most of a poll's time is spent on them."""
     table = uploaded(name)
     with FaultProxy(upstream=s3_server.port).running() as proxy:
         storage = Storages([s3_server.store(endpoint=proxy.endpoint)]).of(table.location)
@@ -104,8 +106,9 @@ def test_a_poll_of_an_idle_table_is_one_head_and_one_listing(
     assert ("timeline" in proxy.seen[1]) == (name == "mor_v9")
 
 
+@pytest.mark.long
 def test_a_write_that_begins_is_seen_by_the_next_look(uploaded: Callable[[str], Uploaded]) -> None:
-    """The listing tells of the change, whatever the clocks say."""
+    """The listing shows the change, whatever the clocks say."""
     table = uploaded("cow_v9")
     first = table.observed()
     assert first.token == table.token()
@@ -118,7 +121,7 @@ def test_a_write_that_begins_is_seen_by_the_next_look(uploaded: Callable[[str], 
 
 
 def test_folders_without_times_are_no_identity(uploaded: Callable[[str], Uploaded]) -> None:
-    """Hadoop marks empty folders by empty objects, which come and go: the table stays the one it was."""
+    """Hadoop marks empty folders by empty objects, which come and go. The table keeps its identity."""
     table = uploaded("cow_v9")
     before = table.observed().view.identity
     table.files.pipe_file(f"{table.location}/.hoodie/.aux/.bootstrap/.fileids/", b"")

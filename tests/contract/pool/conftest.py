@@ -1,4 +1,4 @@
-"""The fake pool, and the real one with light workers and with Spark, each with a way to kill the worker of a run."""
+"""The fake pool, and the real one with light workers and with Spark. Each has a way to kill the worker of a run."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ import pytest
 from lakewarden.executors.contract import (
     Asked,
     Assignment,
+    CapacityChanged,
     Ended,
     Granted,
     Lost,
     Pool,
     PoolEvent,
-    RoomChanged,
     Started,
-    Step,
 )
-from lakewarden.executors.fake_pool import FakePool
-from lakewarden.executors.pool import process
 from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
-from lakewarden.planners.formats.fake import FakeTable
+from lakewarden.executors.worker import java
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
-from tests.support import light_worker
+from lakewarden.testing import WORKER
+from lakewarden.testing.fake import FakeTable
+from lakewarden.testing.fake_pool import FakePool
+from tests.support.pool import light_worker
 
 SLOTS = 2
 
-_Event = TypeVar("_Event", Asked, Ended, Lost, RoomChanged, Started)
+_Event = TypeVar("_Event", Asked, Ended, Lost, CapacityChanged, Started)
 
 
 class Harness:
-    """A started pool, what it has told, and fake tables to run on."""
+    """A started pool, its events, and fake tables for its runs."""
 
     def __init__(self, pool: Pool, kill: Callable[[RunId], None], tables: Path) -> None:
         self.pool = pool
@@ -48,7 +49,7 @@ class Harness:
         self._tables = tables
         self._events: queue.Queue[PoolEvent] = queue.Queue()
         self.told: list[PoolEvent] = []
-        self._read: dict[RunId, int] = {}  # how far into `told` each run was followed
+        self._read: dict[RunId, int] = {}  # how far the events of each run were read
         pool.start(self._events.put)
         self.until_room()
 
@@ -76,7 +77,7 @@ class Harness:
         return RunId(run)
 
     def next(self, kind: type[_Event], run: RunId) -> _Event:
-        """Return the run's next event of this kind, passing over what is told of it before."""
+        """Return the run's next event of this kind, and skip its earlier events."""
         while True:
             for position in range(self._read.get(run, 0), len(self.told)):
                 event = self.told[position]
@@ -85,7 +86,7 @@ class Harness:
                     return event
             self.told.append(self._events.get(timeout=60))
 
-    def climb(self, run: RunId, *, to: Step) -> Asked:
+    def advance(self, run: RunId, *, to: Step) -> Asked:
         """Grant every step before `to`, and return the question for it."""
         while True:
             asked = self.next(Asked, run)
@@ -94,14 +95,14 @@ class Harness:
             self.pool.answer(run, asked.step, Granted())
 
     def of(self, run: RunId) -> list[PoolEvent]:
-        """Return what was told of a run until now."""
+        """Return the events of a run until now."""
         while not self._events.empty():
             self.told.append(self._events.get())
         return [event for event in self.told if getattr(event, "run", None) == run]
 
     def until_room(self) -> None:
         """Wait until every slot is free."""
-        while self.pool.room().free < SLOTS:
+        while self.pool.capacity().free < SLOTS:
             self.told.append(self._events.get(timeout=120))
 
 
@@ -116,17 +117,18 @@ def _kill_jvm(pool: WorkerPool) -> Callable[[RunId], None]:
 
 @pytest.fixture(scope="module", params=["fake", "light workers", pytest.param("workers", marks=pytest.mark.spark)])
 def harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """Each pool in turn, shared by the tests of a module."""
+    """Return each pool in turn, shared by the tests of a module."""
     tables = tmp_path_factory.mktemp("tables")
-    with pytest.MonkeyPatch.context() as patch:
-        if request.param == "fake":
-            fake = FakePool(slots=SLOTS, clock=SystemClock())
-            made = Harness(fake, fake.kill, tables)
-        else:
-            if request.param == "light workers":
-                patch.setattr(process, "_COMMAND", light_worker.COMMAND)
-            profile = SparkProfile(slots=SLOTS, formats=(), memory="512m", heartbeat="100ms", cancel_grace="20s")
-            workers = WorkerPool(profile, directory=tmp_path_factory.mktemp("pool"))
-            made = Harness(workers, _kill_jvm(workers), tables)
-        yield made
-        made.pool.close()
+    if request.param == "fake":
+        fake = FakePool(slots=SLOTS, clock=SystemClock())
+        made = Harness(fake, fake.kill, tables)
+    else:
+        light = {"spark.driver.extraJavaOptions": java.LIGHT}
+        profile = SparkProfile(
+            slots=SLOTS, formats=(), memory="512m", heartbeat="100ms", cancel_grace="20s", conf=light
+        )
+        command = light_worker.COMMAND if request.param == "light workers" else WORKER
+        workers = WorkerPool(profile, directory=tmp_path_factory.mktemp("pool"), command=command)
+        made = Harness(workers, _kill_jvm(workers), tables)
+    yield made
+    made.pool.close()

@@ -1,4 +1,4 @@
-"""Conditional writes: of all who race for a file, one wins; what was changed meanwhile is never overwritten."""
+"""Conditional writes: of several writers of a file one wins. A change by another writer is never overwritten."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from lakewarden.planners.ports import ConditionalWrites, NoConditionsError, Vers
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.conditions import LocalConditions
 from lakewarden.planners.storage.settings import S3Store
-from tests.support.fault_proxy import Fault, FaultProxy
-from tests.support.s3_server import BUCKET, S3Server
+from tests.support.object_stores.fault_proxy import FaultProxy, StoreFault
+from tests.support.object_stores.s3_server import BUCKET, S3Server
 
 RACERS = 16
 
 
 class Place:
-    """Somewhere to write on conditions: a folder that is there, and a file of a folder that is not."""
+    """A place for conditional writes: an existing folder, and a file of a folder that does not exist."""
 
     def __init__(self, storages: Storages, folder: str) -> None:
         self.storages, self.folder = storages, folder
@@ -37,7 +37,7 @@ class Place:
 
     @property
     def writes(self) -> ConditionalWrites:
-        """Another writer each time, as another process would have."""
+        """Return another writer each time, as another process would have."""
         found = self.storages.conditions(self.folder)
         assert found is not None
         return found
@@ -56,7 +56,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, s3_server: S3Server) -
 
 
 def _race(act: Callable[[bytes], Versioned | None], turn: str) -> list[bytes]:
-    """Return what those had to write who won."""
+    """Return the content of the writers that won."""
     start = threading.Barrier(RACERS)
 
     def run(content: bytes) -> bool:
@@ -73,7 +73,7 @@ def _replacing(place: Place, version: str) -> Callable[[bytes], Versioned | None
 
 
 def test_a_file_is_created_once(place: Place) -> None:
-    """The second one is told that there is one, and nothing of it is changed."""
+    """The second writer gets an error, and the file is not changed."""
     assert place.writes.versioned(place.file) is None
     made = place.writes.create(place.file, b"mine")
     assert made == place.writes.versioned(place.file)
@@ -85,7 +85,7 @@ def test_a_file_is_created_once(place: Place) -> None:
 
 
 def test_only_the_version_that_was_read_is_replaced(place: Place) -> None:
-    """Who read it before it was changed has lost."""
+    """A writer that read it before its last change has lost."""
     first = _made(place, b"1")
     second = place.writes.replace(place.file, b"2", version=first.version)
     assert second is not None
@@ -96,7 +96,7 @@ def test_only_the_version_that_was_read_is_replaced(place: Place) -> None:
 
 
 def test_only_the_version_that_was_read_is_deleted(place: Place) -> None:
-    """What somebody else has taken since is theirs; what is gone is neither replaced nor deleted."""
+    """A file that another writer has changed since is kept. A missing file is neither replaced nor deleted."""
     first = _made(place, b"1")
     second = place.writes.replace(place.file, b"2", version=first.version)
     assert second is not None
@@ -110,7 +110,7 @@ def test_only_the_version_that_was_read_is_deleted(place: Place) -> None:
 
 
 def test_of_many_who_create_exactly_one_wins(place: Place) -> None:
-    """And it is the winner's content that stands."""
+    """The content is the winner's."""
     for turn in "abc":
         winner = _race(lambda content: place.writes.create(place.file, content), turn)
         found = place.writes.versioned(place.file)
@@ -120,7 +120,7 @@ def test_of_many_who_create_exactly_one_wins(place: Place) -> None:
 
 
 def test_of_many_who_replace_exactly_one_wins(place: Place) -> None:
-    """All of them had read the same version."""
+    """All of them have read the same version."""
     now = _made(place, b"0")
     for turn in "abc":
         winner = _race(_replacing(place, now.version), turn)
@@ -136,12 +136,12 @@ def _add(file: str, times: int) -> None:
         found = writes.versioned(file)
         assert found is not None
         count = json.loads(found.content)
-        with contextlib.suppress(TemporaryError):  # on a busy machine the others may have the lock for long
+        with contextlib.suppress(TemporaryError):  # on a busy machine the others may hold the lock for a long time
             done += writes.replace(file, str(count + 1).encode(), version=found.version) is not None
 
 
 def test_processes_that_count_together_lose_no_count(tmp_path: Path) -> None:
-    """Locks between threads of one process would not do."""
+    """A lock between threads of one process would not be enough."""
     file = str(tmp_path / "claims" / "claim.json")
     LocalConditions().create(file, b"0")
     processes = [multiprocessing.get_context("fork").Process(target=_add, args=(file, 25)) for _ in range(4)]
@@ -155,7 +155,7 @@ def test_processes_that_count_together_lose_no_count(tmp_path: Path) -> None:
 
 
 def test_what_was_dropped_is_not_made_again(tmp_path: Path) -> None:
-    """A writer that makes its table anew must not find a folder of ours where the old one was."""
+    """A writer that creates its table again must not find a folder of Lakewarden's in the old place."""
     file = str(tmp_path / "table" / "claims" / "claim.json")
     with pytest.raises(FileNotFoundError):
         LocalConditions().create(file, b"1")
@@ -165,7 +165,7 @@ def test_what_was_dropped_is_not_made_again(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_stays_taken_is_temporary_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its holder may be frozen: whoever waits must not be frozen with it."""
+    """Its holder may be frozen. A process that waits for the lock must not wait for ever."""
     monkeypatch.setattr("lakewarden.planners.storage.conditions._LOCK_SECONDS", 0.05)
     file = str(tmp_path / "claim.json")
     from lakewarden.planners.storage import conditions  # noqa: PLC0415 - the module's own lock
@@ -175,7 +175,7 @@ def test_a_lock_that_stays_taken_is_temporary_trouble(tmp_path: Path, monkeypatc
 
 
 class Careless(BaseHTTPRequestHandler):
-    """A store that knows nothing of conditions: everybody's write is accepted."""
+    """A store without conditions: it accepts every write."""
 
     protocol_version = "HTTP/1.1"
     files: ClassVar[dict[str, bytes]]
@@ -204,12 +204,12 @@ class Careless(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has in the base class
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
 def careless() -> Iterator[Place]:
-    """Start a store that takes no notice of conditions."""
+    """Start a store that ignores conditions."""
 
     class Handler(Careless):
         files: ClassVar[dict[str, bytes]] = {}
@@ -225,15 +225,15 @@ def careless() -> Iterator[Place]:
 
 
 def test_a_store_that_takes_no_notice_of_conditions_is_found_out(careless: Place) -> None:
-    """It would let everybody win."""
+    """On such a store every writer would win."""
     with pytest.raises(NoConditionsError, match="takes no notice"):
         careless.writes.create(careless.file, b"1")
     assert careless.writes.versioned(careless.file) is None
 
 
-@pytest.mark.parametrize("fault", [Fault.LOST_RESPONSE, Fault.INTERNAL_ERROR])
-def test_a_win_whose_answer_was_lost_is_a_win(s3_server: S3Server, fault: Fault) -> None:
-    """The client asks again by itself, and is then refused by what it has written."""
+@pytest.mark.parametrize("fault", [StoreFault.LOST_RESPONSE, StoreFault.INTERNAL_ERROR])
+def test_a_win_whose_answer_was_lost_is_a_win(s3_server: S3Server, fault: StoreFault) -> None:
+    """The client repeats the request by itself, and is then refused because of its own first write."""
     s3_server.start()
     with FaultProxy(upstream=s3_server.port).running() as proxy:
         place = Place(Storages([s3_server.store(endpoint=proxy.endpoint)]), f"s3://{BUCKET}/{uuid4().hex}")
@@ -245,7 +245,7 @@ def test_a_win_whose_answer_was_lost_is_a_win(s3_server: S3Server, fault: Fault)
 
 
 def test_a_file_that_was_deleted_never_comes_back_in_an_earlier_version(s3_server: S3Server) -> None:
-    """What marks a deletion is another each time: who remembers the file from before two deletions has lost."""
+    """The mark of a deletion is different each time. A writer that read the file before two deletions has lost."""
     s3_server.start()
     place = Place(Storages([s3_server.store()]), f"s3://{BUCKET}/{uuid4().hex}")
     marks = set()
@@ -259,7 +259,7 @@ def test_a_file_that_was_deleted_never_comes_back_in_an_earlier_version(s3_serve
 
 
 def test_of_many_who_create_where_a_file_was_deleted_exactly_one_wins(place: Place) -> None:
-    """Also against those who are about to delete what they had before."""
+    """This also holds against writers that are about to delete the old version."""
     for turn in "abc":
         old = _made(place, f"old {turn}".encode())
         assert place.writes.delete(place.file, version=old.version)
@@ -273,7 +273,7 @@ def test_of_many_who_create_where_a_file_was_deleted_exactly_one_wins(place: Pla
 
 @pytest.mark.parametrize("location", ["memory://x", "hdfs://node/x", "gs://b/x", "abfss://c@a.dfs.core.windows.net/x"])
 def test_a_store_without_a_known_way_says_so(location: str) -> None:
-    """Whoever asks is to warn a person, and not to take silence for safety."""
+    """The caller must warn an operator, and not take the silence for safety."""
     assert Storages().conditions(location) is None
 
 

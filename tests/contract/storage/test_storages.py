@@ -1,4 +1,4 @@
-"""Every storage answers alike, whatever it stands on."""
+"""Every kind of storage gives the same answers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ import fsspec
 import pytest
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.ports import Storage
+from lakewarden.planners.ports import FileEntry, Storage
 from lakewarden.planners.storage import FsspecStorage, LocalStorage, Storages, storage_for
 from lakewarden.planners.storage.settings import S3Store, Secret
-from tests.support.fault_proxy import Fault, FaultProxy
-from tests.support.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server
+from tests.support.object_stores.fault_proxy import FaultProxy, StoreFault
+from tests.support.object_stores.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server
 
 Put = Callable[[str, bytes], None]
 NAMED = "catalog://lake/sales.orders"
-"""A table that a catalog knows: its files may lie anywhere."""
+"""A table in a catalog. Its files may be anywhere."""
 
 
 class Place:
-    """A storage, a folder in it, and a way to put files there behind its back."""
+    """A storage, a folder in it, and a way to put files there without the storage."""
 
     def __init__(self, storage: Storage, folder: str, put: Put) -> None:
         self.storage, self.folder, self.put = storage, folder, put
@@ -61,7 +61,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def test_a_listing_shows_names_sizes_times_and_folders(place: Place) -> None:
-    """Everything that observing compares."""
+    """These are the facts that an observation compares."""
     place.put("a", b"12345")
     place.put("sub/b", b"")
     entries = {e.name: e for e in place.storage.listing(place.folder)}
@@ -70,8 +70,38 @@ def test_a_listing_shows_names_sizes_times_and_folders(place: Place) -> None:
     assert abs(entries["a"].modified - datetime.now(UTC)).total_seconds() < 60
 
 
+def test_entries_are_those_of_a_listing_however_many(place: Place) -> None:
+    """A listing has a limit, and they have none. A missing folder is not found."""
+    for number in range(25):
+        place.put(f"files/{number:02d}", b"12345")
+    place.put("files/sub/b", b"1")
+    by_name = [sorted(found, key=lambda e: e.name) for found in _both(place, f"{place.folder}/files")]
+    assert by_name[0] == by_name[1]
+    assert len(by_name[0]) == 26
+    with pytest.raises(PermanentError, match="more than 20 entries"):
+        place.storage.listing(f"{place.folder}/files", most=20)
+    with pytest.raises(FileNotFoundError):
+        list(place.storage.entries(f"{place.folder}/nothing/here"))
+
+
+def _both(place: Place, folder: str) -> tuple[list[FileEntry], list[FileEntry]]:
+    return list(place.storage.listing(folder)), list(place.storage.entries(folder))
+
+
+@pytest.mark.parametrize("asked", [["05", "x"], ["x"], ["x", *(f"{number:02d}" for number in range(0, 25, 2))]])
+def test_of_some_names_those_that_a_folder_has_are_told(place: Place, asked: list[str]) -> None:
+    """However many files it has beside them. Files in folders below are not meant, nor is what begins alike."""
+    for number in range(25):
+        place.put(f"files/{number:02d}", b"1")
+    place.put("files/05x", b"1")
+    place.put("files/sub/x", b"1")
+    found = place.storage.present(f"{place.folder}/files", asked)
+    assert sorted(found) == sorted(name for name in asked if name != "x")
+    assert not place.storage.present(f"{place.folder}/nothing/here", ["05"])
+
+
 def test_a_stamp_changes_when_an_entry_comes(place: Place) -> None:
-    """And only then."""
+    """Nothing else changes it."""
     place.put("a", b"1")
     if place.is_local:
         os.utime(place.folder, (1, 1))  # the folder's last change is not within the tick of the next
@@ -82,14 +112,14 @@ def test_a_stamp_changes_when_an_entry_comes(place: Place) -> None:
 
 
 def test_a_storage_without_folder_times_needs_none(place: Place) -> None:
-    """Its stamp is made of the listing itself; a local folder tells when it changed."""
+    """Its stamp is made from the listing itself. A local folder has a time of its last change."""
     place.put("a", b"1")
     changed = place.storage.changed_at(place.folder)
     assert (changed is None) == (not place.is_local)
 
 
 def test_what_is_missing_is_not_found(place: Place) -> None:
-    """For folders and files alike."""
+    """This holds for folders and files."""
     place.put("a", b"1")
     for ask in (place.storage.stamp, place.storage.listing, place.storage.read):
         with pytest.raises(FileNotFoundError):
@@ -105,7 +135,7 @@ def test_a_file_is_read_whole_up_to_the_limit(place: Place) -> None:
 
 
 def test_a_part_of_a_file_is_read_up_to_its_end(place: Place) -> None:
-    """From any place on; beyond the end there is nothing, and that is no error."""
+    """The part may begin anywhere. Beyond the end there is no content, and that is no error."""
     place.put("a", b"12345")
     place.put("empty", b"")
     asked = ((0, 2), (2, 2), (4, 2), (5, 2), (9, 2))
@@ -117,23 +147,23 @@ def test_a_part_of_a_file_is_read_up_to_its_end(place: Place) -> None:
 
 
 def test_an_empty_file_is_read_as_such(place: Place) -> None:
-    """Hudi's timeline is full of them; S3 answers a request for the first byte of one with an error."""
+    """Hudi's timeline has many of them. S3 answers a request for the first byte of one with an error."""
     place.put("empty", b"")
     assert place.storage.read(f"{place.folder}/empty") == b""
 
 
 def test_a_stamp_changes_when_a_file_of_equal_size_takes_anothers_place(place: Place) -> None:
-    """Some stores know times to the second only: what they call the content's version tells."""
+    """Some stores have times only to the second. Their version of the content shows the change."""
     place.put("a", b"1")
     before = place.storage.stamp(place.folder)
     if place.is_local:
-        (Path(place.folder) / "a").unlink()  # a folder's time tells of entries, not of contents
+        (Path(place.folder) / "a").unlink()  # a folder's time changes with its entries, not with their contents
     place.put("a", b"2")
     assert place.storage.stamp(place.folder) != before
 
 
 def test_a_path_through_a_file_leads_nowhere(tmp_path: Path) -> None:
-    """A file where a folder should be means that there is no such folder."""
+    """If a file is in the place of a folder, there is no such folder."""
     (tmp_path / "file").write_text("x")
     for ask in (LocalStorage().stamp, LocalStorage().listing, LocalStorage().read):
         with pytest.raises(FileNotFoundError):
@@ -148,13 +178,13 @@ class FailingDriver:
 
 
 def test_other_trouble_is_temporary() -> None:
-    """Whatever a driver raises, the caller learns that trying again may help."""
+    """For any error of a driver, the caller learns that a retry may help."""
     with pytest.raises(TemporaryError, match="hung up"):
         FsspecStorage(FailingDriver).listing("s3://b/x")
 
 
 def test_a_file_has_another_version_when_it_is_written_anew(place: Place) -> None:
-    """And only then."""
+    """Nothing else changes it."""
     place.put("a", b"1")
     before = place.storage.version(f"{place.folder}/a")
     assert place.storage.version(f"{place.folder}/a") == before
@@ -165,7 +195,7 @@ def test_a_file_has_another_version_when_it_is_written_anew(place: Place) -> Non
 
 
 def test_a_folder_of_too_many_entries_is_refused(place: Place) -> None:
-    """As a whole: what is cut would look like what was deleted."""
+    """It is refused as a whole, for a listing that is cut looks like a deletion."""
     for name in "abc":
         place.put(name, b"1")
     assert len(place.storage.listing(place.folder, most=3)) == 3
@@ -174,7 +204,7 @@ def test_a_folder_of_too_many_entries_is_refused(place: Place) -> None:
 
 
 def test_a_listing_of_many_pages_is_whole(s3_server: S3Server) -> None:
-    """A store answers with at most a thousand entries at a time."""
+    """A store returns at most a thousand entries at a time."""
     s3_server.start()
     folder, files = f"s3://{BUCKET}/{uuid4().hex}", s3_server.files()
     s3_server.put_many({f"{folder}/{number:04}": b"1" for number in range(1003)})
@@ -191,28 +221,28 @@ def test_a_listing_of_many_pages_is_whole(s3_server: S3Server) -> None:
 
 @pytest.fixture
 def proxy(s3_server: S3Server) -> Iterator[FaultProxy]:
-    """Let a proxy stand before the S3 server."""
+    """Put a proxy before the S3 server."""
     s3_server.start()
     with FaultProxy(upstream=s3_server.port).running() as proxy:
         yield proxy
 
 
 def test_a_listing_that_breaks_off_is_an_error_and_no_shorter_listing(s3_server: S3Server, proxy: FaultProxy) -> None:
-    """What is not listed would look like what was deleted."""
+    """A missing entry would look like a deletion."""
     folder, files = f"s3://{BUCKET}/{uuid4().hex}", s3_server.files()
     for number in range(8):
         files.pipe_file(f"{folder}/{number}", b"1")
     storage = Storages([s3_server.store(endpoint=proxy.endpoint)]).of(folder)
     proxy.page = 3
     assert len(storage.listing(folder)) == 8
-    with proxy.spoils(Fault.FAILING_PAGE):
+    with proxy.spoils(StoreFault.FAILING_PAGE):
         for ask in (storage.listing, storage.stamp):
             with pytest.raises(TemporaryError, match="internal error"):
                 ask(folder)
 
 
 def test_a_listing_whose_pages_come_for_ever_ends_in_time(endless: str) -> None:
-    """Each of its pages is in time, and there is always another: then it ends with the patience of the whole."""
+    """Each of its pages is in time, and another one always follows. The listing ends at the time limit of the whole."""
     store = S3Store.model_validate(
         {"prefix": "s3://lake", "endpoint": endless, "path_style": True, "anonymous": True, "timeout": "1s"}
     )
@@ -224,7 +254,7 @@ def test_a_listing_whose_pages_come_for_ever_ends_in_time(endless: str) -> None:
 
 @pytest.fixture
 def endless() -> Iterator[str]:
-    """Start a store whose every page of a listing names another one, and return its address."""
+    """Start a store with an endless listing: every page names another one. Return its address."""
 
     class Endless(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -241,7 +271,7 @@ def endless() -> Iterator[str]:
             self.wfile.write(said)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has in the base class
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Endless)
     server.daemon_threads = True
@@ -252,11 +282,11 @@ def endless() -> Iterator[str]:
 
 
 def test_a_file_that_is_too_large_is_not_fetched(s3_server: S3Server, proxy: FaultProxy) -> None:
-    """Its size is known before its content: a file of gigabytes costs one request and no memory."""
+    """Its size is known before its content. A file of gigabytes costs one request and no memory."""
     folder, files = f"s3://{BUCKET}/{uuid4().hex}", s3_server.files()
     files.pipe_file(f"{folder}/a", b"x" * 2**20)
     storage = Storages([s3_server.store(endpoint=proxy.endpoint, timeout="3s")]).of(folder)
-    with proxy.spoils(Fault.SLOW_BODY), pytest.raises(PermanentError, match="larger than 1000 bytes"):
+    with proxy.spoils(StoreFault.SLOW_BODY), pytest.raises(PermanentError, match="larger than 1000 bytes"):
         storage.read(f"{folder}/a", limit=1000)
     with pytest.raises(PermanentError, match="nothing that an object store could hold"):
         storage.read(f"{folder}/../a")
@@ -265,7 +295,7 @@ def test_a_file_that_is_too_large_is_not_fetched(s3_server: S3Server, proxy: Fau
 def test_static_keys_go_without_the_environments_session_token(
     s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That token belongs to the environment's own keys: a store refuses ours with it."""
+    """That token belongs to the environment's own keys. With it a store refuses the configured keys."""
     s3_server.start()
     folder = f"s3://{BUCKET}/{uuid4().hex}"
     s3_server.files().pipe_file(f"{folder}/a", b"1")
@@ -276,7 +306,7 @@ def test_static_keys_go_without_the_environments_session_token(
 def test_a_bucket_without_an_entry_is_asked_as_the_environment_says(
     s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its endpoint, region and keys."""
+    """The environment gives its endpoint, region and keys."""
     s3_server.start()
     folder = f"s3://{BUCKET}/{uuid4().hex}"
     s3_server.files().pipe_file(f"{folder}/a", b"1")
@@ -291,18 +321,18 @@ def test_a_bucket_without_an_entry_is_asked_as_the_environment_says(
 
 
 def test_what_a_store_says_is_quoted_in_one_line_and_without_secrets(s3_server: S3Server) -> None:
-    """The client's own account of an error runs over pages."""
+    """The client's own text of an error has pages."""
     s3_server.start()
     storage = Storages([s3_server.store(endpoint="http://127.0.0.1:1")]).of(f"s3://{BUCKET}/t")
-    with pytest.raises(TemporaryError) as trouble:
+    with pytest.raises(TemporaryError) as error:
         storage.listing(f"s3://{BUCKET}/t")
-    assert "Debug" not in str(trouble.value)
-    assert SECRET_KEY not in str(trouble.value)
-    assert len(str(trouble.value)) < 1000
+    assert "Debug" not in str(error.value)
+    assert SECRET_KEY not in str(error.value)
+    assert len(str(error.value)) < 1000
 
 
 def test_a_secret_that_was_replaced_is_used_without_a_restart(s3_server: S3Server, tmp_path: Path) -> None:
-    """A store that turns us away is asked again with the secret that there is then."""
+    """If a store refuses the secret, it is asked again with the current secret."""
     s3_server.start()
     folder, secret = f"s3://{BUCKET}/{uuid4().hex}", tmp_path / "secret"
     s3_server.files().pipe_file(f"{folder}/a", b"1")
@@ -317,13 +347,13 @@ def test_a_secret_that_was_replaced_is_used_without_a_restart(s3_server: S3Serve
 
 
 def test_an_unknown_scheme_is_a_permanent_error() -> None:
-    """No driver, no table: a person has to install one."""
+    """No driver, no table: an operator must install one."""
     with pytest.raises(PermanentError, match="nonsense"):
         storage_for("nonsense://b/x").listing("nonsense://b/x")
 
 
 def test_at_a_name_in_a_catalog_nothing_lies() -> None:
-    """It tells of no place: whoever looks for a file there is told so, and nobody writes there on conditions."""
+    """Such a name is no location. Reading a file there is an error, and so is a conditional write."""
     storage = Storages().of(NAMED)
     for ask in (storage.stamp, storage.changed_at, storage.listing, storage.read):
         with pytest.raises(FileNotFoundError):

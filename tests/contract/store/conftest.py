@@ -1,8 +1,9 @@
-"""Every store in turn, empty."""
+"""Every kind of store in turn, each empty."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,13 +14,12 @@ from lakewarden.planners.model.clock import ManualClock
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import Store
-from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.dialects import from_now
 from lakewarden.service.store.sql.postgres import open_postgres
-from lakewarden.service.store.sql.sqlite import open_sqlite
 from lakewarden.service.store.sql.store import SqlStore
-from tests.support.postgres import PostgresServer, running_postgres
+from tests.support.store.postgres import PostgresServer, running_postgres
+from tests.support.store.stores import lent_postgres, new_sqlite
 
 
 @pytest.fixture(scope="session")
@@ -31,22 +31,25 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """Each store in turn."""
+    """Return each store in turn."""
+    with ExitStack() as life:
+        yield life.enter_context(closing(_opened(request, tmp_path, life)))
+
+
+def _opened(request: pytest.FixtureRequest, folder: Path, life: ExitStack) -> Store:
     match request.param:
         case "memory":
-            opened: Store = MemoryStore(ManualClock())
+            return MemoryStore(ManualClock())
         case "sqlite":
-            opened = open_sqlite(tmp_path / "lakewarden.db")
+            return new_sqlite(folder / "lakewarden.db")
         case _:
             server: PostgresServer = request.getfixturevalue("postgres")
-            opened = open_postgres(DatabaseSettings(url=server.make_database()))
-    yield opened
-    opened.close()
+            return open_postgres(life.enter_context(lent_postgres(server)))
 
 
 @pytest.fixture
 def lapse(store: Store) -> Callable[[ReplicaId], None]:
-    """Return what lets a replica's lease run out this moment, as if nobody had renewed it."""
+    """Return a function that ends a replica's lease now, as if it had not been renewed."""
 
     def run_out(replica: ReplicaId) -> None:
         match store:

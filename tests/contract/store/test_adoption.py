@@ -1,4 +1,4 @@
-"""What every store promises of who owns a run: only whoever attends its table, and one owner after the other."""
+"""What every store promises about the owner of a run: only the owner of the table, and one owner after another."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.model.run import ExecutorNames, Run, RunState
 from lakewarden.service.store.port import Store, SupersededError
-from tests.support.replicas import LEASE, a_replica
+from tests.support.store.replicas import LEASE, a_replica
 from tests.support.values import IDENTITY, NOW, a_run
 
 ONE, TWO = ReplicaId("one"), ReplicaId("two")
@@ -21,7 +21,7 @@ Lapse = Callable[[ReplicaId], None]
 
 @pytest.fixture(autouse=True)
 def _two_replicas(store: Store) -> None:
-    """One attends the table, and two is there."""
+    """Return two replicas. The first owns the table."""
     for replica in (ONE, TWO):
         store.join(a_replica(replica), lease=LEASE)
     store.share(ONE, locations=[TRIPS], busy=())
@@ -29,7 +29,7 @@ def _two_replicas(store: Store) -> None:
 
 def claimed(store: Store, run: str = "r1", *, owner: ReplicaId = ONE, **news: object) -> Run:
     """Request a run and claim it."""
-    return store.claim(store.request(a_run(run, **news)).id, owner=owner, at=NOW)
+    return store.take_lease(store.request(a_run(run, **news)).id, owner=owner, at=NOW)
 
 
 def hand_over(store: Store, lapse: Lapse) -> None:
@@ -46,75 +46,75 @@ def epoch(store: Store) -> int:
 
 
 def test_a_claimed_run_says_who_owns_it(store: Store) -> None:
-    """The others see it in the row."""
+    """The other replicas see it in the row."""
     assert claimed(store).owner == ONE
     assert store.request(a_run("r2", service=Service.CLEAN)).owner is None
 
 
-def test_only_whoever_attends_a_table_claims_its_runs(store: Store) -> None:
-    """All rules about what may run beside what are one process's: a second one would not know them kept."""
+def test_only_the_owner_of_a_table_claims_its_runs(store: Store) -> None:
+    """One process applies all rules about runs beside each other. A second process would not know whether they hold."""
     run = store.request(a_run())
 
     for replica in (TWO, ReplicaId("nobody")):
         with pytest.raises(SupersededError, match="has not the share of /lake/trips"):
-            store.claim(run.id, owner=replica, at=NOW)
+            store.take_lease(run.id, owner=replica, at=NOW)
 
     assert store.run(run.id) == run
     assert epoch(store) == 0
 
 
-def test_the_dead_claim_nothing(store: Store, lapse: Lapse) -> None:
-    """Not even while nobody else has taken their tables."""
+def test_a_dead_replica_claims_nothing(store: Store, lapse: Lapse) -> None:
+    """This holds even while no other replica has taken its tables."""
     run = store.request(a_run())
     lapse(ONE)
 
     with pytest.raises(SupersededError, match="has ended"):
-        store.claim(run.id, owner=ONE, at=NOW)
+        store.take_lease(run.id, owner=ONE, at=NOW)
 
     assert store.run(run.id) == run
 
 
 def test_a_share_that_was_given_back_lets_nothing_be_claimed(store: Store) -> None:
-    """The table is about to be somebody else's."""
+    """Another replica is about to own the table."""
     run = store.request(a_run())
     store.share(ONE, locations=[], busy=())
 
     with pytest.raises(SupersededError, match="has not the share"):
-        store.claim(run.id, owner=ONE, at=NOW)
+        store.take_lease(run.id, owner=ONE, at=NOW)
 
 
 def test_an_owner_claims_several_services_of_its_table(store: Store) -> None:
-    """What may run beside what is its own business."""
+    """The owner alone decides what may run beside what."""
     assert claimed(store, "r1").owner == claimed(store, "r2", service=Service.CLEAN).owner == ONE
 
 
 def test_a_table_with_a_run_of_another_owner_is_not_begun_on(store: Store, lapse: Lapse) -> None:
-    """Whatever the service: the other run is adopted and settled first."""
+    """This holds for every service. The other run is adopted and settled first."""
     old = claimed(store, "r1")
     clean = store.request(a_run("r2", service=Service.CLEAN))
     hand_over(store, lapse)
 
     with pytest.raises(SupersededError, match="run r1 on the same table belongs to replica one"):
-        store.claim(clean.id, owner=TWO, at=NOW)
+        store.take_lease(clean.id, owner=TWO, at=NOW)
 
     adopted = store.adopt(old.id, owner=TWO)
     store.end(adopted.id, epoch=adopted.epoch, state=RunState.FAILED, outcome="lost", at=NOW)
-    assert store.claim(clean.id, owner=TWO, at=NOW).owner == TWO
+    assert store.take_lease(clean.id, owner=TWO, at=NOW).owner == TWO
 
 
-def test_a_queued_run_waits_for_whoever_has_the_table(store: Store, lapse: Lapse) -> None:
-    """It has no owner: nobody need adopt it."""
+def test_a_queued_run_waits_for_the_owner_of_the_table(store: Store, lapse: Lapse) -> None:
+    """It has no owner, so no replica must adopt it."""
     run = store.request(a_run())
     hand_over(store, lapse)
 
-    assert store.claim(run.id, owner=TWO, at=NOW).owner == TWO
+    assert store.take_lease(run.id, owner=TWO, at=NOW).owner == TWO
 
 
 # -- adopting
 
 
 def test_a_run_is_adopted_from_the_dead(store: Store, lapse: Lapse) -> None:
-    """It is UNKNOWN under a new, higher epoch; all that is known of it stays."""
+    """It is UNKNOWN under a new, higher epoch. All that is known of it stays."""
     run = claimed(store)
     run = store.progress(run.id, epoch=1, step=Step.EXECUTE, instant="00000010", executor="a JVM")
     hand_over(store, lapse)
@@ -129,7 +129,7 @@ def test_a_run_is_adopted_from_the_dead(store: Store, lapse: Lapse) -> None:
 
 
 def test_a_late_result_of_an_old_owner_is_rejected(store: Store, lapse: Lapse) -> None:
-    """It was frozen, its run has been taken over, and it wakes up."""
+    """The old owner was frozen. Its run was adopted before it continued."""
     run = claimed(store)
     hand_over(store, lapse)
     adopted = store.adopt(run.id, owner=TWO)
@@ -146,7 +146,7 @@ def test_a_late_result_of_an_old_owner_is_rejected(store: Store, lapse: Lapse) -
 
 
 def test_the_living_keep_their_runs(store: Store) -> None:
-    """Nobody takes a run from an owner whose lease still runs, not even itself."""
+    """No replica takes a run from an owner with a valid lease, not even from itself."""
     run = claimed(store)
 
     for replica in (ONE, TWO):
@@ -156,8 +156,8 @@ def test_the_living_keep_their_runs(store: Store) -> None:
     assert store.run(run.id) == run
 
 
-def test_only_whoever_attends_a_table_adopts_its_runs(store: Store, lapse: Lapse) -> None:
-    """Being alive is not enough."""
+def test_only_the_owner_of_a_table_adopts_its_runs(store: Store, lapse: Lapse) -> None:
+    """A valid lease alone is not enough."""
     run = claimed(store)
     lapse(ONE)
 
@@ -180,7 +180,7 @@ def test_the_dead_adopt_nothing(store: Store, lapse: Lapse) -> None:
 
 
 def test_what_was_never_begun_or_has_ended_is_not_adopted(store: Store, lapse: Lapse) -> None:
-    """A queued run is claimed; an ended one is left alone; what is not there cannot be taken."""
+    """A queued run is claimed. An ended run is left alone. A missing run cannot be adopted."""
     ended = claimed(store, "r1")
     store.end(ended.id, epoch=ended.epoch, state=RunState.FAILED, outcome="it broke", at=NOW)
     queued = store.request(a_run("r2"))
@@ -207,7 +207,7 @@ def test_a_run_is_adopted_again_when_its_heir_dies(store: Store, lapse: Lapse) -
 
 
 def test_a_restarted_daemon_adopts_its_own_runs_as_another_replica(store: Store) -> None:
-    """Without a lease it has proved that its former life is over."""
+    """If it joins without a lease, it has proved that its former life is over."""
     run = claimed(store)
     store.join(a_replica("one again"), lease=None)
     again = ReplicaId("one again")
@@ -216,14 +216,14 @@ def test_a_restarted_daemon_adopts_its_own_runs_as_another_replica(store: Store)
     assert store.adopt(run.id, owner=again).owner == again
 
 
-# -- who executed what
+# -- the executor of an instant
 
 
 def test_the_executor_of_the_newest_run_about_an_instant_is_told(store: Store) -> None:
-    """What never touched the table says nothing; who touched it under an unknown name hides what was before."""
+    """A run that never touched the table has no executor. A run with an unknown executor hides the earlier ones."""
 
     def executor() -> str | None:
-        return store.executor(identity=str(IDENTITY), service=Service.COMPACTION, instant="00000010")
+        return store.executors(identity=str(IDENTITY), service=Service.COMPACTION, instant="00000010").executor
 
     def attempt(run: str, *, executor: str | None = None, step: Step | None = None) -> None:
         row = claimed(store, run, instant="00000010")
@@ -235,8 +235,12 @@ def test_the_executor_of_the_newest_run_about_an_instant_is_told(store: Store) -
     attempt("r2", executor="second JVM")
     attempt("r3")
     assert executor() == "second JVM"
-    assert store.executor(identity=str(IDENTITY), service=Service.CLEAN, instant="00000010") is None
-    assert store.executor(identity=str(IDENTITY), service=Service.COMPACTION, instant="00000011") is None
-    assert store.executor(identity="/lake/orders#1", service=Service.COMPACTION, instant="00000010") is None
+    store.progress(claimed(store, "c1", instant="00000012").id, epoch=4, executor="a JVM", application="its executors")
+    of_a_cluster = store.executors(identity=str(IDENTITY), service=Service.COMPACTION, instant="00000012")
+    assert of_a_cluster == ExecutorNames(executor="a JVM", application="its executors")
+    store.end(RunId("c1"), epoch=4, state=RunState.FAILED, outcome="lost", at=NOW)
+    assert store.executors(identity=str(IDENTITY), service=Service.CLEAN, instant="00000010").executor is None
+    assert store.executors(identity=str(IDENTITY), service=Service.COMPACTION, instant="00000011").executor is None
+    assert store.executors(identity="/lake/orders#1", service=Service.COMPACTION, instant="00000010").executor is None
     attempt("r4", step=Step.EXECUTE)
     assert executor() is None

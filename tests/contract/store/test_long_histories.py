@@ -1,4 +1,6 @@
-"""A history of a million runs costs a decision no more than one of a hundred: an index answers, or nothing is asked."""
+"""A history of a million runs costs a decision no more than one of a hundred. An index answers, or no query is
+needed.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,12 @@ import sqlalchemy as sa
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.run import RunState
-from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.postgres import open_postgres
 from lakewarden.service.store.sql.runs import _columns
-from lakewarden.service.store.sql.sqlite import open_sqlite
 from lakewarden.service.store.sql.store import SqlStore
-from tests.support.postgres import PostgresServer
+from tests.support.store.postgres import PostgresServer
+from tests.support.store.stores import new_postgres, new_sqlite
 from tests.support.values import IDENTITY, NOW, a_run
 
 OF_A_LEASE = {"identity": str(IDENTITY), "service": Service.COMPACTION}
@@ -28,12 +29,12 @@ TRIPS = TableId("trips")
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlStore]:
-    """Each database in turn, with a history long enough to choose a plan by."""
+    """Return each database in turn, with a history long enough to choose a query plan by."""
     if request.param == "sqlite":
-        opened = open_sqlite(tmp_path / "lakewarden.db")
+        opened = new_sqlite(tmp_path / "lakewarden.db")
     else:
         server: PostgresServer = request.getfixturevalue("postgres")
-        opened = open_postgres(DatabaseSettings(url=server.make_database()))
+        opened = open_postgres(new_postgres(server))
     with opened._write() as connection:
         connection.execute(sa.insert(schema.runs), [a_row(number) for number in range(600)])
     yield opened
@@ -47,7 +48,7 @@ def a_row(number: int) -> dict[str, Any]:
 
 
 def plans(store: SqlStore, ask: Callable[[], Any]) -> list[str]:
-    """Return how the database goes about each statement on runs in a call."""
+    """Return the query plan of each statement on runs in a call."""
     found: list[str] = []
 
     def explain(connection: sa.Connection, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
@@ -57,10 +58,12 @@ def plans(store: SqlStore, ask: Callable[[], Any]) -> list[str]:
             cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
             found.append("\n".join(row[-1] for row in cursor.fetchall()))
         else:
-            cursor.execute("SET LOCAL enable_seqscan = off")  # few rows are read faster than an index
-            cursor.execute("SET LOCAL enable_bitmapscan = off")
+            for kind in ("seqscan", "bitmapscan"):  # few rows are faster to read than an index
+                cursor.execute(f"SET enable_{kind} = off")
             cursor.execute(f"EXPLAIN {statement}", parameters)
             found.append("\n".join(row[0] for row in cursor.fetchall()))
+            for kind in ("seqscan", "bitmapscan"):
+                cursor.execute(f"RESET enable_{kind}")
 
     sa.event.listen(store._engine, "before_cursor_execute", explain)
     try:
@@ -74,7 +77,7 @@ def plans(store: SqlStore, ask: Callable[[], Any]) -> list[str]:
     ("ask", "index"),
     [
         pytest.param(lambda s: s.instants(**OF_A_LEASE), "runs_by_lease", id="which plans are ours"),
-        pytest.param(lambda s: s.executor(**OF_A_LEASE, instant="x"), "runs_by_instant", id="who was at an instant"),
+        pytest.param(lambda s: s.executors(**OF_A_LEASE, instant="x"), "runs_by_instant", id="who was at an instant"),
         pytest.param(lambda s: s.active(), "open_runs|one_active_run", id="what is under way"),
         pytest.param(lambda s: s.request(a_run("new")), "one_active_run|open_runs", id="asking for a run"),
         pytest.param(lambda s: s.runs(limit=10), "runs_by_number", id="the newest runs"),
@@ -89,7 +92,7 @@ def plans(store: SqlStore, ask: Callable[[], Any]) -> list[str]:
 def test_what_is_asked_at_each_decision_is_answered_by_an_index(
     store: SqlStore, ask: Callable[[SqlStore], Any], index: str
 ) -> None:
-    """And in its order: nothing goes through all runs, and nothing sorts them."""
+    """The order comes from the index too. No statement reads all runs, and none sorts them."""
     for plan in plans(store, lambda: ask(store)):
         assert any(one in plan for one in index.split("|")), plan
         assert "TEMP B-TREE" not in plan
@@ -97,7 +100,7 @@ def test_what_is_asked_at_each_decision_is_answered_by_an_index(
 
 
 def test_no_step_of_forgetting_goes_through_all_runs(store: SqlStore) -> None:
-    """Each begins where the one before has ended."""
+    """Each step begins where the last one has ended."""
     found = plans(store, lambda: [*store.forget(registered={TRIPS: "/lake/trips"}, at=NOW, keep=timedelta(minutes=1))])
 
     assert found

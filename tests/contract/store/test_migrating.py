@@ -1,4 +1,6 @@
-"""The schema is upgraded in whole steps: interrupted, doubled or from the future, nothing of a store is lost."""
+"""The schema is upgraded in whole steps. If an upgrade is interrupted, runs twice, or meets a newer store, nothing is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ from lakewarden.service.model.run import RunState
 from lakewarden.service.store.opening import open_store
 from lakewarden.service.store.port import Store
 from lakewarden.service.store.settings import DatabaseSettings
-from tests.support.postgres import PostgresServer
-from tests.support.replicas import attend
+from tests.support.store.postgres import PostgresServer
+from tests.support.store.replicas import take_ownership
 from tests.support.values import NOW, a_run
 
 KILLED_IN_THE_MIDDLE = """
@@ -44,7 +46,7 @@ OPEN = KILLED_IN_THE_MIDDLE.split("@", maxsplit=1)[0] + KILLED_IN_THE_MIDDLE.rpa
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """An empty database, and how it is reached."""
+    """An empty database, and its address."""
 
     url: str | None
     folder: Path
@@ -53,7 +55,7 @@ class Place:
         return open_store(DatabaseSettings(url=self.url), data_dir=self.folder)
 
     def reader(self) -> sa.Engine:
-        """Return a way in that is not the code under test."""
+        """Return a connection that does not use the code under test."""
         if self.url is None:
             return sa.create_engine(f"sqlite:///{self.folder}/lakewarden.db", poolclass=sa.NullPool)
         return sa.create_engine(self.url.replace("postgresql:", "postgresql+psycopg:"), poolclass=sa.NullPool)
@@ -67,6 +69,7 @@ class Place:
         """Give the database the schema of an earlier Lakewarden."""
         config = alembic.config.Config()
         config.set_main_option("script_location", "lakewarden.service.store.sql:migrations")
+        config.set_main_option("recursive_version_locations", "true")
         config.set_main_option("path_separator", "os")
         with self.reader().begin() as connection:
             config.attributes["connection"] = connection
@@ -90,7 +93,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE leases", "CREATE TABLE replicas", "SET version_num='0003'"])
 def test_an_upgrade_that_was_killed_goes_on(place: Place, statement: str) -> None:
-    """Each step is there as a whole or not at all, and the next start does what is left."""
+    """Each step is done as a whole or not at all. The next start does the rest."""
     with place.start(KILLED_IN_THE_MIDDLE, statement) as killed:
         assert killed.wait(120) == 9
     tables = set(sa.inspect(place.reader()).get_table_names())
@@ -99,13 +102,13 @@ def test_an_upgrade_that_was_killed_goes_on(place: Place, statement: str) -> Non
 
     store = place.open()
 
-    attend(store, "/lake/trips")
-    assert store.claim(store.request(a_run()).id, owner=attend(store, "/lake/trips"), at=NOW).epoch == 1
+    take_ownership(store, "/lake/trips")
+    assert store.take_lease(store.request(a_run()).id, owner=take_ownership(store, "/lake/trips"), at=NOW).epoch == 1
     store.close()
 
 
 def test_a_store_of_the_first_schema_is_upgraded_with_what_it_holds(place: Place) -> None:
-    """Its runs have no owner yet: whoever attends their table adopts them, under a higher epoch."""
+    """Its runs have no owner yet. The owner of their table adopts them, under a higher epoch."""
     place.make_old("0001")
     place.ask(
         "INSERT INTO runs (id, number, table_id, identity, service, state, reason, requested_by, created_at, epoch,"
@@ -118,8 +121,8 @@ def test_a_store_of_the_first_schema_is_upgraded_with_what_it_holds(place: Place
     store = place.open()
 
     assert store.pauses() == {TableId("trips"): "migration"}
-    assert (store.approvals(), store.standings(), store.replicas()) == ([], [], [])
-    me = attend(store, "/lake/trips")
+    assert (store.approvals(), store.service_states(), store.replicas()) == ([], [], [])
+    me = take_ownership(store, "/lake/trips")
     adopted = store.adopt(RunId("old"), owner=me)
     assert (adopted.state, adopted.epoch, adopted.owner) == (RunState.UNKNOWN, 5, me)
     store.request(a_run("new", service=Service.COMPACTION))
@@ -129,7 +132,7 @@ def test_a_store_of_the_first_schema_is_upgraded_with_what_it_holds(place: Place
 
 
 def test_a_store_keeps_its_identity(place: Place) -> None:
-    """Over every restart: the claims beside the tables are in its name."""
+    """It stays the same over every restart, for the claims beside the tables are in its name."""
     store = place.open()
     identity = store.identity()
     store.close()
@@ -139,8 +142,9 @@ def test_a_store_keeps_its_identity(place: Place) -> None:
     again.close()
 
 
+@pytest.mark.long
 def test_replicas_that_start_at_once_upgrade_once(postgres: PostgresServer, tmp_path: Path) -> None:
-    """One does it, and the others wait for it."""
+    """One replica upgrades, and the others wait for it."""
     place = Place(url=postgres.make_database(), folder=tmp_path)
     started = [place.start(OPEN) for _ in range(3)]
 
@@ -149,7 +153,7 @@ def test_replicas_that_start_at_once_upgrade_once(postgres: PostgresServer, tmp_
 
 
 def test_a_store_of_a_newer_lakewarden_is_refused(place: Place) -> None:
-    """Its rows may mean something else; the message says what to do, and the store stays as it is."""
+    """Its rows may have another meaning. The message says what to do, and the store is not changed."""
     place.open().close()
     place.ask("UPDATE alembic_version SET version_num = '9999'")
 

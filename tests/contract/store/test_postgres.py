@@ -1,4 +1,4 @@
-"""What the PostgreSQL store promises beyond the contract: it waits for nothing for ever, and comes back by itself."""
+"""What the PostgreSQL store promises beyond the contract: no call waits for ever, and the store recovers by itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,8 +16,8 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.storage.settings import Secret
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run, RunState
@@ -25,20 +25,20 @@ from lakewarden.service.store.port import SupersededError
 from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.dialects import from_now
-from lakewarden.service.store.sql.postgres import Patience, open_postgres
-from lakewarden.service.store.sql.replicas import check_attends
+from lakewarden.service.store.sql.errors import translated
+from lakewarden.service.store.sql.postgres import Timeouts, open_postgres
+from lakewarden.service.store.sql.replicas import check_owns
 from lakewarden.service.store.sql.store import SqlStore
-from lakewarden.service.store.sql.trouble import translated
-from tests.support.postgres import PostgresServer
-from tests.support.replicas import LEASE, ME, a_replica, attend
+from tests.support.store.postgres import PostgresServer
+from tests.support.store.replicas import LEASE, ME, a_replica, take_ownership
 from tests.support.values import NOW, a_run
 
-HASTY = Patience(
+HASTY = Timeouts(
     connect=timedelta(seconds=2),
     lock=timedelta(milliseconds=300),
     statement=timedelta(seconds=1),
     answer=timedelta(seconds=2),
-    idle=timedelta(seconds=1),
+    idle=timedelta(seconds=30),  # between two statements on a busy machine
 )
 
 
@@ -50,8 +50,8 @@ def url(postgres: PostgresServer) -> str:
 
 @pytest.fixture
 def store(url: str) -> Iterator[SqlStore]:
-    """Open a store that soon loses its patience."""
-    opened = open_postgres(DatabaseSettings(url=url), patience=HASTY)
+    """Open a store with short time-outs."""
+    opened = open_postgres(DatabaseSettings(url=url), timeouts=HASTY)
     yield opened
     opened.close()
 
@@ -66,7 +66,7 @@ def cut_off(postgres: PostgresServer, url: str) -> None:
 
 @contextmanager
 def frozen(postgres: PostgresServer) -> Iterator[None]:
-    """Freeze the whole server: its machine answers, it does not."""
+    """Freeze the whole server. Its machine answers, but the server does not."""
     first = psutil.Process(postgres.pid)
     processes = [first, *first.children()]
     for process in processes:
@@ -78,12 +78,12 @@ def frozen(postgres: PostgresServer) -> Iterator[None]:
             process.send_signal(signal.SIGCONT)
 
 
-# -- away, and back
+# -- the server is away, and comes back
 
 
 def test_connections_that_were_cut_are_made_anew(postgres: PostgresServer, store: SqlStore, url: str) -> None:
-    """Nobody is told: not the road, not the lease."""
-    attend(store, "/lake/trips")
+    """Neither the control thread nor the lease notices it."""
+    take_ownership(store, "/lake/trips")
     cut_off(postgres, url)
 
     assert store.request(a_run()).id == "r1"
@@ -94,8 +94,8 @@ def test_a_server_that_was_stopped_is_temporary_trouble_until_it_is_back(
     postgres: PostgresServer, store: SqlStore
 ) -> None:
     """What was acknowledged is there afterwards, and the store needs no restart."""
-    attend(store, "/lake/trips")
-    run = store.claim(store.request(a_run()).id, owner=ME, at=NOW)
+    take_ownership(store, "/lake/trips")
+    run = store.take_lease(store.request(a_run()).id, owner=ME, at=NOW)
 
     postgres.stop()
     try:
@@ -111,9 +111,10 @@ def test_a_server_that_was_stopped_is_temporary_trouble_until_it_is_back(
     assert store.epoch(identity=run.identity, service=run.service) == 1
 
 
+@pytest.mark.long
 def test_a_frozen_server_is_not_waited_for(postgres: PostgresServer, store: SqlStore) -> None:
-    """Its own time-outs stand still with it: ours do not, and the connections are not used again."""
-    attend(store, "/lake/trips")
+    """Its own time-outs stand still with it. The client's do not, and the connections are not used again."""
+    take_ownership(store, "/lake/trips")
     with frozen(postgres):
         began = time.monotonic()
         with pytest.raises(TemporaryError):
@@ -127,16 +128,17 @@ def test_a_frozen_server_is_not_waited_for(postgres: PostgresServer, store: SqlS
 
 
 def test_a_statement_that_takes_too_long_is_ended(store: SqlStore) -> None:
-    """By the server, which then is there for the next one."""
+    """The server ends it, and is free for the next one."""
     with pytest.raises(TemporaryError, match="it was stopped, or took too long"), store._read() as connection:
         connection.exec_driver_sql("SELECT pg_sleep(30)")
 
     assert store.active() == []
 
 
-def test_a_transaction_that_stands_still_lets_go_of_its_locks(store: SqlStore) -> None:
-    """Its process may be frozen for hours; others need the rows."""
-    with pytest.raises(TemporaryError):
+def test_a_transaction_that_stands_still_lets_go_of_its_locks(url: str) -> None:
+    """Its process may be frozen for hours, and other processes need the rows."""
+    timeouts = replace(HASTY, idle=timedelta(seconds=1))
+    with closing(open_postgres(DatabaseSettings(url=url), timeouts=timeouts)) as store, pytest.raises(TemporaryError):
         _stand_still_until_others_can_share(store)
 
 
@@ -154,26 +156,26 @@ def _stand_still_until_others_can_share(store: SqlStore) -> None:
         connection.execute(sa.select(schema.store))
 
 
-# -- others on the same database
+# -- other clients of the same database
 
 
-def test_a_row_that_somebody_else_holds_is_temporary_trouble(store: SqlStore) -> None:
-    """Nothing of the failed call is left behind, and the next one succeeds."""
-    attend(store, "/lake/trips")
+def test_a_row_that_another_client_holds_is_temporary_trouble(store: SqlStore) -> None:
+    """Nothing of the failed call is stored, and the next call succeeds."""
+    take_ownership(store, "/lake/trips")
     run = store.request(a_run())
     with store._write() as connection:
         connection.execute(sa.select(schema.runs).with_for_update())
-        with pytest.raises(TemporaryError, match="somebody else holds what we need locked"):
-            store.claim(run.id, owner=ME, at=NOW)
+        with pytest.raises(TemporaryError, match="another transaction holds the lock"):
+            store.take_lease(run.id, owner=ME, at=NOW)
 
     assert store.run(run.id) == run
-    assert store.claim(run.id, owner=ME, at=NOW).epoch == 1
+    assert store.take_lease(run.id, owner=ME, at=NOW).epoch == 1
 
 
 def test_a_lease_is_renewed_whatever_the_others_wait_for(url: str) -> None:
-    """Every connection is in use, and every row but its own is held: renewals have a way of their own."""
-    store = open_postgres(DatabaseSettings(url=url), patience=replace(HASTY, idle=timedelta(minutes=1)))
-    attend(store, "/lake/trips")
+    """Every connection is in use, and every other row is locked. Renewals have a connection of their own."""
+    store = open_postgres(DatabaseSettings(url=url), timeouts=replace(HASTY, idle=timedelta(minutes=1)))
+    take_ownership(store, "/lake/trips")
     store.request(a_run())
     begun, over = threading.Barrier(11), threading.Event()
 
@@ -201,12 +203,12 @@ def test_a_lease_is_renewed_whatever_the_others_wait_for(url: str) -> None:
 
 
 def test_of_two_that_wait_for_each_other_one_gives_way(postgres: PostgresServer, url: str) -> None:
-    """The server finds it, one of them is told to try again, and the other one goes on."""
+    """The server finds it. One of the two must try again, and the other one continues."""
     store = open_postgres(DatabaseSettings(url=url))
     store.pause(None, reason="", at=NOW)
     store.mark_dirty(["/lake/trips"])
     both = threading.Barrier(2)
-    troubles = list[LakewardenError]()
+    errors = list[LakewardenError]()
 
     def lock(first: sa.Table, second: sa.Table) -> None:
         try:
@@ -214,8 +216,8 @@ def test_of_two_that_wait_for_each_other_one_gives_way(postgres: PostgresServer,
                 connection.execute(sa.select(first).with_for_update())
                 both.wait()
                 connection.execute(sa.select(second).with_for_update())
-        except TemporaryError as trouble:
-            troubles.append(trouble)
+        except TemporaryError as error:
+            errors.append(error)
 
     tables = (schema.pauses, schema.dirty)
     threads = [threading.Thread(target=lock, args=order) for order in (tables, tables[::-1])]
@@ -225,19 +227,19 @@ def test_of_two_that_wait_for_each_other_one_gives_way(postgres: PostgresServer,
         thread.join()
     store.close()
 
-    (trouble,) = troubles
-    assert "others wrote the same at the same time" in str(trouble)
+    (error,) = errors
+    assert "others wrote the same at the same time" in str(error)
 
 
 # -- at the same moment
 
 
 def test_a_share_stays_where_it_is_while_a_run_is_claimed(store: SqlStore) -> None:
-    """Else its next holder would not see the run, and begin another one beside it."""
-    attend(store, "/lake/trips")
+    """Otherwise its next owner would not see the run, and would begin another one beside it."""
+    take_ownership(store, "/lake/trips")
     with store._write() as connection:
-        check_attends(connection, ME, "/lake/trips")
-        with pytest.raises(TemporaryError, match="somebody else holds"):
+        check_owns(connection, ME, "/lake/trips")
+        with pytest.raises(TemporaryError, match="another transaction holds"):
             store.leave(ME)
 
     store.leave(ME)
@@ -245,8 +247,8 @@ def test_a_share_stays_where_it_is_while_a_run_is_claimed(store: SqlStore) -> No
 
 
 def test_a_renewal_on_its_way_is_waited_for_before_a_run_is_adopted(store: SqlStore) -> None:
-    """It was asked for in time, and its answer will say that the lease goes on."""
-    run = store.claim(store.request(a_run()).id, owner=attend(store, "/lake/trips"), at=NOW)
+    """It was sent in time, and its answer will say that the lease is extended."""
+    run = store.take_lease(store.request(a_run()).id, owner=take_ownership(store, "/lake/trips"), at=NOW)
     heir = ReplicaId("heir")
     store.join(a_replica(heir), lease=LEASE)
     owners_lease = sa.update(schema.replicas).where(schema.replicas.c.id == ME)
@@ -256,7 +258,7 @@ def test_a_renewal_on_its_way_is_waited_for_before_a_run_is_adopted(store: SqlSt
 
     with store._write() as connection:
         connection.execute(owners_lease.values(lease_until=from_now(LEASE)))
-        with pytest.raises(TemporaryError, match="somebody else holds"):
+        with pytest.raises(TemporaryError, match="another transaction holds"):
             store.adopt(run.id, owner=heir)
     with pytest.raises(SupersededError, match="the lease of replica me still runs"):
         store.adopt(run.id, owner=heir)
@@ -266,11 +268,11 @@ def test_a_run_that_is_ended_at_the_same_moment_is_not_claimed(
     postgres: PostgresServer, store: SqlStore, url: str
 ) -> None:
     """The claim waits for the ending, and sees it."""
-    attend(store, "/lake/trips")
+    take_ownership(store, "/lake/trips")
     run = store.request(a_run())
     ending = sa.update(schema.runs).values(state=RunState.CANCELLED, ended_at=NOW)
 
-    answer = _meanwhile(postgres, store, url, [ending], lambda patient: patient.claim(run.id, owner=ME, at=NOW))
+    answer = _meanwhile(postgres, store, url, [ending], lambda patient: patient.take_lease(run.id, owner=ME, at=NOW))
 
     assert isinstance(answer, SupersededError)
     assert store.active() == []
@@ -281,7 +283,7 @@ def test_a_result_that_comes_while_its_run_is_adopted_is_rejected(
     postgres: PostgresServer, store: SqlStore, url: str, what: str
 ) -> None:
     """It waits for the adoption, and is too late."""
-    run = store.claim(store.request(a_run()).id, owner=attend(store, "/lake/trips"), at=NOW)
+    run = store.take_lease(store.request(a_run()).id, owner=take_ownership(store, "/lake/trips"), at=NOW)
     adopting = [sa.update(schema.leases).values(epoch=2), sa.update(schema.runs).values(epoch=2, owner="heir")]
 
     def report(patient: SqlStore) -> Run:
@@ -303,7 +305,7 @@ def _meanwhile(
     changes: Sequence[sa.Update],
     act: Callable[[SqlStore], Run],
 ) -> Run | SupersededError:
-    """Return what an act is told that meets `changes` before they are committed, and waits for them."""
+    """Return the result of a call that meets `changes` before they are committed, and waits for them."""
     patient = open_postgres(DatabaseSettings(url=url))
     answers = list[Run | SupersededError]()
 
@@ -329,11 +331,11 @@ def _meanwhile(
     return answer
 
 
-# -- refusals
+# -- errors
 
 
 def test_a_database_that_is_read_only_is_temporary_trouble(postgres: PostgresServer, store: SqlStore, url: str) -> None:
-    """A standby becomes a primary, an operator ends the maintenance: then it goes on."""
+    """When the standby becomes the primary, or an operator ends the maintenance, the store continues."""
     name = sa.make_url(url).database
     postgres.execute("postgres", f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     cut_off(postgres, url)
@@ -345,16 +347,48 @@ def test_a_database_that_is_read_only_is_temporary_trouble(postgres: PostgresSer
     assert store.request(a_run()).id == "r1"
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda store: store.replicas(),
+        lambda store: store.shares(),
+        lambda store: store.runs(),
+        lambda store: store.take_dirty(ME),
+        lambda store: store.renew(ME, lease=LEASE),
+        lambda store: store.check_writable(),
+    ],
+)
+def test_what_an_idle_fleet_asks_again_and_again_is_one_statement(
+    postgres: PostgresServer, store: SqlStore, ask: Callable[[SqlStore], object]
+) -> None:
+    """No transaction is begun and ended for it, and a connection that was just used is not asked whether it lives."""
+    ask(store)
+    with logged_statements(postgres) as statements:
+        ask(store)
+
+    assert len(statements) == 1, statements
+
+
+@contextmanager
+def logged_statements(postgres: PostgresServer) -> Iterator[list[bytes]]:
+    """Yield a list that holds, after the block, every statement that reached the server inside of it."""
+    found: list[bytes] = []
+    postgres.log_statements()
+    before = postgres.log.stat().st_size
+    yield found
+    found += PostgresServer.statements_in(postgres.log.read_bytes()[before:])
+
+
 def test_a_server_that_does_not_let_us_in_is_named_with_the_remedy(postgres: PostgresServer) -> None:
-    """Trying again changes nothing: the database or the user is not there."""
+    """A repeated attempt changes nothing: the database or the user does not exist."""
     for url in (postgres.url("nowhere"), postgres.url("postgres", user="nobody")):
-        with pytest.raises(PermanentError, match="does not let us in: correct the database's url") as refused:
+        with pytest.raises(PermanentError, match="refuses the connection: correct the database's url") as refused:
             open_postgres(DatabaseSettings(url=url))
         assert str(refused.value).startswith(f"the store {url}")
 
 
 def test_a_user_without_rights_is_refused(postgres: PostgresServer, url: str) -> None:
-    """It may come in, and may not make the schema."""
+    """It may connect, and may not create the schema."""
     postgres.execute("postgres", "DROP ROLE IF EXISTS guest")
     postgres.execute("postgres", "CREATE ROLE guest LOGIN")
 
@@ -365,13 +399,13 @@ def test_a_user_without_rights_is_refused(postgres: PostgresServer, url: str) ->
 
 
 def test_a_server_that_is_not_there_may_come_yet(tmp_path: Path) -> None:
-    """It is not a mistake of the configuration, as far as anybody can tell."""
+    """As far as the client can tell, it is not a mistake of the configuration."""
     with pytest.raises(TemporaryError, match="it cannot be reached"):
         open_postgres(DatabaseSettings(url=f"postgresql://me@/x?host={tmp_path}"))
 
 
 def test_the_password_is_read_anew_with_every_connection(postgres: PostgresServer, url: str, tmp_path: Path) -> None:
-    """It may be changed where it is kept while the daemon runs, and appears in no message."""
+    """It may be changed in its place while the daemon runs. No message contains it."""
     file = tmp_path / "password"
     file.write_text("first one\n")
     with postgres.guarded_user("keeper", password="first one") as set_password:
@@ -381,7 +415,7 @@ def test_the_password_is_read_anew_with_every_connection(postgres: PostgresServe
 
         set_password("second one")
         cut_off(postgres, url)
-        with pytest.raises(PermanentError, match="does not let us in") as refused:
+        with pytest.raises(PermanentError, match="refuses the connection") as refused:
             store.active()
         assert "first one" not in str(refused.value)
 
@@ -391,7 +425,7 @@ def test_the_password_is_read_anew_with_every_connection(postgres: PostgresServe
         postgres.execute(url, "DROP OWNED BY keeper")
 
 
-# -- errors that cannot be had by asking
+# -- errors that a test cannot provoke
 
 
 @pytest.mark.parametrize(
@@ -400,11 +434,21 @@ def test_the_password_is_read_anew_with_every_connection(postgres: PostgresServe
         (psycopg.errors.DiskFull("no space left"), TemporaryError, "it has run out of space"),
         (psycopg.errors.TooManyConnections("too many"), TemporaryError, "it has run out of space, memory or connec"),
         (psycopg.errors.SerializationFailure("again"), TemporaryError, "others wrote the same"),
-        (psycopg.errors.DataCorrupted("invalid page"), PermanentError, "is damaged: stop the daemon and put its last"),
+        (psycopg.errors.DataCorrupted("invalid page"), PermanentError, "is damaged: stop the daemon and replace it"),
         (psycopg.errors.UniqueViolation("twice"), sa.exc.DBAPIError, "twice"),
     ],
 )
 def test_an_error_says_what_is_done_next(theirs: psycopg.Error, ours: type[Exception], said: str) -> None:
-    """And a mistake of this code is not called the database's."""
+    """A mistake of this code is not reported as the database's."""
     with pytest.raises(ours, match=said), translated("postgresql://db/lakewarden"):
         raise sa.exc.DBAPIError("SELECT", {}, theirs)
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_of_another_encoding_is_refused_with_the_remedy(postgres: PostgresServer, encoding: str) -> None:
+    """SQL_ASCII returns bytes, and LATIN1 cannot keep the names of all tables."""
+    name = f"lakewarden_{encoding.lower()}"
+    postgres.execute("postgres", f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'")
+
+    with pytest.raises(PermanentError, match=rf"has the encoding {encoding}.*ENCODING 'UTF8' TEMPLATE template0"):
+        open_postgres(DatabaseSettings(url=postgres.url(name)), timeouts=HASTY)

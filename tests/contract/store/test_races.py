@@ -1,4 +1,4 @@
-"""Several replicas at once, each with connections of its own: whoever is first wins, and nobody wins twice."""
+"""Several replicas at once, each with connections of its own. The first one wins, and no replica wins twice."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from lakewarden.planners.model.view import location_of
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.store.port import SupersededError
-from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.dialects import from_now
 from lakewarden.service.store.sql.postgres import open_postgres
 from lakewarden.service.store.sql.replicas import ALIVE
 from lakewarden.service.store.sql.sqlite import open_sqlite
 from lakewarden.service.store.sql.store import SqlStore
-from tests.support.replicas import LEASE, a_replica
+from tests.support.store.replicas import LEASE, a_replica
+from tests.support.store.stores import new_postgres, new_sqlite
 from tests.support.values import NOW, a_run
 
 _Asked = ParamSpec("_Asked")
@@ -42,9 +42,10 @@ REPLICAS = [ReplicaId(f"replica {number}") for number in range(RACERS)]
 def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sequence[SqlStore]]:
     """One database, opened as by so many processes."""
     if request.param == "sqlite":
+        new_sqlite(tmp_path / "lakewarden.db").close()
         opened = [open_sqlite(tmp_path / "lakewarden.db") for _ in range(RACERS)]
     else:
-        settings = DatabaseSettings(url=request.getfixturevalue("postgres").make_database())
+        settings = new_postgres(request.getfixturevalue("postgres"))
         opened = [open_postgres(settings) for _ in range(RACERS)]
     yield opened
     for store in opened:
@@ -52,27 +53,27 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sequence[
 
 
 def race(act: Callable[[int], _Answer]) -> list[_Answer]:
-    """Return what each racer is given, all of them starting at once. Whatever is raised fails the test."""
-    given, troubles, start = list[_Answer](), list[BaseException](), threading.Barrier(RACERS)
+    """Return the result of each racer. All of them start at once. Any error fails the test."""
+    given, errors, start = list[_Answer](), list[BaseException](), threading.Barrier(RACERS)
 
     def run(number: int) -> None:
         start.wait()
         try:
             given.append(act(number))
-        except BaseException as trouble:  # noqa: BLE001 - told in the test's own thread
-            troubles.append(trouble)
+        except BaseException as error:  # noqa: BLE001 - told in the test's own thread
+            errors.append(error)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(RACERS)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert troubles == []
+    assert errors == []
     return given
 
 
 def patiently(act: Callable[_Asked, _Answer], *asked: _Asked.args, **more: _Asked.kwargs) -> _Answer:
-    """Do something again when the database asks for it, as every caller does."""
+    """Repeat a call when the database asks for it, as every caller does."""
     while True:
         try:
             return act(*asked, **more)
@@ -81,22 +82,22 @@ def patiently(act: Callable[_Asked, _Answer], *asked: _Asked.args, **more: _Aske
 
 
 def won(act: Callable[_Asked, Run], *asked: _Asked.args, **more: _Asked.kwargs) -> Run | None:
-    """Return the run that was won; None where somebody else was faster."""
+    """Return the run that was won. None if another racer was faster."""
     try:
         return patiently(act, *asked, **more)
     except SupersededError:
         return None
 
 
-def attend_all(store: SqlStore, replica: ReplicaId, location: str) -> None:
-    """Give a share to a replica by hand, as only a broken store would while another one lives."""
+def take_ownership_of_all(store: SqlStore, replica: ReplicaId, location: str) -> None:
+    """Give a share to a replica directly, as only a broken store would do while another replica lives."""
     with store._write() as connection:
         connection.execute(sa.delete(schema.shares))
         connection.execute(sa.insert(schema.shares).values(location=location, replica=replica))
 
 
 def test_one_of_many_claims_wins(stores: Sequence[SqlStore]) -> None:
-    """The claims of one replica meet, as when an answer was late: each run is begun once, each epoch given once."""
+    """The claims of one replica meet, as after a late answer. Each run is begun once, and each epoch is given once."""
     me = REPLICAS[0]
     stores[0].join(a_replica(me), lease=LEASE)
     stores[0].share(me, locations=["/lake/trips"], busy=())
@@ -112,16 +113,16 @@ def test_one_of_many_claims_wins(stores: Sequence[SqlStore]) -> None:
 
 
 def _claim(stores: Sequence[SqlStore], run: Run, owner: ReplicaId, racer: int) -> Run | None:
-    return won(stores[racer].claim, run.id, owner=owner, at=NOW)
+    return won(stores[racer].take_lease, run.id, owner=owner, at=NOW)
 
 
 def test_one_of_many_heirs_adopts(stores: Sequence[SqlStore]) -> None:
-    """The dead owner's table is taken by one, and its run by the same one, under the next epoch."""
+    """One replica takes the dead owner's table. The same one adopts its run, under the next epoch."""
     dead, heirs = REPLICAS[0], REPLICAS[1:]
     for replica in REPLICAS:
         stores[0].join(a_replica(replica), lease=LEASE)
     assert stores[0].share(dead, locations=["/lake/trips"], busy=())
-    run = stores[0].claim(stores[0].request(a_run()).id, owner=dead, at=NOW).id
+    run = stores[0].take_lease(stores[0].request(a_run()).id, owner=dead, at=NOW).id
     stores[0].leave(dead)
 
     def inherit(racer: int) -> Run | None:
@@ -139,7 +140,7 @@ def test_one_of_many_heirs_adopts(stores: Sequence[SqlStore]) -> None:
 
 
 def test_those_who_ask_at_once_get_one_run(stores: Sequence[SqlStore]) -> None:
-    """The row of whoever was first is everybody's."""
+    """All of them get the row of the first one."""
     for number in range(8):
         given = race(partial(_request, stores, number))
         assert len({run.id for run in given}) == 1
@@ -152,17 +153,17 @@ def _request(stores: Sequence[SqlStore], number: int, racer: int) -> Run:
 
 
 def test_a_renewal_and_a_successor_never_both_succeed(stores: Sequence[SqlStore]) -> None:
-    """Right when the lease ends: either it goes on and its runs stay, or it has ended for good."""
+    """They meet at the end of the lease. Either it is renewed and its runs stay, or it has ended for good."""
     store = stores[0]
     outcomes = set[tuple[bool, bool]]()
     for number in range(15):
         owner, heir = ReplicaId(f"owner {number}"), ReplicaId(f"heir {number}")
         location, identity = f"/lake/{number}", f"/lake/{number}#1"
         store.join(a_replica(owner), lease=LEASE)
-        attend_all(store, owner, location)
-        run = store.claim(store.request(a_run(f"r{number}", identity=identity)).id, owner=owner, at=NOW).id
+        take_ownership_of_all(store, owner, location)
+        run = store.take_lease(store.request(a_run(f"r{number}", identity=identity)).id, owner=owner, at=NOW).id
         store.join(a_replica(heir), lease=LEASE)
-        attend_all(store, heir, location)
+        take_ownership_of_all(store, heir, location)
         with store._write() as connection:
             ending = sa.update(schema.replicas).where(schema.replicas.c.id == owner)
             connection.execute(ending.values(lease_until=from_now(timedelta(milliseconds=random.randint(0, 30)))))
@@ -186,20 +187,20 @@ def test_a_renewal_and_a_successor_never_both_succeed(stores: Sequence[SqlStore]
 
 @dataclass
 class Life:
-    """What a daemon does with a store, one life after the other, each ended by dying with everything half-way."""
+    """What a daemon does with a store, in one life after another. Each life ends by a kill with its work unfinished."""
 
     store: SqlStore
     number: int
-    dice: random.Random
+    rng: random.Random
     lives: int = 0
     working: dict[RunId, Run] = field(default_factory=dict)
     epochs: list[tuple[str, Service, int]] = field(default_factory=list)
 
     def live(self, *, enough: Callable[[], bool]) -> None:
-        """Live again and again until it is enough."""
+        """Start one life after another, until there were enough."""
         self.begin()
         while not enough():
-            if self.dice.random() < 0.05:
+            if self.rng.random() < 0.05:
                 patiently(self.store.leave, self.me)
                 self.begin()
             for location in self.share():
@@ -219,25 +220,27 @@ class Life:
         return patiently(self.store.share, self.me, locations=FEW_TABLES, busy=busy)
 
     def work(self, identity: str) -> None:
-        """Ask for a service of a table, claim or adopt the run there is, and mostly end it."""
-        service = self.dice.choice(list(Service))
+        """Ask for a service of a table, claim or adopt its run, and usually end it."""
+        service = self.rng.choice(list(Service))
         asked = a_run(f"{self.me}/{time.monotonic_ns()}", identity=identity, service=service)
         run = patiently(self.store.request, asked)
         if run.state is RunState.QUEUED:
-            mine = won(self.store.claim, run.id, owner=self.me, at=NOW)
+            mine = won(self.store.take_lease, run.id, owner=self.me, at=NOW)
         else:
             mine = won(self.store.adopt, run.id, owner=self.me)
         if mine is not None:
             self.working[mine.id] = mine
             self.epochs.append((identity, service, mine.epoch))
         for run in [*self.working.values()]:
-            if self.dice.random() < 0.5:
+            if self.rng.random() < 0.5:
                 won(self.store.end, run.id, epoch=run.epoch, state=RunState.FAILED, outcome="", at=NOW)
                 del self.working[run.id]
 
 
 def test_no_two_living_replicas_work_on_one_table(stores: Sequence[SqlStore]) -> None:
-    """They come, die, share, claim, adopt and end at random: a table has one living owner, a lease no epoch twice."""
+    """The replicas join, die, share, claim, adopt and end at random. A table has one living owner, and a lease has no
+    epoch twice.
+    """
     over, looks, beside = threading.Event(), list[int](), list[object]()
     owners = (
         sa.select(schema.runs.c.identity, schema.runs.c.owner)
@@ -255,7 +258,7 @@ def test_no_two_living_replicas_work_on_one_table(stores: Sequence[SqlStore]) ->
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    lives = [Life(store=store, number=number, dice=random.Random(number)) for number, store in enumerate(stores)]
+    lives = [Life(store=store, number=number, rng=random.Random(number)) for number, store in enumerate(stores)]
     try:
         race(lambda racer: lives[racer].live(enough=lambda: sum(len(life.epochs) for life in lives) >= 200))
     finally:

@@ -1,4 +1,4 @@
-"""What every store promises several daemons: leases that end for good, and tables that one replica attends."""
+"""What every store promises several daemons: leases that end for good, and one owner for each table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakewarden.service.model.replica import ReplicaId as Id
 from lakewarden.service.model.run import RunState
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import Store
-from tests.support.replicas import LEASE, a_replica
+from tests.support.store.replicas import LEASE, a_replica
 from tests.support.values import NOW, a_run
 
 ONE, TWO, THREE = Id("one"), Id("two"), Id("three")
@@ -32,7 +32,7 @@ def share(store: Store, replica: Id, *, tables: list[str] = TABLES, busy: tuple[
 
 
 def living(store: Store) -> dict[str, bool]:
-    """Return which replicas there are, and which of them live."""
+    """Return the ids of the replicas, and which of them live."""
     return {replica.id: replica.alive for replica in store.replicas()}
 
 
@@ -40,12 +40,12 @@ def living(store: Store) -> dict[str, bool]:
 
 
 def test_a_store_is_always_itself_and_no_other(store: Store) -> None:
-    """Claims beside the tables are held in its name: two stores must never be one holder."""
+    """Claims beside the tables are held in its name. Two stores must never be one holder."""
     assert store.identity() == store.identity() != MemoryStore().identity()
 
 
 def test_a_replica_lives_from_its_joining_until_it_leaves(store: Store) -> None:
-    """The others know it, and where to reach it, afterwards too."""
+    """The other replicas know it, and its address, also afterwards."""
     join(store, ONE, TWO)
     assert list(store.replicas()) == [a_replica(ONE), a_replica(TWO)]
 
@@ -55,7 +55,7 @@ def test_a_replica_lives_from_its_joining_until_it_leaves(store: Store) -> None:
 
 
 def test_a_lease_that_is_not_renewed_ends(store: Store, lapse: Lapse) -> None:
-    """By the database's clock, without anybody doing anything."""
+    """The database's clock decides, and nothing else must happen."""
     join(store, ONE, TWO)
 
     lapse(ONE)
@@ -64,7 +64,7 @@ def test_a_lease_that_is_not_renewed_ends(store: Store, lapse: Lapse) -> None:
 
 
 def test_a_lease_lasts_as_long_as_it_was_given_for(store: Store) -> None:
-    """A length of nothing ends at once; it is counted from now, in seconds."""
+    """A lease without length ends at once. The length counts from now, in seconds."""
     store.join(a_replica(ONE), lease=timedelta())
     store.join(a_replica(TWO), lease=timedelta(seconds=30))
     store.join(a_replica(THREE), lease=timedelta(seconds=30))
@@ -74,8 +74,24 @@ def test_a_lease_lasts_as_long_as_it_was_given_for(store: Store) -> None:
     assert living(store) == {ONE: False, TWO: True, THREE: False}
 
 
+def test_a_store_says_when_a_lease_ends(store: Store, lapse: Lapse) -> None:
+    """The other replicas share then. A renewal moves the moment. A dead replica, and a lease without end, have none."""
+    store.join(a_replica(THREE), lease=None)
+    store.join(a_replica(ONE), lease=timedelta(seconds=30))
+    store.join(a_replica(TWO), lease=timedelta(seconds=30))
+    store.renew(TWO, lease=timedelta(hours=1))
+    of = {replica.id: replica.lapses_in for replica in store.replicas()}
+    assert of[THREE] is None
+    assert timedelta() < (of[ONE] or timedelta()) <= timedelta(seconds=30)
+    assert timedelta(seconds=30) < (of[TWO] or timedelta()) <= timedelta(hours=1)
+
+    lapse(ONE)
+
+    assert next(replica for replica in store.replicas() if replica.id == ONE).lapses_in is None
+
+
 def test_a_renewed_lease_goes_on(store: Store) -> None:
-    """From now on, for as long as is asked for."""
+    """It is extended from now on, for the requested time."""
     store.join(a_replica(ONE), lease=timedelta(seconds=30))
 
     assert store.renew(ONE, lease=LEASE)
@@ -84,7 +100,7 @@ def test_a_renewed_lease_goes_on(store: Store) -> None:
 
 
 def test_a_lease_that_has_ended_is_not_brought_back(store: Store, lapse: Lapse) -> None:
-    """Neither by a renewal nor by joining again: others may have taken its runs already."""
+    """Neither a renewal nor a second joining helps. Other replicas may have adopted its runs already."""
     join(store, ONE, TWO)
     lapse(ONE)
     store.leave(TWO)
@@ -97,7 +113,7 @@ def test_a_lease_that_has_ended_is_not_brought_back(store: Store, lapse: Lapse) 
 
 
 def test_a_joining_that_is_repeated_changes_nothing(store: Store) -> None:
-    """Its answer may have been lost on the way."""
+    """The answer of the first joining may have been lost."""
     join(store, ONE)
     store.share(ONE, locations=TABLES, busy=())
 
@@ -107,8 +123,8 @@ def test_a_joining_that_is_repeated_changes_nothing(store: Store) -> None:
     assert len(store.shares()) == len(TABLES)
 
 
-def test_whoever_joins_without_a_lease_has_outlived_all_others(store: Store) -> None:
-    """It has proved that it is alone; what it finds of others is theirs no more, and its own life has no end."""
+def test_a_replica_that_joins_without_a_lease_has_outlived_all_others(store: Store) -> None:
+    """It has proved that it is alone. The other replicas own nothing any more, and its own life has no end."""
     join(store, ONE)
     share(store, ONE)
 
@@ -124,8 +140,8 @@ def test_whoever_joins_without_a_lease_has_outlived_all_others(store: Store) -> 
 # -- shares
 
 
-def test_one_replica_attends_every_table(store: Store) -> None:
-    """All that it names, and it keeps them."""
+def test_one_replica_owns_every_table(store: Store) -> None:
+    """It owns all tables that it names, and keeps them."""
     join(store, ONE)
 
     assert share(store, ONE) == share(store, ONE) == TABLES
@@ -133,7 +149,7 @@ def test_one_replica_attends_every_table(store: Store) -> None:
 
 
 def test_replicas_come_to_an_even_share_step_by_step(store: Store) -> None:
-    """Whoever has too much gives back first; nobody ever has what another one has."""
+    """A replica with too many tables gives some back first. No table ever has two owners."""
     join(store, ONE)
     share(store, ONE)
     join(store, TWO, THREE)
@@ -151,7 +167,7 @@ def test_replicas_come_to_an_even_share_step_by_step(store: Store) -> None:
 
 
 def test_a_busy_table_is_not_given_back(store: Store) -> None:
-    """Its run ends where it is; the idle ones go, and it counts as a part of the share."""
+    """Its run ends with its owner. Idle tables are given back, and the busy one counts as a part of the share."""
     busy = ("/lake/4", "/lake/1", "/lake/0", "/lake/3")
     join(store, ONE)
     share(store, ONE, tables=TABLES[:5])
@@ -162,7 +178,9 @@ def test_a_busy_table_is_not_given_back(store: Store) -> None:
 
 
 def test_the_tables_of_the_dead_are_taken_over(store: Store, lapse: Lapse) -> None:
-    """Up to a fair share of all, among those who live: a run of it does not keep a table with the dead."""
+    """The living replicas take them, up to a fair share of all tables. A run does not keep a table with a dead
+    owner.
+    """
     join(store, ONE, TWO, THREE)
     for replica in (ONE, TWO, THREE):
         share(store, replica)
@@ -175,7 +193,7 @@ def test_the_tables_of_the_dead_are_taken_over(store: Store, lapse: Lapse) -> No
 
 
 def test_a_dead_replica_has_nothing_and_is_given_nothing(store: Store, lapse: Lapse) -> None:
-    """Nor is one that never joined."""
+    """The same holds for one that never joined."""
     join(store, ONE)
     share(store, ONE)
     lapse(ONE)
@@ -186,7 +204,7 @@ def test_a_dead_replica_has_nothing_and_is_given_nothing(store: Store, lapse: La
 
 
 def test_leaving_gives_the_shares_back_at_once(store: Store) -> None:
-    """The next one need not wait for the lease to end."""
+    """The next owner need not wait for the end of the lease."""
     join(store, ONE, TWO)
     share(store, ONE)
     store.leave(ONE)
@@ -196,7 +214,7 @@ def test_leaving_gives_the_shares_back_at_once(store: Store) -> None:
 
 
 def test_a_table_that_is_no_longer_known_is_given_back(store: Store) -> None:
-    """Unless it is busy: then when it is that no more."""
+    """If it is busy, it is given back after that."""
     join(store, ONE)
     share(store, ONE)
 
@@ -204,8 +222,8 @@ def test_a_table_that_is_no_longer_known_is_given_back(store: Store) -> None:
     assert share(store, ONE, tables=["/lake/7"]) == ["/lake/7"]
 
 
-def test_a_table_that_only_one_replica_knows_is_attended_by_it(store: Store) -> None:
-    """The others' tables count for what is fair, also where it does not know them."""
+def test_a_table_that_only_one_replica_knows_is_owned_by_it(store: Store) -> None:
+    """The tables of the others count for the fair share, even if it does not know them."""
     join(store, ONE, TWO)
     share(store, ONE, tables=TABLES[:8])
 
@@ -220,11 +238,11 @@ def test_nothing_to_share_is_no_trouble(store: Store) -> None:
     assert share(store, ONE, tables=[]) == []
 
 
-# -- word of changes
+# -- reports of changes
 
 
-def test_word_of_a_change_reaches_whoever_has_the_table(store: Store) -> None:
-    """Once, however often it was left; what is of other replicas, or of nobody yet, waits for its own."""
+def test_word_of_a_change_reaches_the_owner_of_the_table(store: Store) -> None:
+    """It arrives once, however often it was left. A report for another owner, or for a table without one, waits."""
     join(store, ONE, TWO)
     share(store, ONE, tables=TABLES[:2])
     share(store, TWO, tables=TABLES[:2])
@@ -241,7 +259,7 @@ def test_word_of_a_change_reaches_whoever_has_the_table(store: Store) -> None:
 
 
 def test_the_dead_take_no_word_with_them(store: Store, lapse: Lapse) -> None:
-    """A frozen replica that wakes up must not swallow what its successor should hear."""
+    """A frozen replica that continues must not take the reports of its successor."""
     join(store, ONE)
     share(store, ONE)
     store.mark_dirty(TABLES[:1])
@@ -263,10 +281,10 @@ def forget(store: Store, *, before: datetime) -> None:
 
 
 def test_dead_replicas_are_forgotten_when_nothing_of_theirs_is_left(store: Store, lapse: Lapse) -> None:
-    """The living stay, and so does a dead one whose run nobody has adopted yet."""
+    """A living replica stays. A dead one stays until all its runs are adopted."""
     join(store, ONE, TWO, THREE)
     share(store, ONE, tables=["/lake/trips"])
-    run = store.claim(store.request(a_run("r1")).id, owner=ONE, at=NOW)
+    run = store.take_lease(store.request(a_run("r1")).id, owner=ONE, at=NOW)
     lapse(ONE)
     store.leave(TWO)
 
@@ -282,8 +300,8 @@ def test_dead_replicas_are_forgotten_when_nothing_of_theirs_is_left(store: Store
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3, 7])
-def test_every_table_is_attended_by_exactly_one(store: Store, replicas: int) -> None:
-    """Whatever the number of replicas, nothing is left over and no share is above the fair one."""
+def test_every_table_is_owned_by_exactly_one(store: Store, replicas: int) -> None:
+    """For any number of replicas, no table is left over and no share is above the fair one."""
     ids = [Id(f"replica {number}") for number in range(replicas)]
     join(store, *ids)
 

@@ -1,4 +1,4 @@
-"""What the SQLite store promises beyond the contract: its file survives, and is never guessed at."""
+"""What the SQLite store promises beyond the contract: its file survives, and damaged content is never guessed."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.model.rows import ApprovalRow, DecisionRow
 from lakewarden.service.model.run import RunState
 from lakewarden.service.store.sql.sqlite import open_sqlite
 from lakewarden.service.store.sql.store import SqlStore
-from tests.support.replicas import ME, attend
+from tests.support.store.replicas import ME, take_ownership
 from tests.support.values import NOW, a_run
 
 KILLED_AFTER = """
 import sys
 from pathlib import Path
-from lakewarden.executors.contract import Step
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.instant import RunId
 from lakewarden.service.store.port import RunState
 from lakewarden.service.store.sql.sqlite import open_sqlite
 from lakewarden.service.store.sql.store import SqlStore
-from tests.support.replicas import ME, attend
+from tests.support.store.replicas import ME, take_ownership
 from tests.support.values import NOW, a_run
 
 store = open_sqlite(Path(sys.argv[1]))
 acts = [
     lambda: store.request(a_run("r1")),
-    lambda: store.claim(RunId("r1"), owner=attend(store, "/lake/trips"), at=NOW),
+    lambda: store.take_lease(RunId("r1"), owner=take_ownership(store, "/lake/trips"), at=NOW),
     lambda: store.progress(RunId("r1"), epoch=1, instant="00000010", step=Step.COMMIT, state=RunState.COMMITTING),
     lambda: store.end(RunId("r1"), epoch=1, state=RunState.SUCCEEDED, outcome="completed", at=NOW),
 ]
@@ -52,16 +52,16 @@ STATES = [RunState.QUEUED, RunState.RUNNING, RunState.COMMITTING, RunState.SUCCE
 
 
 def rows(path: Path, query: str) -> list[tuple[object, ...]]:
-    """Return what is in the file, by a reader that is not the code under test."""
+    """Return the rows in the file, by a reader that does not use the code under test."""
     with closing(sqlite3.connect(path)) as connection:
         return connection.execute(query).fetchall()
 
 
 def test_the_file_holds_what_was_written(tmp_path: Path) -> None:
-    """Read with sqlite3 alone, while the store is open: rows, epochs, and times in UTC."""
+    """The test reads it with sqlite3 alone, while the store is open: rows, epochs, and times in UTC."""
     path = tmp_path / "lakewarden.db"
     store = open_sqlite(path)
-    run = store.claim(store.request(a_run("r1")).id, owner=attend(store, "/lake/trips"), at=NOW)
+    run = store.take_lease(store.request(a_run("r1")).id, owner=take_ownership(store, "/lake/trips"), at=NOW)
     store.progress(run.id, epoch=1, instant="00000010", step=Step.PLAN)
 
     assert rows(path, "SELECT id, table_id, service, state, instant, epoch, step, created_at, figures FROM runs") == [
@@ -74,18 +74,18 @@ def test_the_file_holds_what_was_written(tmp_path: Path) -> None:
 
 
 def test_what_is_acknowledged_survives_a_power_cut(tmp_path: Path) -> None:
-    """The log is written ahead, and synchronised before a call returns."""
+    """The store uses a write-ahead log, and synchronises it before a call returns."""
     path = tmp_path / "lakewarden.db"
     store = open_sqlite(path)
 
     assert rows(path, "PRAGMA journal_mode") == [("wal",)]
-    with store._engine.connect() as connection:  # what holds for our connections only
+    with store._engine.connect() as connection:  # this setting is for our connections only
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
     store.close()
 
 
 def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
-    """Runs, epochs, decisions, pauses and approvals."""
+    """The test compares runs, epochs, decisions, pauses and approvals."""
     path = tmp_path / "lakewarden.db"
     decision = DecisionRow(
         table=TableId("trips"),
@@ -109,7 +109,7 @@ def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
         approved_at=NOW,
     )
     store = open_sqlite(path)
-    run = store.claim(store.request(a_run("r1")).id, owner=attend(store, "/lake/trips"), at=NOW)
+    run = store.take_lease(store.request(a_run("r1")).id, owner=take_ownership(store, "/lake/trips"), at=NOW)
     store.decided([decision])
     store.pause(None, reason="maintenance", at=NOW)
     store.keep_approval(question)
@@ -127,7 +127,7 @@ def test_everything_is_there_after_closing_and_opening(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("acts", range(1, len(STATES) + 1))
 def test_what_a_call_has_returned_survives_the_killing_of_its_process(tmp_path: Path, acts: int) -> None:
-    """SIGKILL right after each call: the row says what was acknowledged last, and the store goes on."""
+    """SIGKILL comes right after each call. The row has the last acknowledged state, and the store works."""
     path = tmp_path / "lakewarden.db"
     with subprocess.Popen(
         [sys.executable, "-c", KILLED_AFTER, str(path), str(acts)],
@@ -149,7 +149,7 @@ def test_what_a_call_has_returned_survives_the_killing_of_its_process(tmp_path: 
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
-    """In one sentence, and without touching it."""
+    """The error is one sentence, and the file is not touched."""
     path = tmp_path / "lakewarden.db"
     path.write_bytes(b"PK\x03\x04 somebody else's file " * 100)
     before = path.read_bytes()
@@ -162,13 +162,13 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    """The store makes a file, not the folders above it."""
+    """The store creates a file, not the folders above it."""
     with pytest.raises(PermanentError, match="cannot be opened"):
         open_sqlite(tmp_path / "nowhere" / "lakewarden.db")
 
 
 def test_any_path_may_hold_the_store(tmp_path: Path) -> None:
-    """Signs that mean something in addresses are ordinary in file names."""
+    """Characters with a meaning in addresses are ordinary in file names."""
     path = tmp_path / "what? #1 100%.db"
 
     open_sqlite(path).close()
@@ -178,21 +178,21 @@ def test_any_path_may_hold_the_store(tmp_path: Path) -> None:
 
 
 def test_a_store_that_cannot_be_written_is_temporary_trouble(tmp_path: Path) -> None:
-    """The road waits and tries again; nothing of the failed call is left behind."""
+    """The daemon waits and tries again. Nothing of the failed call is stored."""
     store = open_sqlite(tmp_path / "lakewarden.db")
     run = store.request(a_run("r1"))
-    attend(store, "/lake/trips")
+    take_ownership(store, "/lake/trips")
     read_only = _told(store, "PRAGMA query_only = ON", "PRAGMA query_only = OFF")
     with read_only, pytest.raises(TemporaryError, match="does not answer: it is read-only"):
-        store.claim(run.id, owner=ME, at=NOW)
+        store.take_lease(run.id, owner=ME, at=NOW)
 
     assert store.run(run.id) == run
-    assert store.claim(run.id, owner=ME, at=NOW).epoch == 1
+    assert store.take_lease(run.id, owner=ME, at=NOW).epoch == 1
     store.close()
 
 
 def test_a_full_disk_is_temporary_trouble(tmp_path: Path) -> None:
-    """What was acknowledged stays, it can be read meanwhile, and with room again the store goes on."""
+    """What was acknowledged stays and can be read meanwhile. With space again the store works."""
     path = tmp_path / "lakewarden.db"
     store = open_sqlite(path)
     pages = rows(path, "PRAGMA page_count")[0][0]
@@ -207,9 +207,9 @@ def test_a_full_disk_is_temporary_trouble(tmp_path: Path) -> None:
 
 
 def test_a_store_that_another_process_holds_is_waited_for_and_no_longer_than_told(tmp_path: Path) -> None:
-    """Somebody has opened the file by hand and begun to write. Reading goes on."""
+    """A user has opened the file by hand and begun to write. Reading still works."""
     path = tmp_path / "lakewarden.db"
-    store = open_sqlite(path, patience=timedelta(milliseconds=100))
+    store = open_sqlite(path, timeout=timedelta(milliseconds=100))
     run = store.request(a_run("r1"))
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -218,7 +218,7 @@ def test_a_store_that_another_process_holds_is_waited_for_and_no_longer_than_tol
         assert refused.value.delay > timedelta()
         assert store.active() == [run]
         with pytest.raises(TemporaryError, match="another process holds it locked"):
-            store.request(a_run("r2", service=Service.CLEAN))  # at once: one has waited for all
+            store.request(a_run("r2", service=Service.CLEAN))  # at once: one call has waited for all
         other.execute("COMMIT")
 
     time.sleep(0.1)
@@ -227,21 +227,21 @@ def test_a_store_that_another_process_holds_is_waited_for_and_no_longer_than_tol
 
 
 def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
-    """At the start where it shows then, and when it is read else: nothing of it is guessed at."""
+    """It is refused at the start if the damage shows then, else when it is read. Nothing is guessed."""
     path = tmp_path / "lakewarden.db"
     store = open_sqlite(path)
     store.request(a_run("r1"))
     store.close()
     whole = path.read_bytes()
-    schema_page = 100  # where what follows the file's header begins
+    schema_page = 100  # after the file's header
 
     path.write_bytes(whole[:schema_page] + b"\xff" * (len(whole) - schema_page))
-    with pytest.raises(PermanentError, match="is damaged: stop the daemon and put its last backup in its place"):
+    with pytest.raises(PermanentError, match="is damaged: stop the daemon and replace it by its last backup"):
         open_sqlite(path)
 
     path.write_bytes(whole)
     store = open_sqlite(path)
-    store._engine.dispose()  # no connection remembers the pages
+    store._engine.dispose()  # no connection has the pages in memory
     root = rows(path, "SELECT rootpage FROM sqlite_master WHERE name = 'runs'")[0][0]
     size = rows(path, "PRAGMA page_size")[0][0]
     assert isinstance(root, int)
@@ -254,9 +254,49 @@ def test_a_damaged_store_is_refused(tmp_path: Path) -> None:
 
 @contextmanager
 def _told(store: SqlStore, before: str, after: str) -> Iterator[None]:
-    """Tell the pool's one connection something, and take it back."""
+    """Run a statement on the pool's one connection, and its reverse at the end."""
     with store._engine.connect() as connection:
         connection.exec_driver_sql(before)
     yield
     with store._engine.connect() as connection:
         connection.exec_driver_sql(after)
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_nothing_is_acknowledged_that_is_written_into_a_deleted_file(tmp_path: Path, how: str) -> None:
+    """SQLite would go on in the open file, and all of it would be lost with the daemon. A file that is back is used."""
+    path, aside = tmp_path / "lakewarden.db", tmp_path / "aside.db"
+    with closing(open_sqlite(path)) as store:
+        store.pause(None, reason="one", at=NOW)
+        path.rename(aside)
+        if how == "replaced":
+            path.write_bytes(aside.read_bytes())
+        for act in (lambda: store.pause(None, reason="two", at=NOW), lambda: store.request(a_run("r1"))):
+            with pytest.raises(TemporaryError, match="was moved away or replaced"):
+                act()
+        path.unlink(missing_ok=True)
+        aside.rename(path)
+        store.pause(None, reason="three", at=NOW)
+    assert rows(path, "SELECT reason FROM pauses") == [("three",)]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        ["CREATE TABLE runs (x)", "CREATE TABLE store (y)"],
+        ["CREATE TABLE alembic_version (version_num varchar)", "INSERT INTO alembic_version VALUES ('0003')"],
+    ],
+)
+def test_the_file_of_another_program_is_refused_in_one_line(tmp_path: Path, made: list[str]) -> None:
+    """It has tables of the same names, or lacks those that its version should have. It stays as it is."""
+    path = tmp_path / "lakewarden.db"
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in made:
+            connection.execute(statement)
+        connection.commit()
+    tables = "SELECT sql FROM sqlite_master ORDER BY sql"
+    before = rows(path, tables)
+    with pytest.raises(PermanentError, match=r"tables of another program.*point data_dir elsewhere") as refused:
+        open_sqlite(path)
+    assert len(str(refused.value).splitlines()) == 1
+    assert rows(path, tables) == before

@@ -1,4 +1,4 @@
-"""What every store promises the road, whatever keeps its rows."""
+"""What every store promises the daemon, whatever database keeps its rows."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from lakewarden.executors.contract import Step
 from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import location_of
-from lakewarden.service.model.rows import ApprovalRow, DecisionRow, LockProofRow, StandingRow
+from lakewarden.service.model.rows import (
+    AdoptionPhase,
+    AdoptionRow,
+    ApprovalRow,
+    DecisionRow,
+    LockProofRow,
+    RewriteRow,
+    ServiceStateRow,
+    WriterSignsRow,
+)
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import Store, SupersededError
-from tests.support.replicas import ME, attend
+from tests.support.store.replicas import ME, take_ownership
 from tests.support.values import IDENTITY, NOW, a_run
 
 HOUR = timedelta(hours=1)
@@ -27,24 +36,24 @@ TRIPS = {TableId("trips"): "/lake/trips"}
 
 
 def epoch(store: Store) -> int:
-    """Return the newest epoch of the lease that most tests are about."""
+    """Return the newest epoch of the lease that most tests use."""
     return store.epoch(identity=str(IDENTITY), service=Service.COMPACTION)
 
 
 def claimed(store: Store, run: str = "r1", **news: object) -> Run:
-    """Request a run and claim it, as the replica that attends its table."""
+    """Request a run and claim it, as the owner of its table."""
     row = store.request(a_run(run, **news))
-    return store.claim(row.id, owner=attend(store, location_of(row.identity)), at=NOW)
+    return store.take_lease(row.id, owner=take_ownership(store, location_of(row.identity)), at=NOW)
 
 
 def forgotten(store: Store, *, before: datetime, registered: Mapping[TableId, str] = TRIPS, at: datetime = NOW) -> int:
-    """Forget what is older, at a time of a replica that knows some tables; return how many runs went."""
+    """Forget older rows, at the time of a replica that knows some tables. Return how many runs were deleted."""
     at = max(at, before)
     return sum(store.forget(registered=registered, at=at, keep=at - before))
 
 
 def note(store: Store, table: TableId) -> None:
-    """Keep one of each kind of note of a table."""
+    """Keep one note of each kind for a table."""
     service = Service.COMPACTION
     decision = DecisionRow(
         table=table,
@@ -56,7 +65,7 @@ def note(store: Store, table: TableId) -> None:
         decided_at=NOW - MONTH,
     )
     store.decided([decision])
-    store.keep_standing(StandingRow(table=table, service=service, strikes=1))
+    store.keep_service_state(ServiceStateRow(table=table, service=service, strikes=1))
     approval = ApprovalRow(
         table=table,
         service=service,
@@ -68,12 +77,29 @@ def note(store: Store, table: TableId) -> None:
         asked_at=NOW,
     )
     store.keep_approval(approval)
+    store.keep_rewrite(RewriteRow(table=table, service=service, identity="", mark="1-1", asked_by="ada", asked_at=NOW))
     store.keep_lock_proof(a_lock_proof(table))
+    store.keep_adoption(an_adoption(table))
+    store.keep_writer_signs(WriterSignsRow(table=table, hook_at=NOW))
     store.pause(table, reason="migration", at=NOW)
 
 
+def an_adoption(table: TableId) -> AdoptionRow:
+    """Return an adoption that is under way."""
+    return AdoptionRow(table=table, phase=AdoptionPhase.PROVING, since=NOW, wave=2, asked_by="ada", asked_at=NOW)
+
+
+def test_an_adoption_is_kept_with_its_last_phase(store: Store) -> None:
+    """It survives the daemon."""
+    first = an_adoption(TableId("trips"))
+    store.keep_adoption(first)
+    acting = replace(first, phase=AdoptionPhase.ACTING, setback="write 7 failed", setback_at=NOW)
+    store.keep_adoption(acting)
+    assert store.adoptions() == [acting]
+
+
 def a_lock_proof(table: TableId) -> LockProofRow:
-    """Return what was seen of a table's lock, with every field."""
+    """Return the evidence of a table's lock, with every field."""
     return LockProofRow(
         table=table,
         identity="/lake/trips#once",
@@ -87,14 +113,15 @@ def a_lock_proof(table: TableId) -> LockProofRow:
 
 
 def noted(store: Store) -> set[str]:
-    """Return the tables of which there are notes, as every kind of note has it."""
+    """Return the tables with notes, for every kind of note."""
     decided = {
         table
         for table in ("trips", "gone", "half-way", "elsewhere", "in a catalog", "of an older release")
         if store.decisions(TableId(table))
     }
-    assert decided == {row.table for row in store.standings()} == {row.table for row in store.approvals()}
-    assert decided == {row.table for row in store.lock_proofs()}
+    assert decided == {row.table for row in store.service_states()} == {row.table for row in store.approvals()}
+    assert decided == {row.table for row in store.writer_signs()} == {row.table for row in store.adoptions()}
+    assert decided == {row.table for row in store.lock_proofs()} == {row.table for row in store.rewrites()}
     return decided
 
 
@@ -108,7 +135,7 @@ def ended(store: Store, run: str = "r1", *, at: datetime = NOW, **news: object) 
 
 
 def test_a_requested_run_comes_back_as_it_was_given(store: Store) -> None:
-    """Every field, at once and later."""
+    """Every field is the same, at once and later."""
     run = a_run(instant="00000010")
 
     assert store.request(run) == run
@@ -117,11 +144,11 @@ def test_a_requested_run_comes_back_as_it_was_given(store: Store) -> None:
 
 
 def test_a_service_of_a_table_has_one_active_run(store: Store) -> None:
-    """Until it has ended, asking again brings the same run back, however far it has come."""
+    """Until the run has ended, a second request returns the same run, in any state."""
     first = store.request(a_run("r1"))
     assert store.request(a_run("r2")) == first
 
-    running = store.claim(first.id, owner=attend(store, "/lake/trips"), at=NOW)
+    running = store.take_lease(first.id, owner=take_ownership(store, "/lake/trips"), at=NOW)
     assert store.request(a_run("r2")) == running
 
     store.end(running.id, epoch=running.epoch, state=RunState.FAILED, outcome="it broke", at=NOW)
@@ -130,7 +157,7 @@ def test_a_service_of_a_table_has_one_active_run(store: Store) -> None:
 
 
 def test_other_services_and_other_tables_have_active_runs_of_their_own(store: Store) -> None:
-    """What counts is what the table is, not what it is called."""
+    """The identity of the table counts, not its name."""
     store.request(a_run("r1"))
 
     assert store.request(a_run("r2", service=Service.CLEAN)).id == "r2"
@@ -142,7 +169,7 @@ def test_other_services_and_other_tables_have_active_runs_of_their_own(store: St
 
 
 def test_every_claim_raises_the_epoch(store: Store) -> None:
-    """The newest owner is known by the highest number, which never falls."""
+    """The newest owner has the highest number. The number never falls."""
     assert epoch(store) == 0
 
     epochs = [ended(store, run).epoch for run in ("r1", "r2", "r3")]
@@ -152,7 +179,7 @@ def test_every_claim_raises_the_epoch(store: Store) -> None:
 
 
 def test_a_claimed_run_is_running(store: Store) -> None:
-    """With the time it was claimed at."""
+    """It has the time of its claim."""
     run = claimed(store)
 
     assert (run.state, run.started_at, run.epoch) == (RunState.RUNNING, NOW, 1)
@@ -160,7 +187,7 @@ def test_a_claimed_run_is_running(store: Store) -> None:
 
 
 def test_epochs_are_counted_per_table_and_service(store: Store) -> None:
-    """Another service's owners change nothing."""
+    """Owners of another service change nothing."""
     claimed(store, "r1")
     claimed(store, "r2", service=Service.CLEAN)
     claimed(store, "r3", identity="/lake/orders#1")
@@ -170,20 +197,20 @@ def test_epochs_are_counted_per_table_and_service(store: Store) -> None:
 
 @pytest.mark.parametrize("how", [claimed, ended])
 def test_only_a_queued_run_can_be_claimed(store: Store, how: Callable[[Store], Run]) -> None:
-    """A second claim is refused and leaves the lease as it is."""
+    """A second claim is refused and does not change the lease."""
     run = how(store)
 
     with pytest.raises(SupersededError):
-        store.claim(run.id, owner=ME, at=NOW)
+        store.take_lease(run.id, owner=ME, at=NOW)
 
     assert store.run(run.id) == run
     assert epoch(store) == 1
 
 
 def test_a_run_that_does_not_exist_can_be_neither_claimed_nor_changed(store: Store) -> None:
-    """Somebody else has taken it away."""
+    """It was deleted meanwhile."""
     with pytest.raises(SupersededError):
-        store.claim(RunId("nobody"), owner=ME, at=NOW)
+        store.take_lease(RunId("nobody"), owner=ME, at=NOW)
     with pytest.raises(SupersededError):
         store.progress(RunId("nobody"), epoch=1, state=RunState.RUNNING)
     with pytest.raises(SupersededError):
@@ -194,25 +221,26 @@ def test_a_run_that_does_not_exist_can_be_neither_claimed_nor_changed(store: Sto
 
 
 def test_progress_changes_what_is_given_and_nothing_else(store: Store) -> None:
-    """State, step and instant come one after the other and stay."""
+    """State, step and instant are set one after another, and stay."""
     run = claimed(store)
 
-    store.progress(run.id, epoch=1, executor="a JVM")
+    store.progress(run.id, epoch=1, executor="a JVM", application="its executors")
     store.progress(run.id, epoch=1, instant="00000010")
     store.progress(run.id, epoch=1, step=Step.COMMIT, state=RunState.COMMITTING)
     store.progress(run.id, epoch=1)
 
-    expected = claimed_like(run, executor="a JVM", instant="00000010", step=Step.COMMIT, state=RunState.COMMITTING)
+    executors = {"executor": "a JVM", "application": "its executors"}
+    expected = claimed_like(run, **executors, instant="00000010", step=Step.COMMIT, state=RunState.COMMITTING)
     assert store.run(run.id) == expected
 
 
 def claimed_like(run: Run, **news: object) -> Run:
-    """Return what a claimed run looks like after some progress."""
+    """Return a claimed run as it is after some progress."""
     return a_run(run.id, **{"epoch": run.epoch, "owner": run.owner, "started_at": run.started_at, **news})
 
 
 def test_an_ended_run_keeps_its_outcome_and_figures(store: Store) -> None:
-    """Whole numbers, fractions and words alike."""
+    """They are whole numbers, fractions and words."""
     run = claimed(store)
     figures: dict[str, int | float | str] = {"files_written": 3, "seconds": 1.5, "codec": "zstd"}
 
@@ -225,7 +253,9 @@ def test_an_ended_run_keeps_its_outcome_and_figures(store: Store) -> None:
 
 
 def test_whatever_was_said_can_be_kept(store: Store) -> None:
-    """An error of another program may hold what is no text: the run ends all the same, and the rest can be read."""
+    """An error of another program may contain bytes that are no text. The run ends all the same, and the rest can be
+    read.
+    """
     run = claimed(store, reason="caf\u00e9 \0", requested_by="\ud800ada")
 
     store.end(run.id, epoch=1, state=RunState.FAILED, outcome="it \0 broke \udcff \U0001f980", at=NOW)
@@ -239,7 +269,7 @@ def test_whatever_was_said_can_be_kept(store: Store) -> None:
 
 
 def test_a_run_that_was_never_claimed_can_be_ended(store: Store) -> None:
-    """It has no lease of its own, and needs none to be written off."""
+    """It has no lease of its own, and needs none to be ended."""
     run = store.request(a_run())
 
     store.end(run.id, epoch=0, state=RunState.CANCELLED, outcome="no policy any more", at=NOW)
@@ -263,7 +293,7 @@ LATE = pytest.mark.parametrize("act", [_progress, _end])
 def test_only_the_newest_owner_may_tell_what_becomes_of_a_run(
     store: Store, act: Callable[[Store, Run, int], None], number: int
 ) -> None:
-    """A number that is not the lease's is too late, and changes nothing."""
+    """A number other than the lease's is too late, and changes nothing."""
     ended(store, "r1")
     run = claimed(store, "r2")
     assert run.epoch == 2
@@ -276,7 +306,7 @@ def test_only_the_newest_owner_may_tell_what_becomes_of_a_run(
 
 @LATE
 def test_an_ended_run_never_changes_again(store: Store, act: Callable[[Store, Run, int], None]) -> None:
-    """Not even by its own owner."""
+    """Not even its own owner can change it."""
     run = ended(store)
 
     with pytest.raises(SupersededError):
@@ -289,10 +319,10 @@ def test_an_ended_run_never_changes_again(store: Store, act: Callable[[Store, Ru
 
 
 def test_active_runs_come_oldest_first(store: Store) -> None:
-    """In the order they were asked for, whatever their state, without those that ended."""
+    """They come in the order of their requests, in any state, without those that ended."""
     for number in (3, 1, 2):
         store.request(a_run(f"r{number}", identity=f"/lake/{number}#1"))
-    running = store.claim(RunId("r1"), owner=attend(store, "/lake/1"), at=NOW)
+    running = store.take_lease(RunId("r1"), owner=take_ownership(store, "/lake/1"), at=NOW)
     ended(store, "r4", identity="/lake/4#1")
 
     assert [run.id for run in store.active()] == ["r3", "r1", "r2"]
@@ -300,7 +330,7 @@ def test_active_runs_come_oldest_first(store: Store) -> None:
 
 
 def test_runs_come_newest_first_and_can_be_chosen(store: Store) -> None:
-    """By table, by service, by state, and not more than asked for."""
+    """They can be chosen by table, by service, by state, and by number."""
     ended(store, "r1")
     ended(store, "r2")
     store.request(a_run("r3"))
@@ -312,6 +342,9 @@ def test_runs_come_newest_first_and_can_be_chosen(store: Store) -> None:
 
     assert ids() == ["r5", "r4", "r3", "r2", "r1"]
     assert ids(limit=2) == ["r5", "r4"]
+    assert ids(before="r4") == ["r3", "r2", "r1"]
+    assert ids(before="r4", states=[RunState.SUCCEEDED], limit=1) == ["r2"]
+    assert ids(before="r1") == ids(before="nothing") == []
     assert ids(table=TableId("orders")) == ["r5"]
     assert ids(service=Service.CLEAN) == ["r4"]
     assert ids(states=[RunState.SUCCEEDED]) == ["r2", "r1"]
@@ -320,7 +353,7 @@ def test_runs_come_newest_first_and_can_be_chosen(store: Store) -> None:
 
 
 def test_the_instants_of_our_runs_are_remembered(store: Store) -> None:
-    """Of this table and service only, ended or not, planned or taken up."""
+    """Only those of this table and service are returned, ended or not, planned or adopted."""
     ended(store, "r1", instant="00000001")
     run = claimed(store, "r2")
     store.progress(run.id, epoch=run.epoch, instant="00000002")
@@ -340,7 +373,7 @@ def test_the_instants_of_our_runs_are_remembered(store: Store) -> None:
     ],
 )
 def test_times_come_back_as_the_same_moments(store: Store, moment: datetime) -> None:
-    """Aware and to the microsecond, from whatever zone they came."""
+    """They have a zone and microseconds, whatever zone they were given in."""
     ended(store, created_at=moment, at=moment + HOUR)
 
     run = store.run(RunId("r1"))
@@ -364,7 +397,7 @@ DECISION = DecisionRow(
 
 
 def test_the_last_decision_of_each_service_is_kept(store: Store) -> None:
-    """A new one takes the place of the one before; other services and tables keep theirs."""
+    """A new decision replaces the one before. Other services and tables keep theirs."""
     later = DecisionRow(
         table=TableId("trips"),
         service=Service.COMPACTION,
@@ -386,12 +419,14 @@ def test_the_last_decision_of_each_service_is_kept(store: Store) -> None:
     store.decided([DECISION, clean])
     store.decided([later])
 
-    assert store.decisions(TableId("trips")) == [clean, later]  # by the services' names
+    assert store.decisions(TableId("trips")) == [clean, later]  # in the order of the services' names
     assert store.decisions(TableId("orders")) == []
 
 
 def test_pauses_hold_until_they_are_ended(store: Store) -> None:
-    """One per table and a global one; pausing again gives a new reason; ending what does not hold does nothing."""
+    """There is one per table and a global one. A second pause replaces the reason. Ending a missing pause does
+    nothing.
+    """
     trips = TableId("trips")
     store.resume(trips)
     store.pause(trips, reason="migration", at=NOW)
@@ -409,7 +444,7 @@ def test_pauses_hold_until_they_are_ended(store: Store) -> None:
 
 
 def test_forgetting_keeps_the_last_run_of_each_service_and_what_has_not_ended(store: Store) -> None:
-    """However old it is: it is what people ask for."""
+    """This holds for any age, for operators ask for it."""
     for run in ("old1", "old2"):
         ended(store, run, at=NOW - 2 * HOUR)
     ended(store, "clean1", at=NOW - 2 * HOUR, service=Service.CLEAN)
@@ -425,7 +460,7 @@ def test_forgetting_keeps_the_last_run_of_each_service_and_what_has_not_ended(st
 
 
 def test_forgetting_does_not_let_epochs_fall(store: Store) -> None:
-    """A lease is not forgotten while the table's last run is there."""
+    """A lease stays while the table's last run is there."""
     for run in ("r1", "r2", "r3"):
         ended(store, run, at=NOW - 2 * MONTH)
 
@@ -434,9 +469,9 @@ def test_forgetting_does_not_let_epochs_fall(store: Store) -> None:
     assert claimed(store, "r4").epoch == 4
 
 
-def test_what_is_kept_of_a_table_that_nobody_registers_any_more_goes(store: Store) -> None:
-    """Its runs, its leases and every note of it but its pause: once no replica has named it for the time that runs are
-    kept. What has not ended stays, and so does all of the others.
+def test_what_is_kept_of_a_table_that_is_not_registered_any_more_goes(store: Store) -> None:
+    """Its runs, its leases and every note except its pause are deleted, once no replica has named it for the time that
+    runs are kept. Runs that have not ended stay, and so does everything of other tables.
     """
     for table in ("trips", "gone", "half-way"):
         of_table = {"table": TableId(table), "identity": f"/lake/{table}#once"}
@@ -461,7 +496,9 @@ def test_what_is_kept_of_a_table_that_nobody_registers_any_more_goes(store: Stor
 
 
 def test_a_table_that_one_replica_registers_is_not_forgotten_by_the_others(store: Store) -> None:
-    """Each names its own; and of one that decisions tell of nobody knows yet how long it has not been named."""
+    """Each replica names its own tables. If a table has only decisions, it is not known how long it has not
+    been named.
+    """
     for table in ("trips", "elsewhere", "of an older release"):
         note(store, TableId(table))
     for day in range(60):
@@ -475,7 +512,7 @@ def test_a_table_that_one_replica_registers_is_not_forgotten_by_the_others(store
 
 
 def test_a_daemon_that_was_away_for_long_forgets_no_table(store: Store) -> None:
-    """Nobody was there to name any; a catalog that does not answer at its start has its tables named later."""
+    """No daemon was there to name the tables. If a catalog does not answer at the start, its tables are named later."""
     for table in ("trips", "in a catalog"):
         note(store, TableId(table))
     both = {**TRIPS, TableId("in a catalog"): "catalog:prod/sales.orders"}
@@ -488,7 +525,7 @@ def test_a_daemon_that_was_away_for_long_forgets_no_table(store: Store) -> None:
 
 
 def test_however_short_runs_are_kept_a_table_is_not_forgotten_within_a_day(store: Store) -> None:
-    """Every replica names its tables once an hour, and not at the same moment."""
+    """Every replica names its tables once an hour, at different moments."""
     for table in ("trips", "elsewhere"):
         note(store, TableId(table))
     forgotten(store, before=NOW, registered={TableId("elsewhere"): "/lake/elsewhere"}, at=NOW)
@@ -510,8 +547,8 @@ def test_a_table_made_anew_does_not_keep_what_was_of_the_old_one(store: Store) -
 
 
 def test_a_long_history_is_forgotten_in_steps(store: Store) -> None:
-    """However long: each step takes few runs, and another writer finds its place between any two."""
-    for number in range(1201):
+    """However long it is, each step deletes few runs. Another writer can write between two steps."""
+    for number in range(601):
         store.request(a_run(f"r{number:04}"))
         store.end(RunId(f"r{number:04}"), epoch=0, state=RunState.CANCELLED, outcome="enough", at=NOW - HOUR)
     steps = []
@@ -520,17 +557,17 @@ def test_a_long_history_is_forgotten_in_steps(store: Store) -> None:
         store.mark_dirty(["/lake/trips"])
         steps.append(step)
 
-    assert sum(steps) == 1200
+    assert sum(steps) == 600
     if not isinstance(store, MemoryStore):
         assert max(steps) <= 500
-    assert [run.id for run in store.runs()] == ["r1200"]
+    assert [run.id for run in store.runs()] == ["r0600"]
 
 
 # -- many threads
 
 
 def test_threads_that_ask_at_once_get_one_run(store: Store) -> None:
-    """Whoever comes first makes the row; all others are given it."""
+    """The first one creates the row. All others get it."""
     given = list[Run]()
     threads = [
         threading.Thread(target=lambda name: given.append(store.request(a_run(name))), args=(f"r{number}",))
@@ -547,8 +584,8 @@ def test_threads_that_ask_at_once_get_one_run(store: Store) -> None:
 
 
 def test_threads_that_write_at_once_all_succeed(store: Store) -> None:
-    """None is told that the database is locked, and no epoch is given twice."""
-    epochs, troubles = list[int](), list[BaseException]()
+    """No thread gets the error that the database is locked, and no epoch is given twice."""
+    epochs, errors = list[int](), list[BaseException]()
 
     def work(thread: int) -> None:
         try:
@@ -558,8 +595,8 @@ def test_threads_that_write_at_once_all_succeed(store: Store) -> None:
                 store.runs(limit=5)
                 store.end(run.id, epoch=run.epoch, state=RunState.SUCCEEDED, outcome="completed", at=NOW)
                 epochs.append(run.epoch)
-        except BaseException as trouble:  # noqa: BLE001 - told in the test's own thread
-            troubles.append(trouble)
+        except BaseException as error:  # noqa: BLE001 - told in the test's own thread
+            errors.append(error)
 
     threads = [threading.Thread(target=work, args=(thread,)) for thread in range(2)]
     for thread in threads:
@@ -567,7 +604,7 @@ def test_threads_that_write_at_once_all_succeed(store: Store) -> None:
     for thread in threads:
         thread.join()
 
-    assert troubles == []
+    assert errors == []
     assert sorted(epochs) == sorted([*range(1, 13)] * 2)
     assert store.active() == []
 
@@ -587,7 +624,7 @@ QUESTION = ApprovalRow(
 
 
 def test_a_question_for_approval_is_kept_until_it_is_forgotten(store: Store) -> None:
-    """One for each service of a table, each in place of the one before, with its answer."""
+    """There is one for each service of a table. It replaces the one before, with its answer."""
     answered = replace(QUESTION, approved_by="ada", approved_at=NOW + HOUR)
     other = replace(QUESTION, service=Service.ARCHIVE, instant=None, files_in_table=None)
     store.keep_approval(QUESTION)
@@ -602,11 +639,47 @@ def test_a_question_for_approval_is_kept_until_it_is_forgotten(store: Store) -> 
     assert set(store.approvals()) == {other}
 
 
+# -- rewrites of all files
+
+ALL_FILES = RewriteRow(
+    table=TableId("trips"),
+    service=Service.COMPACTION,
+    identity=str(IDENTITY),
+    mark="7-4711",
+    asked_by="ada",
+    asked_at=NOW,
+)
+
+
+def test_a_rewrite_of_all_files_is_kept_until_it_ends(store: Store) -> None:
+    """There is one for each service of a table. It replaces the one before."""
+    other, later = replace(ALL_FILES, service=Service.CLUSTERING), replace(ALL_FILES, mark="9-4713")
+    store.keep_rewrite(ALL_FILES)
+    store.keep_rewrite(other)
+    assert set(store.rewrites()) == {ALL_FILES, other}
+
+    store.keep_rewrite(later)
+    assert set(store.rewrites()) == {later, other}
+
+    store.forget_rewrite(TableId("trips"), Service.COMPACTION)
+    store.forget_rewrite(TableId("nowhere"), Service.COMPACTION)
+    assert set(store.rewrites()) == {other}
+
+
+def test_a_run_keeps_what_it_was_asked_for(store: Store) -> None:
+    """A restarted daemon gives its worker the same mark, and never makes a dry run a real one."""
+    run = replace(a_run("r1"), rewrite_all="7-4711", dry_run=True)
+    store.request(run)
+
+    assert store.run(run.id) == run
+    assert [*store.active()] == [run]
+
+
 # -- lock proofs
 
 
 def test_what_was_seen_of_a_lock_is_kept_in_place_of_what_was_seen_before(store: Store) -> None:
-    """One for each table, with every field."""
+    """There is one for each table, with every field."""
     known, other = a_lock_proof(TableId("trips")), a_lock_proof(TableId("orders"))
     unknown = replace(known, verdict="not yet known", without=None, seen_at=None, several=False, witnessed=0)
 
@@ -618,12 +691,12 @@ def test_what_was_seen_of_a_lock_is_kept_in_place_of_what_was_seen_before(store:
     assert {row.table: row for row in store.lock_proofs()} == {known.table: known, other.table: other}
 
 
-# -- standings
+# -- the states of services
 
 
 def test_a_standing_is_kept_until_it_is_forgotten(store: Store) -> None:
-    """One for each service of a table, each in place of the one before, with every field."""
-    struck = StandingRow(
+    """There is one for each service of a table, with every field. It replaces the one before."""
+    struck = ServiceStateRow(
         table=TableId("trips"),
         service=Service.COMPACTION,
         tries=2,
@@ -640,12 +713,12 @@ def test_a_standing_is_kept_until_it_is_forgotten(store: Store) -> None:
         smaller_until=NOW + HOUR,
         smaller_reason="run 7 had 2 TiB to rewrite",
     )
-    other = StandingRow(table=TableId("trips"), service=Service.CLEAN)
-    store.keep_standing(replace(struck, strikes=2, suspect=False))
-    store.keep_standing(struck)
-    store.keep_standing(other)
-    assert set(store.standings()) == {struck, other}
+    other = ServiceStateRow(table=TableId("trips"), service=Service.CLEAN)
+    store.keep_service_state(replace(struck, strikes=2, suspect=False))
+    store.keep_service_state(struck)
+    store.keep_service_state(other)
+    assert set(store.service_states()) == {struck, other}
 
-    store.forget_standing(TableId("trips"), Service.COMPACTION)
-    store.forget_standing(TableId("nowhere"), Service.CLEAN)
-    assert set(store.standings()) == {other}
+    store.forget_service_state(TableId("trips"), Service.COMPACTION)
+    store.forget_service_state(TableId("nowhere"), Service.CLEAN)
+    assert set(store.service_states()) == {other}

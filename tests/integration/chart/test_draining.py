@@ -1,4 +1,4 @@
-"""SIGTERM as the kubelet sends it, in the middle of a compaction: the rendered grace is enough for it."""
+"""SIGTERM as the kubelet sends it, in the middle of a compaction. The rendered grace is long enough."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.chart import Rendered
-from tests.support.local_pod import LocalPod
+from lakewarden.executors.worker import java
+from tests.support.helm.chart import Rendered
+from tests.support.helm.local_pod import LocalPod
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Orders
+    from tests.support.hudi.orders import Orders
 
 pytestmark = [pytest.mark.chart, pytest.mark.spark]
 
-LIGHT_JVM = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+LIGHT_JVM = {"spark.driver.extraJavaOptions": java.LIGHT}
 
 
 def _values(orders: Orders, *, drain_seconds: int) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def pod(request: pytest.FixtureRequest, orders: Orders, tmp_path: Path) -> Itera
 
 @pytest.mark.parametrize("pod", [60], indirect=True)
 def test_a_compaction_that_runs_is_completed_before_the_pod_ends(pod: LocalPod, orders: Orders) -> None:
-    """It is alive for the kubelet meanwhile, and no longer ready; then it exits by itself, with every row right."""
+    """It is alive for the kubelet meanwhile, and no longer ready. Then it exits by itself, and every row is right."""
     pod.terminate()
     pod.until(lambda: pod.probe("readinessProbe") == 503)
     assert pod.probe("livenessProbe") == 200
@@ -61,7 +62,7 @@ def test_a_compaction_that_runs_is_completed_before_the_pod_ends(pod: LocalPod, 
 
 @pytest.mark.parametrize("pod", [0], indirect=True)
 def test_a_compaction_that_may_not_be_drained_is_given_up_within_the_grace(pod: LocalPod, orders: Orders) -> None:
-    """Without a drain the daemon steps back and ends its JVM in the 15 seconds that are left, and no row is touched."""
+    """Without a drain the daemon yields and ends its JVM in the remaining 15 seconds. No row is touched."""
     began = time.monotonic()
     pod.terminate()
 

@@ -1,4 +1,6 @@
-"""A JVM that is killed while it executes leaves a heartbeat: whose it is decides whether it is waited for."""
+"""A JVM that is killed while it executes leaves a heartbeat. The owner of the heartbeat decides whether Lakewarden
+waits for it.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,14 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.daemon.conftest import TABLE, DaemonProcess, daemon_of  # noqa: F401 - a fixture
+from tests.support.daemon.daemon_process import TABLE, DaemonProcess
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Orders
+    from tests.support.hudi.orders import Orders
 
 pytestmark = pytest.mark.spark
 
@@ -30,30 +32,11 @@ def _killed_while_it_executes(daemon: DaemonProcess, orders: Orders) -> Path:
     return heartbeat
 
 
-def test_a_killed_jvms_instant_is_completed_without_waiting_for_its_heartbeat(
-    orders: Orders,
-    daemon_of: Callable[..., DaemonProcess],  # noqa: F811
-    record_property: Callable[[str, Any], None],
-) -> None:
-    """Hudi's heartbeat would bar it for two to three minutes; the JVM is proved dead, so a new one begins at once."""
-    daemon = daemon_of(orders, COMPACTION)
-    heartbeat = _killed_while_it_executes(daemon, orders)
-    killed = time.monotonic()
-    daemon.until_succeeded("compaction")
-    recovered = time.monotonic() - killed
-    record_property("recovery_seconds", round(recovered, 1))
-    print(f"recovered after {recovered:.1f} s")
-    assert recovered < 90
-    assert orders.found() == orders.expected
-    assert not heartbeat.exists()
-    assert daemon.stop() == 0
-
-
 def test_a_heartbeat_that_beats_after_our_jvm_died_is_waited_for(
     orders: Orders,
-    daemon_of: Callable[..., DaemonProcess],  # noqa: F811
+    daemon_of: Callable[..., DaemonProcess],
 ) -> None:
-    """Somebody else executes our plan: we leave it alone, although the JVM that was at it is proved dead."""
+    """Another client executes our plan. We leave it alone, although the JVM of our run is proved dead."""
     daemon = daemon_of(orders, COMPACTION)
     heartbeat = _killed_while_it_executes(daemon, orders)
     later = time.time() + 40

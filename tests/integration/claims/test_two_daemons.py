@@ -1,4 +1,4 @@
-"""Two real daemons, each with a data folder of its own, pointed at one Hudi table by mistake."""
+"""Two real daemons, each with a data folder of its own, have one Hudi table by mistake."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.integration.daemon.conftest import TABLE, DaemonProcess
+from tests.support.daemon.daemon_process import TABLE, DaemonProcess
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Orders
+    from tests.support.hudi.orders import Orders
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
@@ -23,7 +23,7 @@ COMPACTION = {"compaction": {"trigger": {"num_commits": 2}}}
 
 @pytest.fixture
 def two(tmp_path: Path, orders: Orders) -> Iterator[Callable[[], list[DaemonProcess]]]:
-    """Make the two daemons; whatever they leave behind is ended."""
+    """Make the two daemons. Processes that they leave behind are killed."""
     made: list[DaemonProcess] = []
 
     def make() -> list[DaemonProcess]:
@@ -43,7 +43,7 @@ def _block(daemon: DaemonProcess) -> Any:
 def _metric(daemon: DaemonProcess) -> float | None:
     """Return the gauge of foreign claims."""
     settings = json.loads((daemon.log.parent / "lakewarden.yaml").read_text())
-    text = httpx.get(f"http://127.0.0.1:{settings['management']['port']}/metrics", timeout=5).text
+    text = httpx.get(f"http://127.0.0.1:{settings['management']['port']}/metrics", timeout=5, verify=False).text
     found = [line for line in text.splitlines() if line.startswith("lakewarden_foreign_claims{")]
     return float(found[0].rpartition(" ")[2]) if found else None
 
@@ -51,7 +51,9 @@ def _metric(daemon: DaemonProcess) -> float | None:
 def test_one_acts_and_the_other_takes_over_only_after_the_silence_of_a_killed_one(
     two: Callable[[], list[DaemonProcess]], orders: Orders
 ) -> None:
-    """Kill -9 of the first while it executes: the second may begin two minutes later, and every row is right."""
+    """The first daemon is killed with kill -9 while it executes. The second may begin two minutes later, and every row
+    is right.
+    """
     one, other = two()
     one.start()
     one.until(lambda: any(run["step"] == "execute" for run in one.runs("compaction")))
@@ -72,7 +74,7 @@ def test_one_acts_and_the_other_takes_over_only_after_the_silence_of_a_killed_on
     other.until(lambda: _block(other) is None, within=200)
     silence = time.monotonic() - killed
     assert 105 < silence < 150, silence
-    # Nobody can prove to this one that the other's JVM is dead: it waits for its heartbeat, too.
+    # This daemon has no proof that the other's JVM is dead. So it waits for its heartbeat, too.
     other.until(lambda: any(run["state"] == "SUCCEEDED" for run in other.runs("compaction")), within=250)
     assert orders.found() == orders.expected
     assert len(orders.timeline("*_*.commit")) == 2

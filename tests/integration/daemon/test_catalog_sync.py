@@ -1,4 +1,4 @@
-"""A started daemon, a real Hive metastore, and a writer that syncs into it by Hudi's own means."""
+"""A started daemon, a real Hive metastore, and a writer that syncs into it by Hudi's own client."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakewarden.executors.faultpoints import VARIABLE
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.catalogs import HiveCatalog
 from lakewarden.planners.formats.hudi.deletion.deletions import MARK
 from lakewarden.planners.storage import Storages
-from tests.integration.daemon.conftest import TABLE, DaemonProcess
-from tests.support.metastore import RealMetastore
+from lakewarden.testing.fault_points import VARIABLE
+from tests.support.catalogs.metastore import RealMetastore
+from tests.support.daemon.daemon_process import TABLE, DaemonProcess
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Orders
+    from tests.support.hudi.orders import Orders
 
 pytestmark = pytest.mark.spark
 
@@ -57,8 +57,8 @@ def test_a_metastore_that_was_away_lists_no_deleted_partition_in_the_end(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A ttl succeeds while the metastore is down, and says so. The daemon is killed; the next one tells the metastore,
-    also where its worker is killed right after; and what a writer fills again stays listed, whoever was told what.
+    """A ttl succeeds while the metastore is down, and says so. The daemon is killed. The next one tells the metastore,
+    even if its worker is killed right after that. A partition that a writer fills again stays in the list.
     """
     metastore.wait()
     metastore.create_database("sales")
@@ -93,7 +93,7 @@ def test_a_metastore_that_was_away_lists_no_deleted_partition_in_the_end(
     assert _listed(metastore) == {name: ["p0", "p1", "p2"] for name in KNOWN_AS}
     faults.write_text(json.dumps([{"point": "dropped", "act": "crash"}]))
     daemon.start()
-    daemon.until(lambda: "a session worker is gone" in daemon.log.read_text(), within=120)
+    daemon.until(lambda: "session_worker_gone" in daemon.log.read_text(), within=120)
     faults.unlink()
     assert _listed(metastore) == {name: ["p1", "p2"] for name in KNOWN_AS}
     daemon.post(f"/v1/tables/{TABLE}/resume").raise_for_status()

@@ -1,4 +1,4 @@
-"""A clean that takes its time: our next commit waits for it, and if it was killed half-way it is finished first."""
+"""A slow clean: our next commit waits for it. If the clean was killed half-way, it is finished first."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Orders
-    from tests.integration.daemon.conftest import DaemonProcess
+    from tests.support.daemon.daemon_process import DaemonProcess
+    from tests.support.hudi.orders import Orders
 
 pytestmark = pytest.mark.spark
 
@@ -21,11 +21,11 @@ SERVICES = {
     "clean": {**ONLY_WHEN_ASKED, "options": {"policy": "KEEP_LATEST_FILE_VERSIONS", "file_versions_retained": 1}},
 }
 TWO_WORKERS = {"workers": 2, "slots": 1, "memory": "512m", "hung_after": "10m"}
-"""The clean can be stopped with its JVM, while the compaction goes on in the other one."""
+"""The clean can be stopped with its JVM, while the compaction continues in the other JVM."""
 
 
 class Arrangement:
-    """A daemon whose clean stands still after it has begun to delete, and whose compaction has come to its commit."""
+    """A daemon with a clean that was stopped after it began to delete, and with a compaction at its commit."""
 
     def __init__(self, orders: Orders, daemon: DaemonProcess) -> None:
         self.orders = orders
@@ -45,20 +45,22 @@ class Arrangement:
         return found
 
     def completions(self) -> list[str]:
-        """Return `clean` and `commit` (a compaction's) for what was completed, in the order of the completion times."""
+        """Return `clean` and `commit` (a compaction's) for each completed instant, in the order of the completion
+        times.
+        """
         completed = sorted(name.split("_")[1] for name in self.orders.timeline("[0-9]*_*"))
         actions = [name.split(".")[1] for name in completed]
         return [action for action in actions if action in ("clean", "commit")]
 
     def _clean_and_stop(self) -> psutil.Process:
-        """Ask for a clean, and stop its JVM when its deletion has begun. Returns the JVM."""
+        """Ask for a clean, and stop its JVM when its deletion has begun. Return the JVM."""
         before = {jvm: _busy_seconds(jvm) for jvm in self.daemon.worker_jvms()}
         self._ask_for("clean")
         self.daemon.until(lambda: self.daemon.runs("clean")[0]["step"] == "commit")
         cleaning = max(before, key=lambda jvm: _busy_seconds(jvm) - before[jvm])
         deadline = time.monotonic() + 30
         while not self.orders.timeline("[0-9]*.clean.inflight") and time.monotonic() < deadline:
-            pass  # every millisecond counts: the deletion itself is short
+            pass  # the deletion itself takes only milliseconds
         cleaning.suspend()
         assert self.orders.timeline("[0-9]*.clean.inflight") != []
         assert self.orders.timeline("*_*.clean") == [], "the clean was over before it could be stopped"
@@ -82,7 +84,7 @@ def stopped(orders: Orders, daemon_of: Callable[..., DaemonProcess]) -> Arrangem
 def test_a_clean_that_was_killed_half_way_is_finished_before_the_commit_that_waited_for_it(
     stopped: Arrangement,
 ) -> None:
-    """The commit is held back while the clean stands still, and after a restart until the clean is done."""
+    """The commit waits while the clean is stopped, and after a restart until the clean is done."""
     daemon = stopped.daemon
     time.sleep(3)
     assert "clean" in stopped.compaction()["waits_for"]
@@ -101,7 +103,7 @@ def test_a_clean_that_was_killed_half_way_is_finished_before_the_commit_that_wai
 @pytest.mark.faults
 @pytest.mark.parametrize("victim_dies", [False, True], ids=["the clean goes on", "its JVM is killed"])
 def test_a_commit_waits_until_the_clean_is_over(stopped: Arrangement, victim_dies: bool) -> None:
-    """Whether the slow clean ends by itself or another worker has to finish it."""
+    """Either the slow clean ends by itself, or another worker finishes it."""
     if victim_dies:
         stopped.cleaning.kill()
     else:

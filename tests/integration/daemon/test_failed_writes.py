@@ -1,4 +1,4 @@
-"""Writes that failed, and writes that only look like it, on real Spark: the table's services go on beside both."""
+"""Writes that failed, and writes that only look so, on real Spark. The table's services continue beside both."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from lakewarden.planners.formats.hudi.options.service_options import CleanOption
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
-from tests.support.hudi_daemon import hudi_daemon
+from tests.support.hudi.hudi_daemon import hudi_daemon
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver, Orders
+    from tests.support.hudi.orders import Orders
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -44,7 +45,7 @@ EAGER = {
 
 
 class Attempts:
-    """Writes that are made at the same time, each in a thread of its own."""
+    """Writes at the same time, each in a thread of its own."""
 
     def __init__(self, orders: Orders, *writes: Callable[[], None]) -> None:
         self.errors: list[str] = []
@@ -61,7 +62,7 @@ class Attempts:
 
     @contextlib.contextmanager
     def stopped_in_flight(self) -> Iterator[list[str]]:
-        """Hold all of them still when each is in flight, and let them end after the bracket. Yields their instants."""
+        """Hold all of them when each is in flight, and let them end after the context. Yields their instants."""
         for thread in self._threads:
             thread.start()
         while len(found := set(self._orders.timeline("*.deltacommit.inflight")) - self._known) < len(self._threads):
@@ -77,8 +78,9 @@ class Attempts:
 
 
 def test_after_a_lost_conflict_the_services_go_on_and_the_failed_write_goes(driver: Driver, orders: Orders) -> None:
-    """Two writers change the same rows; the one that loses leaves its write in flight, without the heartbeat that was
-    seen of it. It is known dead within minutes, counted as the writers' own, and rolled back; nothing waits for it.
+    """Two writers change the same rows. The losing one leaves its write in flight, and its heartbeat, which was seen,
+    is gone. Within minutes the write is known dead, counted as caused by the writers, and rolled back. No service waits
+    for it.
     """
     heartbeats = orders.path / ".hoodie" / ".heartbeat"
     attempts = Attempts(orders, orders.write, dataclasses.replace(orders).write)
@@ -90,7 +92,7 @@ def test_after_a_lost_conflict_the_services_go_on_and_the_failed_write_goes(driv
     ):
         with attempts.stopped_in_flight() as instants:
             almost = time.time() - WINDOW.total_seconds() + 20
-            for instant in instants:  # as if they had last beaten some minutes ago
+            for instant in instants:  # as if their last beat was some minutes ago
                 os.utime(heartbeats / instant, (almost, almost))
             time.sleep(10 * OFTEN.total_seconds())
         assert len(attempts.errors) == 1
@@ -113,8 +115,8 @@ def test_after_a_lost_conflict_the_services_go_on_and_the_failed_write_goes(driv
 def test_an_idle_eager_write_is_left_alone_by_everything_and_keeps_its_rows(
     driver: Driver, orders: Orders, keys: int
 ) -> None:
-    """It shows no heartbeat, however long it takes: compaction and clean go on beside it, and it commits. That its new
-    keys may go into small base files changes nothing.
+    """It has no heartbeat, however long it takes. Compaction and clean run beside it, and it commits. Its new keys may
+    go into small base files; that changes nothing.
     """
     eager = dataclasses.replace(orders, conf=EAGER)
     attempts = Attempts(orders, lambda: eager.write(keys=keys))

@@ -1,15 +1,16 @@
-"""kill -9 of the daemon or of a worker's JVM at every step: the work is finished, and every row is right."""
+"""kill -9 of the daemon or of a worker's JVM at every step. The work is finished, and every row is right."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Orders
-    from tests.integration.daemon.conftest import DaemonProcess
+    from tests.support.daemon.daemon_process import DaemonProcess
+    from tests.support.hudi.orders import Orders
 
 pytestmark = pytest.mark.spark
 
@@ -27,7 +28,9 @@ def _granted(daemon: DaemonProcess, service: str, step: str) -> Callable[[], boo
 
 
 def _check_store(daemon: DaemonProcess, service: str, pending: str, orders: Orders) -> None:
-    """No instant is pending, none was completed by two runs, and the epochs of the lease only ever rose."""
+    """Check that no instant is pending, that no two runs completed one instant, and that the epochs of the lease only
+    rose.
+    """
     assert orders.timeline(f"*.{pending}.requested") != []
     runs: list[dict[str, Any]] = daemon.runs(service)
     done = [run["instant"] for run in runs if run["state"] == "SUCCEEDED" and run["instant"]]
@@ -56,10 +59,18 @@ MORE = pytest.mark.faults
 def test_a_compaction_killed_at_a_step_is_finished_afterwards(
     orders: Orders, daemon_of: Callable[..., DaemonProcess], victim: str, step: str
 ) -> None:
-    """Whatever was killed, the plan it left is taken up again and completed once, and hudi-rs finds every row."""
+    """The plan that was left is adopted and completed once, and hudi-rs finds every row. If a JVM is killed while it
+    executes, its heartbeat would block the plan for two to three minutes. The JVM is proved dead, so a new one begins
+    at once.
+    """
+    heartbeats = orders.path / ".hoodie" / ".heartbeat"
     daemon = daemon_of(orders, COMPACTION)
     daemon.start()
     daemon.until(_granted(daemon, "compaction", step))
+    if step == "execute":
+        daemon.until(lambda: [*heartbeats.glob("2*")])
+    left = [*heartbeats.glob("2*")] if step == "execute" else []
+    killed = time.monotonic()
     if victim == "daemon":
         daemon.kill()
         daemon.start()
@@ -67,6 +78,8 @@ def test_a_compaction_killed_at_a_step_is_finished_afterwards(
         daemon.kill_worker_jvm()
 
     daemon.until_succeeded("compaction")
+    assert victim == "daemon" or time.monotonic() - killed < 90
+    assert not [heartbeat for heartbeat in left if heartbeat.exists()]
     assert orders.found() == orders.expected
     assert len(orders.timeline("*_*.commit")) == 1
     daemon.until(lambda: not daemon.get("/v1/tables/sales.orders/pending")["pending"])

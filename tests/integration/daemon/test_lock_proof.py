@@ -1,4 +1,4 @@
-"""A started daemon beside a real writer whose lock has another key than the policy names."""
+"""A started daemon beside a real writer. The writer's lock has another key than the policy names."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.daemon.conftest import TABLE, DaemonProcess
+from tests.support.daemon.daemon_process import TABLE, DaemonProcess
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Orders
+    from tests.support.hudi.orders import Orders
 
 pytestmark = pytest.mark.spark
 
@@ -23,7 +23,7 @@ SERVICES = {
 
 @dataclasses.dataclass
 class Watched:
-    """Orders whose lock is to be proved."""
+    """Orders of a table with a lock that must be proved."""
 
     orders: Orders
     lock: Mapping[str, Any]
@@ -40,8 +40,8 @@ class Watched:
 def test_beside_a_writer_with_another_key_nothing_is_committed_until_both_name_one(
     daemon_of: Callable[..., DaemonProcess], orders: Orders
 ) -> None:
-    """The writer commits beside us and nothing of ours does; it is said by name. Once the writer has the right key and
-    a person has said so, its next commits prove it, across a restart, and the services run.
+    """The writer commits and Lakewarden does not. The reason names the writer's commit. Once the writer has the right
+    key and an operator has confirmed it, its next commits prove the lock, across a restart, and the services run.
     """
     wrong = dataclasses.replace(orders, lock={**orders.lock, "lock_key": "a.typo"})
     daemon = daemon_of(Watched(orders, orders.lock), SERVICES)
@@ -50,7 +50,7 @@ def test_beside_a_writer_with_another_key_nothing_is_committed_until_both_name_o
     for _ in range(4):
         wrong.write()
     daemon.until(lambda: _lock(daemon)["verdict"] == "disproved")
-    assert "was made while nobody took it" in _explained(daemon)["services"]["compaction"]["decision"]["reason"]
+    assert "was made while no writer took it" in _explained(daemon)["services"]["compaction"]["decision"]["reason"]
     assert daemon.runs("compaction") == daemon.runs("clean") == []
     assert orders.timeline("*.clean*") == orders.timeline("*.compaction*") == []
 

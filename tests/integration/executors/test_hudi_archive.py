@@ -1,4 +1,4 @@
-"""Hudi's archive on real Spark: old instants go, and nothing goes that somebody still needs on the timeline."""
+"""Hudi's archive on real Spark: old instants are archived, and none that is still needed on the timeline."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from lakewarden.executors.contract import Granted, Lost, NothingToDo, Refused, Step, Succeeded
+from lakewarden.executors.contract import Granted, Lost, NothingToDo, Refused, Succeeded
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver, Orders
+    from tests.support.hudi.orders import Orders
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -30,7 +32,7 @@ CHECKPOINT = {
 
 @pytest.fixture(scope="module")
 def long_table(written_orders: Orders, tmp_path_factory: pytest.TempPathFactory) -> Orders:
-    """Write seven commits, of which the fourth holds a query's checkpoint, with a metadata table that keeps up."""
+    """Write seven commits with a metadata table that keeps up. The fourth holds a query's checkpoint."""
     path = tmp_path_factory.mktemp("long") / "orders"
     shutil.copytree(written_orders.path, path)
     table = dataclasses.replace(written_orders, path=path, expected=dict(written_orders.expected))
@@ -57,14 +59,14 @@ def _history(orders: Orders) -> list[Path]:
 
 @pytest.mark.core
 def test_an_archive_moves_old_instants_and_keeps_a_querys_last_checkpoint(driver: Driver, long_orders: Orders) -> None:
-    """The plan counts them and moves none; the commit whose checkpoint is a query's newest stays, and all after it.
-    The table reads as before, and its properties are untouched.
+    """The plan counts them and moves none. The commit with a query's newest checkpoint stays, and all after it. The
+    table reads as before, and its properties are unchanged.
     """
     properties = long_orders.path / ".hoodie" / "hoodie.properties"
     before = (properties.read_bytes(), properties.stat().st_mtime_ns)
     commits = _commits(long_orders)
     run = driver.submit(long_orders, Service.ARCHIVE, **KEEP)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
     assert (plan.instant, plan.instants, plan.files_to_delete) == (None, 3, None)
     assert _commits(long_orders) == commits
@@ -85,7 +87,7 @@ def test_an_archive_moves_old_instants_and_keeps_a_querys_last_checkpoint(driver
 
 
 def test_an_archive_says_what_holds_everything(driver: Driver, long_orders: Orders) -> None:
-    """A savepoint, and too few commits: each in words."""
+    """A savepoint, and too few commits, are each named."""
     outcome = driver.carry_out(long_orders, Service.ARCHIVE, keep_min_commits=7, keep_max_commits=8)
     assert outcome == NothingToDo(reason="the timeline has 7 commits, and archiving begins above 8")
 
@@ -101,10 +103,10 @@ def test_an_archive_says_what_holds_everything(driver: Driver, long_orders: Orde
 
 @pytest.mark.faults
 def test_an_archive_that_was_killed_half_way_is_finished_by_the_next(driver: Driver, long_orders: Orders) -> None:
-    """Kill -9 as soon as it has written the archived timeline: the table can be read, and the next one ends it."""
+    """Kill -9 as soon as it has written the archived timeline. The table can be read, and the next run finishes it."""
     commits = _commits(long_orders)
     run = driver.submit(long_orders, Service.ARCHIVE, **KEEP)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     worker = psutil.Process(driver.pool._owner[run].process.pid)
     jvms = worker.children()
     driver.pool.answer(run, Step.COMMIT, Granted())
@@ -124,7 +126,7 @@ def test_an_archive_that_was_killed_half_way_is_finished_by_the_next(driver: Dri
 
 
 def test_below_table_version_8_instants_are_archived_too(driver: Driver, orders: Orders, tmp_path: Path) -> None:
-    """A copy-on-write table of version 6 without a metadata table: another archiver, the same rules."""
+    """A copy-on-write table of version 6 without a metadata table has another archiver and the same rules."""
     conf = {
         "hoodie.write.table.version": "6",
         "hoodie.write.auto.upgrade": "false",
@@ -138,7 +140,7 @@ def test_below_table_version_8_instants_are_archived_too(driver: Driver, orders:
     commits = sorted(path.name for path in home.glob("*.commit"))
 
     run = driver.submit(old, Service.ARCHIVE, **KEEP)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     driver.pool.answer(run, Step.COMMIT, Refused(reason="not now"))
     assert sorted(path.name for path in home.glob("*.commit")) == commits
     driver.finish(run)

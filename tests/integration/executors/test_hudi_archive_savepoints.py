@@ -14,7 +14,8 @@ from lakewarden.planners.formats.hudi.options.table_options import HudiTableOpti
 from lakewarden.planners.model.instant import Service
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver, Orders
+    from tests.support.hudi.orders import Orders
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -31,7 +32,7 @@ def _a_persons_client(orders: Orders) -> Iterator[HudiClient]:
 
 
 def _write_p1(orders: Orders, times: int) -> None:
-    """Change one row of a partition, in so many commits."""
+    """Change one row of a partition in each of so many commits."""
     for _ in range(times):
         orders.versions += 1
         note = f"v{orders.versions}"
@@ -41,7 +42,7 @@ def _write_p1(orders: Orders, times: int) -> None:
 
 @pytest.fixture
 def saved_orders(driver: Driver, orders: Orders) -> Orders:
-    """Save a table, drop one of its partitions, go on writing to another one, and clean."""
+    """Save a table, drop one of its partitions, write to another one, and clean."""
     orders.conf = {"hoodie.metadata.compact.max.delta.commits": "1"}
     with _a_persons_client(orders) as client:
         client.java.savepoint(orders.timeline("*.deltacommit")[-1].partition("_")[0], "tester", "before a change")

@@ -23,19 +23,27 @@ from lakewarden.executors.contract import (
     Outcome,
     Program,
     Refused,
-    Step,
     Succeeded,
     Yielded,
 )
 from lakewarden.executors.programs.hudi.clustering import Clustering
 from lakewarden.executors.programs.hudi.compaction import Compaction
-from lakewarden.executors.worker.steps import Climb, Question, climb
+from lakewarden.executors.worker.steps import RunSteps, StepRequest, steps_of
 from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
 from lakewarden.planners.storage import LocalStorage
-from tests.integration.conftest import Driver, Orders, eventually
-from tests.integration.executors.rivals import CONFLICT, GIVES_WAY, MAKES_ROOM, REJECTED, WRITES_AT_ONCE, Rivals
+from tests.integration.executors.shared_orders import (
+    CONFLICT,
+    GIVES_WAY,
+    MAKES_ROOM,
+    REJECTED,
+    WRITES_AT_ONCE,
+    SharedOrders,
+)
+from tests.support.hudi.orders import Orders
+from tests.support.pool.driver import Driver, eventually
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +51,7 @@ AT_ONCE: dict[str, Any] = {"untouched_for": "0s"}
 
 
 class SeenLate(LocalStorage):
-    """A disk on which a write's first files are not listed as long as `unseen` says so."""
+    """A disk that does not list a write's first files while `unseen` says so."""
 
     def __init__(self, write: str, unseen: Callable[[], bool]) -> None:
         self._write = write
@@ -55,27 +63,29 @@ class SeenLate(LocalStorage):
 
 
 @pytest.fixture(scope="session")
-def written_rivals(written_orders: Orders, tmp_path_factory: pytest.TempPathFactory) -> Rivals:
+def written_shared_orders(written_orders: Orders, tmp_path_factory: pytest.TempPathFactory) -> SharedOrders:
     """Write three small files into each of three partitions."""
-    path = tmp_path_factory.mktemp("rivals") / "orders"
-    lock = {**written_orders.lock, "lock_key": "rivals"}
-    table = Rivals(path=path, lock=lock, spark=written_orders.spark)
+    path = tmp_path_factory.mktemp("shared-orders") / "orders"
+    lock = {**written_orders.lock, "lock_key": "shared-orders"}
+    table = SharedOrders(path=path, lock=lock, spark=written_orders.spark)
     table.add_batches("p0", "p1", "p2")
     return table
 
 
 @pytest.fixture
-def table(written_rivals: Rivals, tmp_path: Path) -> Rivals:
+def table(written_shared_orders: SharedOrders, tmp_path: Path) -> SharedOrders:
     """Copy it."""
     path = tmp_path / "orders"
-    shutil.copytree(written_rivals.path, path)
-    lock = {**written_rivals.lock, "lock_key": str(tmp_path).strip("/").replace("/", ".")}
-    return dataclasses.replace(written_rivals, path=path, lock=lock, expected=dict(written_rivals.expected))
+    shutil.copytree(written_shared_orders.path, path)
+    lock = {**written_shared_orders.lock, "lock_key": str(tmp_path).strip("/").replace("/", ".")}
+    return dataclasses.replace(
+        written_shared_orders, path=path, lock=lock, expected=dict(written_shared_orders.expected)
+    )
 
 
 def climbing(
-    table: Rivals, storage: LocalStorage, program: Program, service: Service = Service.CLUSTERING, **options: Any
-) -> Climb:
+    table: SharedOrders, storage: LocalStorage, program: Program, service: Service = Service.CLUSTERING, **options: Any
+) -> RunSteps:
     """Begin a run in the writers' own JVM, with what it may see of the table."""
     assignment = Assignment(
         run=RunId("run-here"),
@@ -85,26 +95,26 @@ def climbing(
         service_options=options,
         **table.assigned,
     )
-    return climb(program, table.spark, assignment, storage)
+    return steps_of(program, table.spark, assignment, storage)
 
 
-def grant(ladder: Climb) -> Question | Outcome:
-    """Grant the step that was asked for; return the next question, or how the run ended."""
+def grant(run_steps: RunSteps) -> StepRequest | Outcome:
+    """Grant the step that was asked for. Return the next permit request, or the run's outcome."""
     try:
-        return ladder.send(Granted())
+        return run_steps.send(Granted())
     except StopIteration as end:
         outcome: Outcome = end.value
         return outcome
 
 
 @pytest.mark.core
-def test_a_write_that_nobody_had_seen_does_not_fail_by_the_plan(driver: Driver, table: Rivals) -> None:
-    """It began before the plan, and comes to sight after it: the plan goes before the write checks its commit."""
+def test_a_write_that_was_not_seen_does_not_fail_by_the_plan(driver: Driver, table: SharedOrders) -> None:
+    """It began before the plan and appears after it. The plan is withdrawn before the write checks its commit."""
     with table.held("p0", "p0-0") as write:
         late = SeenLate(write.time, lambda: table.timeline("*.clustering.requested") == [])
-        ladder = climbing(table, late, Clustering(), **AT_ONCE)
-        next(ladder)
-        answer = grant(ladder)
+        run_steps = climbing(table, late, Clustering(), **AT_ONCE)
+        next(run_steps)
+        answer = grant(run_steps)
 
         assert write.end() is None
         assert isinstance(answer, Yielded)
@@ -112,10 +122,12 @@ def test_a_write_that_nobody_had_seen_does_not_fail_by_the_plan(driver: Driver, 
     table.check_rows()
 
 
-def test_a_write_that_does_not_say_what_it_touches_is_not_failed_by_our_commit(driver: Driver, table: Rivals) -> None:
-    """It began while the plan was executed, and is not in flight by Hudi's own word for it."""
+def test_a_write_that_does_not_say_what_it_touches_is_not_failed_by_our_commit(
+    driver: Driver, table: SharedOrders
+) -> None:
+    """It began while the plan was executed, and Hudi itself does not show it as in flight."""
     run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     with table.writing_with({**MAKES_ROOM, **GIVES_WAY}).held("p0", "p0-0") as write:
         driver.pool.answer(run, Step.COMMIT, Granted())
         outcome = driver.finish(run)
@@ -131,11 +143,11 @@ def test_a_write_that_does_not_say_what_it_touches_is_not_failed_by_our_commit(d
     ids=["none", "allow", "allow and prefer"],
 )
 def test_what_writer_options_print_saves_a_write_that_meets_a_clustering(
-    driver: Driver, table: Rivals, conf: dict[str, str], fails_by: str | None
+    driver: Driver, table: SharedOrders, conf: dict[str, str], fails_by: str | None
 ) -> None:
-    """With both of them the clustering loses; either alone does not help the write."""
+    """With both options the clustering loses. Either alone does not help the write."""
     run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     writing = table.writing_with(conf)
     with writing.held("p0", "p0-0") as write:
         failed = write.end()
@@ -149,8 +161,10 @@ def test_what_writer_options_print_saves_a_write_that_meets_a_clustering(
     table.check_rows()
 
 
-def test_a_deletion_of_partitions_yields_to_the_writes_that_touch_them_alone(driver: Driver, table: Rivals) -> None:
-    """Not to one that says that it writes elsewhere; to one that does not say it, until it has ended."""
+def test_a_deletion_of_partitions_yields_to_the_writes_that_touch_them_alone(
+    driver: Driver, table: SharedOrders
+) -> None:
+    """It does not yield to a write elsewhere. It yields to a write that names no partitions, until that has ended."""
     week_ago = time.time() - 8 * 86_400
     for file in (table.path / "p0").iterdir():
         os.utime(file, (week_ago, week_ago))
@@ -166,10 +180,10 @@ def test_a_deletion_of_partitions_yields_to_the_writes_that_touch_them_alone(dri
 
 
 def test_below_version_9_a_compaction_is_planned_around_the_writes_in_flight(
-    driver: Driver, table: Rivals, tmp_path: Path
+    driver: Driver, table: SharedOrders, tmp_path: Path
 ) -> None:
-    """There its plan alone fails a write of before it: one that comes to sight late makes it go, and what one says that
-    it touches is left out, and taken the next time.
+    """There its plan alone fails an earlier write. If such a write appears late, the plan is withdrawn. Partitions that
+    a write names are left out, and taken the next time.
     """
     conf = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
     old = dataclasses.replace(table, path=tmp_path / "old", conf=conf, expected={})
@@ -182,9 +196,9 @@ def test_below_version_9_a_compaction_is_planned_around_the_writes_in_flight(
         return list(home.glob("*.compaction.requested"))
 
     with old.held("p0", "p0-0") as write:
-        ladder = climbing(old, SeenLate(write.time, lambda: not planned()), Compaction(), Service.COMPACTION)
-        next(ladder)
-        answer = grant(ladder)
+        run_steps = climbing(old, SeenLate(write.time, lambda: not planned()), Compaction(), Service.COMPACTION)
+        next(run_steps)
+        answer = grant(run_steps)
         assert write.end() is None
         assert isinstance(answer, Yielded)
     assert planned() == []
@@ -194,7 +208,7 @@ def test_below_version_9_a_compaction_is_planned_around_the_writes_in_flight(
     (home / f"{in_flight}.requested").touch()
     (home / f"{in_flight}.inflight").write_text(json.dumps(profile))
     run = driver.submit(old, Service.COMPACTION)
-    driver.climb(run, to=Step.EXECUTE)
+    driver.advance(run, to=Step.EXECUTE)
     [plan] = planned()
     with plan.open("rb") as content:
         records: Any = fastavro.reader(content)
@@ -210,7 +224,7 @@ def test_below_version_9_a_compaction_is_planned_around_the_writes_in_flight(
 @pytest.mark.faults
 @pytest.mark.parametrize("point", ["looking", "withdrawing"])
 def test_a_clustering_killed_between_its_plan_and_its_look_fails_no_writer(
-    driver: Driver, table: Rivals, worker_faults: Path, tmp_path: Path, point: str
+    driver: Driver, table: SharedOrders, worker_faults: Path, tmp_path: Path, point: str
 ) -> None:
     """Kill -9 while it holds the table's lock: the write that waits for the lock commits, and so does the next run."""
     told = tmp_path / "told"
@@ -218,7 +232,7 @@ def test_a_clustering_killed_between_its_plan_and_its_look_fails_no_writer(
     try:
         run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
         if point == "withdrawing":  # a write of before the plan cannot be there, so one that came after it has to do
-            driver.climb(run, to=Step.COMMIT)
+            driver.advance(run, to=Step.COMMIT)
             writing = table.writing_with({**MAKES_ROOM, **GIVES_WAY})
         else:
             driver.question_or_end(run)
@@ -247,14 +261,16 @@ def test_a_clustering_killed_between_its_plan_and_its_look_fails_no_writer(
     table.check_rows()
 
 
-def test_a_write_that_gives_way_does_not_lose_to_a_log_compaction(driver: Driver, table: Rivals) -> None:
-    """It compares itself with whatever was completed since it began: so nothing of its partitions is, until it ends."""
+def test_a_write_that_gives_way_does_not_lose_to_a_log_compaction(driver: Driver, table: SharedOrders) -> None:
+    """It compares itself with everything that was completed since it began. So nothing of its partitions is completed
+    until it ends.
+    """
     table = table.writing_with(GIVES_WAY)
     for _ in range(3):
         for region in ("p0", "p1", "p2"):
             table.add(region, f"{region}-0")
     run = driver.submit(table, Service.LOG_COMPACTION, log_blocks_threshold=2)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     with table.held("p0", "p0-0") as write:
         driver.pool.answer(run, Step.COMMIT, Granted())
         time.sleep(1)
@@ -275,16 +291,16 @@ _OPTIONS: dict[Service, dict[str, Any]] = {
 @pytest.mark.parametrize("service", [Service.CLUSTERING, Service.LOG_COMPACTION])
 @pytest.mark.parametrize("to", [Step.EXECUTE, Step.COMMIT])
 def test_a_plan_that_is_given_up_is_not_taken_from_a_write_that_has_found_it(
-    driver: Driver, table: Rivals, service: Service, to: Step
+    driver: Driver, table: SharedOrders, service: Service, to: Step
 ) -> None:
-    """A write reads the plans that it has listed later on, and fails where one is gone: so it is completed without a
-    file, whether it was begun or not. To us that is as if it had been removed, and the next run makes its own.
+    """A write reads the plans that it has listed later on, and fails if one is gone. So the plan is completed without a
+    file, whether it was begun or not. We treat it as removed, and the next run makes its own.
     """
     for region in ("p0", "p2", "p0", "p2"):
         table.add(region, f"{region}-0")
     options = _OPTIONS[service]
     run = driver.submit(table, service, **options)
-    driver.climb(run, to=to)
+    driver.advance(run, to=to)
     [begun] = table.plans_of(service)
     with table.writing_with({**MAKES_ROOM, **GIVES_WAY}).held("p1", "new") as write:
         driver.pool.answer(run, to, Refused(reason="not now"))
@@ -309,10 +325,10 @@ def test_a_plan_that_is_given_up_is_not_taken_from_a_write_that_has_found_it(
 
 @pytest.mark.parametrize("service", _OPTIONS)
 def test_what_a_write_has_in_flight_in_the_metadata_table_stays_there(
-    driver: Driver, table: Rivals, service: Service
+    driver: Driver, table: SharedOrders, service: Service
 ) -> None:
-    """A write of Hudi 1.1 or later begins its instant there long before it commits, and fails where that is gone. Ours
-    is in flight there only within our commit: an older writer would roll it back.
+    """A write of Hudi 1.1 or later begins its instant there long before it commits, and fails if it is gone. Our
+    instant is in flight there only within our commit: an older writer would roll it back.
     """
     for _ in range(3):
         for region in ("p0", "p2"):
@@ -321,7 +337,7 @@ def test_what_a_write_has_in_flight_in_the_metadata_table_stays_there(
         assert isinstance(driver.carry_out(table, Service.COMPACTION), Succeeded)
         table.add("p1", "p1-0")
     run = driver.submit(table, service, **_OPTIONS[service])
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     assert table.in_flight_in_metadata() == set()
     with table.writing_with({**WRITES_AT_ONCE, **GIVES_WAY}).held("p1", "new") as write:
         eventually(lambda: table.in_flight_in_metadata() == {write.time})

@@ -1,4 +1,4 @@
-"""Real tables with a bucket index: never clustered by size, and resized where their owner says how."""
+"""Real tables with a bucket index are never clustered by size. They are resized if their owner says how."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 
 from lakewarden.executors.contract import Failed, FailureKind, Succeeded
 from lakewarden.planners.model.instant import Service
-from tests.integration.conftest import Driver, Orders
+from tests.support.hudi.orders import Orders
+from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -31,13 +32,13 @@ DECLARED = {"engine": "consistent_hashing", "hash_fields": ["order_id"], "min_bu
 
 @dataclasses.dataclass
 class Bucketed(Orders):
-    """Orders in buckets, of which their owner may have told."""
+    """Orders in buckets that their owner may have declared."""
 
     declared: dict[str, Any] | None = None
 
     @property
     def assigned(self) -> Any:
-        """What an assignment says of the table."""
+        """Return what an assignment says of the table."""
         options = {"lock": dict(self.lock)} | ({} if self.declared is None else {"bucket_index": self.declared})
         return {"format": "hudi", "location": self.location, "table_options": options}
 
@@ -50,7 +51,7 @@ class Bucketed(Orders):
         return found
 
     def shown(self) -> dict[str, str]:
-        """Return what Spark shows: before a compaction there are only log files, of which hudi-rs reads none."""
+        """Return what Spark shows. Before a compaction there are only log files, which hudi-rs does not read."""
         rows = self.spark.read.format("hudi").load(self.address).select("order_id", "note").collect()
         assert len(rows) == len({row.order_id for row in rows})
         return {row.order_id: row.note for row in rows}
@@ -70,7 +71,7 @@ def table_of(written_orders: Orders, tmp_path: Path) -> Callable[[dict[str, str]
 def test_a_table_in_buckets_is_not_clustered_by_size(
     driver: Driver, table_of: Callable[[dict[str, str]], Bucketed]
 ) -> None:
-    """No plan is left on the timeline, and the writer goes on."""
+    """No plan is left on the timeline, and the writer continues."""
     table = table_of(CONSISTENT)
     table.write()
 
@@ -87,7 +88,9 @@ def test_a_table_in_buckets_is_not_clustered_by_size(
 def test_buckets_that_grew_are_split_between_two_writes(
     driver: Driver, table_of: Callable[[dict[str, str]], Bucketed]
 ) -> None:
-    """Writes before and after: every row is there once, with its newest value, by Spark and, compacted, by hudi-rs."""
+    """The writes come before and after. Every row is there once, with its newest value, by Spark and, compacted, by
+    hudi-rs.
+    """
     table = table_of(CONSISTENT)
     table.write(keys=300)
     table.declared = DECLARED

@@ -1,4 +1,4 @@
-"""Hudi's clean on real Spark: it says what it deletes, deletes exactly that, and nothing that somebody needs."""
+"""Hudi's clean on real Spark: it reports what it deletes, deletes exactly that, and nothing that is needed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 import pytest
 
-from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, NothingToDo, Refused, Step, Succeeded
+from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, NothingToDo, Refused, Succeeded
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
+from tests.support.core import first_in_the_core
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver, Orders
+    from tests.support.hudi.orders import Orders
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -28,7 +31,7 @@ def _beside(orders: Orders, pattern: str) -> Path:
 
 
 def _beat(orders: Orders, write: str, *, ago: int) -> None:
-    """Let a write have given its last sign of life so many seconds ago."""
+    """Set a write's last sign of life so many seconds back."""
     heartbeat = orders.path / ".hoodie" / ".heartbeat" / write
     heartbeat.touch()
     os.utime(heartbeat, (time.time() - ago, time.time() - ago))
@@ -40,7 +43,7 @@ def test_a_clean_beside_an_executing_compaction_leaves_it_what_it_needs(driver: 
     driver.carry_out(orders, Service.COMPACTION)
     orders.write()
     compaction = driver.submit(orders, Service.COMPACTION)
-    driver.climb(compaction, to=Step.COMMIT)
+    driver.advance(compaction, to=Step.COMMIT)
     before = orders.data_files()
 
     outcome = driver.carry_out(orders, Service.CLEAN, **NEWEST_ONLY)
@@ -55,11 +58,11 @@ def test_a_clean_beside_an_executing_compaction_leaves_it_what_it_needs(driver: 
 
 
 def test_a_clean_tells_before_it_deletes_how_much_it_will(driver: Driver, orders: Orders) -> None:
-    """The plan counts the files; nothing is deleted before the commit is granted, nor if it is refused."""
+    """The plan counts the files. Nothing is deleted before the commit is granted, nor if it is refused."""
     driver.carry_out(orders, Service.COMPACTION)
     before = orders.data_files()
     run = driver.submit(orders, Service.CLEAN, largest_share=0, **NEWEST_ONLY)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
     assert plan.files_in_table == len(before)
     driver.pool.answer(run, Step.COMMIT, Refused(reason="over budget"))
@@ -67,19 +70,19 @@ def test_a_clean_tells_before_it_deletes_how_much_it_will(driver: Driver, orders
     assert orders.data_files() == before
 
     taken_up = driver.submit(orders, Service.CLEAN, largest_share=0, **NEWEST_ONLY)
-    assert driver.climb(taken_up, to=Step.COMMIT) == plan
+    assert driver.advance(taken_up, to=Step.COMMIT) == plan
     driver.pool.answer(taken_up, Step.COMMIT, Granted())
 
     assert isinstance(driver.next(taken_up, Ended).outcome, Succeeded)
     assert len(before - orders.data_files()) == plan.files_to_delete
 
 
-@pytest.mark.parametrize("begun", [pytest.param(False, marks=pytest.mark.core), True])
+@pytest.mark.parametrize("begun", first_in_the_core([False, True]))
 def test_a_clean_that_would_delete_what_a_compaction_needs_deletes_nothing(
     driver: Driver, orders: Orders, begun: bool
 ) -> None:
-    """A clean plan that overlaps a compaction planned after it is withdrawn; one that somebody has begun is left
-    for a person to look at.
+    """A clean plan that overlaps a compaction planned after it is withdrawn. If the clean was begun, it is left for an
+    operator.
     """
     driver.carry_out(orders, Service.COMPACTION)
     clean = driver.leave_planned(orders, Service.CLEAN, **NEWEST_ONLY)
@@ -99,8 +102,8 @@ def test_a_clean_that_would_delete_what_a_compaction_needs_deletes_nothing(
 
 
 def test_a_clean_rolls_back_dead_writes_and_no_others(driver: Driver, orders: Orders) -> None:
-    """A write without a heartbeat may be alive, of a writer that is not LAZY: it stays. One that has been silent for
-    longer than any writer is rolled back beside it; one that is only as silent as a writer that pauses stays, too.
+    """A write without a heartbeat may be alive, of a writer that is not LAZY, and stays. A write that has been silent
+    for longer than any writer is rolled back. A write that is only as silent as a writer that pauses stays, too.
     """
     driver.carry_out(orders, Service.COMPACTION)
     timeline = orders.path / ".hoodie" / "timeline"
@@ -126,9 +129,9 @@ def test_a_clean_rolls_back_dead_writes_and_no_others(driver: Driver, orders: Or
 
 
 def test_a_clean_goes_on_by_as_many_commits_as_it_may(driver: Driver, orders: Orders, tmp_path: Path) -> None:
-    """A copy-on-write table without a metadata table: the first clean takes all that its policy leaves, the next one
-    no more than its bound, and what it left over waits for the one after the next commit. The table's files are
-    counted where asked.
+    """On a copy-on-write table without a metadata table the first clean takes all that its policy leaves. The next one
+    takes no more than its bound, and the rest waits until after the next commit. The table's files are counted if
+    asked.
     """
     conf = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE", "hoodie.metadata.enable": "false"}
     cow = dataclasses.replace(orders, path=tmp_path / "cow", expected={}, conf=conf)
@@ -139,7 +142,7 @@ def test_a_clean_goes_on_by_as_many_commits_as_it_may(driver: Driver, orders: Or
 
     def clean(**options: Any) -> tuple[int | None, int | None]:
         run = driver.submit(cow, Service.CLEAN, largest_share=0, commits_retained=1, **options)
-        plan = driver.climb(run, to=Step.COMMIT)
+        plan = driver.advance(run, to=Step.COMMIT)
         assert plan is not None
         files = cow.data_files()
         driver.pool.answer(run, Step.COMMIT, Granted())
@@ -159,7 +162,9 @@ def test_a_clean_goes_on_by_as_many_commits_as_it_may(driver: Driver, orders: Or
 
 
 def test_a_clean_by_hours_deletes_nothing_younger(driver: Driver, orders: Orders) -> None:
-    """What is superseded for less than an hour stays. An empty clean says, once an hour, how far it has looked."""
+    """Files that were superseded for less than an hour stay. An empty clean records, once an hour, how far it has
+    looked.
+    """
     driver.carry_out(orders, Service.COMPACTION)
     before = orders.data_files()
     by_hours: dict[str, Any] = {"policy": "KEEP_LATEST_BY_HOURS", "hours_retained": 1}

@@ -1,4 +1,4 @@
-"""Hudi's clustering on real Spark: what it rewrites, and how it makes way for writers."""
+"""Hudi's clustering on real Spark: what it rewrites, and how it yields to writers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from lakewarden.executors.contract import (
     Lost,
     NothingToDo,
     Refused,
-    Step,
     Succeeded,
     Yielded,
 )
@@ -37,7 +36,9 @@ from lakewarden.planners.formats.hudi.options.service_options import ClusteringO
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.instant import Service
-from tests.integration.conftest import Driver, Orders
+from lakewarden.planners.model.step import Step
+from tests.support.hudi.orders import Orders
+from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -77,7 +78,7 @@ class Scattered(Orders):
         return file.read_bytes(), file.stat().st_mtime_ns
 
     def client(self) -> HudiClient:
-        """Return a clustering client of somebody else's, in the writer's own JVM."""
+        """Return another clustering client, in the writer's own JVM."""
         options = HudiTableOptions.model_validate({"lock": dict(self.lock)})
         service = settings(ClusteringOptions())
         return HudiClient(self.spark, str(self.path), options, service, indexes=self.indexes())
@@ -116,13 +117,13 @@ def table_of(written: Mapping[str, Scattered], tmp_path: Path) -> Callable[[str]
 
 @pytest.fixture
 def table(table_of: Callable[[str], Scattered]) -> Scattered:
-    """Copy the merge-on-read one."""
+    """Copy the merge-on-read table."""
     return table_of("MERGE_ON_READ")
 
 
 @contextlib.contextmanager
 def stopped_in_flight(table: Scattered, write: Callable[[], None]) -> Iterator[None]:
-    """Hold a writer still once its write says which partitions it touches, and let it end after the bracket: well."""
+    """Stop a writer once its write says which partitions it touches, and let it end well after the bracket."""
     raised: list[Exception] = []
 
     def attempt() -> None:
@@ -158,12 +159,12 @@ def stopped_in_flight(table: Scattered, write: Callable[[], None]) -> Iterator[N
 def test_small_files_become_one_in_the_order_asked_for(
     driver: Driver, table_of: Callable[[str], Scattered], kind: str, layout: str
 ) -> None:
-    """The partitions that match are rewritten, signed and ordered, once; nothing else of the table changes."""
+    """The partitions that match are rewritten, signed and ordered, once. Nothing else of the table changes."""
     table = table_of(kind)
     properties, others = table.properties(), table.base_files("p2")
     options = {"sort_columns": ["note", "order_id"], "layout": layout, "partition_regex": "p[01]", **AT_ONCE}
     run = driver.submit(table, Service.CLUSTERING, **options)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
     assert plan.file_groups == 6
     [requested] = (table.path / ".hoodie" / "timeline").glob(f"{plan.instant}.clustering.requested")
@@ -183,7 +184,7 @@ def test_small_files_become_one_in_the_order_asked_for(
 
 
 def test_what_was_just_written_is_left_alone(driver: Driver, table: Scattered) -> None:
-    """Nothing is planned, and the run says when the first partition will have been left alone for long enough."""
+    """Nothing is planned, and the run says when the first partition becomes cold."""
     outcome = driver.carry_out(table, Service.CLUSTERING, untouched_for="1h")
 
     assert isinstance(outcome, NothingToDo)
@@ -204,10 +205,10 @@ def test_a_partition_that_is_being_written_to_is_not_taken(driver: Driver, table
 
 @pytest.mark.core
 def test_a_write_that_came_after_the_plan_makes_it_step_back(driver: Driver, table: Scattered) -> None:
-    """Seen before anything is rewritten: the plan is gone at once, and the writer commits."""
+    """The write is seen before anything is rewritten. The plan is withdrawn at once, and the writer commits."""
     table = table.writing_with(THE_WRITER_GIVES_WAY)  # any other is rejected while the plan is pending
     run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     with stopped_in_flight(table, lambda: table.put({"o0": "p0"})):
         driver.pool.answer(run, Step.COMMIT, Granted())
         outcome = driver.next(run, Ended).outcome
@@ -219,7 +220,7 @@ def test_a_write_that_came_after_the_plan_makes_it_step_back(driver: Driver, tab
 
 
 def test_of_a_clustering_and_a_write_that_overlap_the_clustering_loses(table: Scattered) -> None:
-    """A write that nobody saw in time is not lost: Hudi refuses our commit, and what we wrote is rolled back."""
+    """A write that was not seen in time is not lost: Hudi refuses our commit, and what we wrote is rolled back."""
     client = table.client()
     client.choose_partitions(["p0"])
     instant = client.schedule("CLUSTER", extra_metadata={})
@@ -240,9 +241,11 @@ def test_of_a_clustering_and_a_write_that_overlap_the_clustering_loses(table: Sc
 
 
 def test_a_plan_that_may_not_be_executed_hinders_no_writer(driver: Driver, table: Scattered) -> None:
-    """While the plan is pending an update of its files fails; refused, it is gone, and the same update succeeds."""
+    """While the plan is pending an update of its files fails. After the refusal the plan is gone, and the same update
+    succeeds.
+    """
     run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     with pytest.raises(Exception, match="HoodieClusteringUpdateException"):
         table.put({"o0": "p0"})
     table.versions -= 1
@@ -255,8 +258,8 @@ def test_a_plan_that_may_not_be_executed_hinders_no_writer(driver: Driver, table
     assert table.found() == table.expected
 
 
-def test_a_plan_of_somebody_else_is_executed_only_if_nobody_has_begun_it(driver: Driver, table: Scattered) -> None:
-    """Two executors of one clustering destroy rows, and no heartbeat tells whether there is one."""
+def test_a_foreign_clustering_plan_is_executed_only_if_it_was_not_begun(driver: Driver, table: Scattered) -> None:
+    """Two executors of one clustering destroy rows, and no heartbeat shows whether there is one."""
     client = table.client()
     instant = client.schedule("CLUSTER", extra_metadata={})
     client.close()
@@ -277,7 +280,7 @@ def test_a_plan_of_somebody_else_is_executed_only_if_nobody_has_begun_it(driver:
 def test_a_clustering_whose_jvm_was_killed_is_finished_by_another_run(driver: Driver, table: Scattered) -> None:
     """Kill -9 in the joined step: the run is lost, the next one rolls back and rewrites, and every row is right."""
     run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
     worker = psutil.Process(driver.pool._owner[run].process.pid)
     driver.pool.answer(run, Step.COMMIT, Granted())
@@ -312,7 +315,7 @@ def test_the_files_of_a_bucket_index_are_not_clustered(driver: Driver, table: Sc
 def test_partitions_with_odd_names_are_taken_and_those_that_cannot_be_named_are_not(
     driver: Driver, table: Scattered, tmp_path: Path
 ) -> None:
-    """Names are handed to Hudi in a list with commas between them."""
+    """Hudi takes names in a list with commas between them."""
     odd = dataclasses.replace(table, path=tmp_path / "odd", expected={})
     odd.add_batches("a b=ü", "c,d", batches=2)
 
@@ -326,7 +329,7 @@ def test_partitions_with_odd_names_are_taken_and_those_that_cannot_be_named_are_
 
 
 def test_a_table_without_partitions_is_clustered_whole(driver: Driver, table: Scattered, tmp_path: Path) -> None:
-    """Its one partition has no name that Hudi could be told."""
+    """Its one partition has no name that Hudi could be given."""
     conf = {
         **ONE_FILE_FOR_EACH_BATCH,
         "hoodie.datasource.write.partitionpath.field": "",

@@ -1,4 +1,4 @@
-"""On real Spark: no plan makes Hudi touch what is not its table's, on whatever road it would execute it."""
+"""On real Spark: no plan makes Hudi touch files outside its table, whatever call would execute it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 import pytest
 
-from lakewarden.executors.contract import Failed, FailureKind, Outcome, Step, Succeeded
+from lakewarden.executors.contract import Failed, FailureKind, Outcome, Succeeded
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver, Orders
+    from tests.support.hudi.orders import Orders
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -41,13 +43,13 @@ def _rewrite(file: Path, schema: Any, record: Mapping[str, Any]) -> None:
 
 
 def _other_table(tmp_path: Path) -> Path:
-    """Return a folder with three files of somebody else. Its path begins as the table's does, which is all that Hudi
-    asks of a rollback.
+    """Return a folder with three files of another table. Its path begins as the table's does, which is all that Hudi
+    checks for a rollback.
     """
     folder = tmp_path / "orders2" / "p0"
     folder.mkdir(parents=True)
     for n in range(3):
-        (folder / f"{n}.parquet").write_text("somebody else's")
+        (folder / f"{n}.parquet").write_text("another table's")
     return folder
 
 
@@ -61,7 +63,7 @@ def _assert_refused(outcome: Outcome, step: Step, name: str) -> None:
 
 @pytest.mark.core
 def test_a_clean_of_another_tables_files_deletes_nothing(driver: Driver, orders: Orders, tmp_path: Path) -> None:
-    """Neither those files, nor the others that the plan names, nor those of the plans beside it."""
+    """It deletes neither those files, nor the others that the plan names, nor those of the plans beside it."""
     driver.carry_out(orders, Service.COMPACTION)
     clean = driver.leave_planned(orders, Service.CLEAN, **NEWEST_ONLY)
     folder = _other_table(tmp_path)
@@ -82,7 +84,7 @@ def test_a_clean_of_another_tables_files_deletes_nothing(driver: Driver, orders:
 
 
 def test_a_partition_outside_the_table_is_not_deleted(driver: Driver, orders: Orders, tmp_path: Path) -> None:
-    """`../whole_dir` would go with all that is in it."""
+    """`../whole_dir` would be deleted with all its content."""
     driver.carry_out(orders, Service.COMPACTION)
     clean = driver.leave_planned(orders, Service.CLEAN, **NEWEST_ONLY)
     folder = _other_table(tmp_path)
@@ -98,7 +100,7 @@ def test_a_partition_outside_the_table_is_not_deleted(driver: Driver, orders: Or
 def test_a_clean_of_a_copied_table_leaves_the_original_its_files(
     driver: Driver, orders: Orders, tmp_path: Path
 ) -> None:
-    """A copy carries the pending plan with the original's paths. Without that plan it is cleaned as any table."""
+    """A copy has the pending plan with the original's paths. Without that plan it is cleaned as any table."""
     driver.carry_out(orders, Service.COMPACTION)
     clean = driver.leave_planned(orders, Service.CLEAN, **NEWEST_ONLY)
     shutil.copytree(orders.path, tmp_path / "copy")
@@ -139,7 +141,7 @@ def test_a_table_that_is_reached_through_a_link_is_cleaned(driver: Driver, order
 
 
 def test_a_compaction_of_another_tables_file_is_not_executed(driver: Driver, orders: Orders, tmp_path: Path) -> None:
-    """A name that is a path of its own leads out of the partition: its rows would become the table's."""
+    """A name that is itself a path leads out of the partition: its rows would become the table's."""
     compaction = driver.leave_planned(orders, Service.COMPACTION)
     folder = _other_table(tmp_path)
     file, record, schema = _plan_of(orders, f"{compaction.instant}.compaction.requested")
@@ -200,7 +202,7 @@ def test_a_dead_write_whose_markers_name_another_tables_files_is_not_rolled_back
 def test_a_rollback_of_another_tables_files_is_not_executed_on_any_road(
     driver: Driver, orders: Orders, tmp_path: Path, service: Service
 ) -> None:
-    """Hudi executes a pending rollback where it is asked to, and as a part of a clean that meets a dead write."""
+    """Hudi executes a pending rollback when asked to, and as a part of a clean that meets a dead write."""
     driver.carry_out(orders, Service.COMPACTION)
     write = time.strftime("%Y%m%d%H%M%S000", time.gmtime())
     timeline = orders.path / ".hoodie" / "timeline"
@@ -225,7 +227,7 @@ def _silence(beat: Path) -> None:
 
 
 def _forge_rollback(driver: Driver, orders: Orders, write: str, folder: Path) -> str:
-    """Leave a rollback of `write` pending that deletes somebody else's files."""
+    """Leave a rollback of `write` pending that deletes another table's files."""
     schema = {
         "type": "record", "name": "HoodieRollbackPlan", "namespace": "org.apache.hudi.avro.model", "fields": [
             {"name": "instantToRollback", "default": None, "type": ["null", {

@@ -13,17 +13,19 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, NothingToDo, Step, Succeeded, Yielded
+from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, NothingToDo, Succeeded, Yielded
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.metadata.properties import parse_properties
 from lakewarden.planners.formats.hudi.options.service_options import IndexingOptions
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Policy, Table, TableId
-from lakewarden.planners.ports import WriterEngine
+from lakewarden.planners.ports import SPARK
 from lakewarden.planners.triggers import NumCommits
-from tests.integration.conftest import Driver, Orders, eventually
+from tests.support.hudi.orders import Orders
+from tests.support.pool.driver import Driver, eventually
 
 pytestmark = pytest.mark.spark
 
@@ -40,7 +42,7 @@ STATS_OF_NOTES = {
 
 
 class Indexed(Orders):
-    """Orders whose metadata table is looked into."""
+    """Orders with access to the content of their metadata table."""
 
     def put(self, *keys: int) -> None:
         """Upsert the orders of these numbers."""
@@ -58,7 +60,7 @@ class Indexed(Orders):
         return parse_properties((self.path / ".hoodie" / "hoodie.properties").read_bytes())
 
     def stats(self) -> dict[str, tuple[str, str]]:
-        """Return what the metadata table says of the notes in each file, and fail where it says more."""
+        """Return what the metadata table says of the notes in each file, and fail if it says more."""
         found = {}
         for row in self.entries(3, "ColumnStatsMetadata.*"):
             if not row.isDeleted and not row.columnName.startswith("_hoodie_"):
@@ -68,7 +70,7 @@ class Indexed(Orders):
         return found
 
     def stats_in_files(self) -> dict[str, tuple[str, str]]:
-        """Return the same as the files themselves say."""
+        """Return the same from the files themselves."""
         files = [*self.path.glob("p*/*.parquet")]
         notes = {file.name: pyarrow.parquet.read_table(file, columns=["note"])["note"].to_pylist() for file in files}
         return {name: (min(values), max(values)) for name, values in notes.items()}
@@ -85,7 +87,7 @@ class Indexed(Orders):
         return found[0]
 
     def client(self, **service: str) -> HudiClient:
-        """Return a client of somebody else's, in the writer's own JVM."""
+        """Return another client, in the writer's own JVM."""
         options = HudiTableOptions.model_validate({"lock": dict(self.lock)})
         return HudiClient(self.spark, str(self.path), options, service, indexes={**self.indexes(), **service})
 
@@ -99,7 +101,7 @@ class Indexed(Orders):
 
 @contextmanager
 def writing(table: Indexed) -> Iterator[list[int]]:
-    """Let a writer write, again and again, for as long as the bracket is open; it fails where a write has failed."""
+    """Let a writer write, again and again, while the bracket is open. It fails if a write has failed."""
     over, written = threading.Event(), list[int]()
     failures: list[BaseException] = []
 
@@ -129,7 +131,7 @@ def told(**options: Any) -> dict[str, str]:
     found = []
     for policies in ({}, {Service.INDEXING: policy}):
         table = Table(id=TableId("orders"), format="hudi", location="/orders", options=lock, policies=policies)
-        printed = HUDI.writer_options(table, engine=WriterEngine.SPARK, hook_url="")
+        printed = HUDI.writer_options(table, engine=SPARK, hook_url="")
         found.append({option.key: option.value for option in printed})
     return dict(found[1].items() - found[0].items())
 
@@ -148,7 +150,7 @@ def table_of(written_orders: Orders, tmp_path: Path) -> Callable[[Mapping[str, s
 def test_a_record_index_of_each_partition_keeps_its_layout(
     driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
 ) -> None:
-    """A clustering moves every row. By the layout of a global index, 12 of 24 rows were in the index twice."""
+    """A clustering moves every row. With the layout of a global index, 12 of 24 rows were in the index twice."""
     table = table_of({**SMALL_FILES, **RECORD_INDEX_OF_EACH_PARTITION})
     table.put(*range(12))
     table.put(*range(12, 24))
@@ -164,8 +166,8 @@ def test_a_record_index_of_each_partition_keeps_its_layout(
 def test_stats_stay_those_of_the_writers_columns(
     driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
 ) -> None:
-    """A compaction adds stats of its files, in the columns that the table names: by our defaults it added others. Where
-    partition stats were dropped it does nothing, for Hudi's client would build them again.
+    """A compaction adds stats of its files, in the columns that the table names. By our defaults it added others. If
+    partition stats were dropped it does nothing, because Hudi's client would build them again.
     """
     table = table_of(STATS_OF_NOTES)
     table.put(*range(12))
@@ -198,12 +200,12 @@ def test_stats_stay_those_of_the_writers_columns(
 def test_a_metadata_table_that_a_writer_makes_meanwhile_knows_of_our_commit(
     driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
 ) -> None:
-    """Its readers saw 3 of 21 rows where our switches were those of the moment in which the table was opened."""
+    """Its readers saw 3 of 21 rows when our switches were those of the moment at which the table was opened."""
     table = table_of({**SMALL_FILES, "hoodie.metadata.enable": "false"})
     table.put(*range(12))
     table.put(*range(12, 24))
     run = driver.submit(table, Service.CLUSTERING, partition_regex="p[01]", **AT_ONCE)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     with_metadata_table = dataclasses.replace(table, conf=SMALL_FILES)
     with_metadata_table.put(2, 5, 98)  # in the partition that is not clustered
 
@@ -217,12 +219,12 @@ def test_a_metadata_table_that_a_writer_makes_meanwhile_knows_of_our_commit(
 def test_a_metadata_table_that_is_made_while_a_clustering_runs_knows_of_it(
     driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
 ) -> None:
-    """The joined step begins without one, and its commit asks for it under the table's lock."""
+    """The joined step begins without a metadata table, and its commit looks for one under the table's lock."""
     table = table_of({**SMALL_FILES, "hoodie.metadata.enable": "false"})
     table.put(*range(12))
     table.put(*range(12, 24))
     run = driver.submit(table, Service.CLUSTERING, partition_regex="p[01]", **AT_ONCE)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     client = table.client()
     driver.pool.answer(run, Step.COMMIT, Granted())
     eventually(lambda: table.timeline("*.clustering.inflight") != [])
@@ -241,12 +243,12 @@ def test_a_metadata_table_that_is_made_while_a_clustering_runs_knows_of_it(
 def test_nothing_is_committed_beside_an_index_that_is_being_built(
     driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
 ) -> None:
-    """Our compaction steps back, and builds no index; afterwards its files are in the one that the indexer built."""
+    """Our compaction steps back, and builds no index. Afterwards its files are in the index that the indexer built."""
     table = table_of({"hoodie.metadata.index.column.stats.enable": "false"})
     table.put(*range(12))
     table.put(*range(12))
     run = driver.submit(table, Service.COMPACTION)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
     indexer = table.client(**{"hoodie.metadata.index.bloom.filter.enable": "true"})
     kinds = table.spark._jvm.org.apache.hudi.metadata.MetadataPartitionType
     indexing = str(indexer.java.scheduleIndexing(table.names(kinds.BLOOM_FILTERS), table.names()).get())
@@ -271,8 +273,8 @@ def test_nothing_is_committed_beside_an_index_that_is_being_built(
 def test_an_index_is_built_and_dropped_beside_a_writer(
     driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
 ) -> None:
-    """What is written meanwhile is in it; a writer with no options but ours finds its rows by it; and it goes as it
-    came. Nothing is planned where anybody would begin to build it.
+    """Rows that are written meanwhile are in it. A writer with no options but ours finds its rows by it. Then it is
+    dropped in the same way. No plan is left that another client would begin to build.
     """
     table = table_of(told(build=["record_index"]))
     table.put(*range(12))
@@ -298,9 +300,9 @@ def test_an_index_is_built_and_dropped_beside_a_writer(
 def test_column_stats_are_built_beside_a_writer_and_are_right(
     driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
 ) -> None:
-    """And partition stats with them, without which Hudi keeps up neither. They are of the columns that were asked for
-    and of every file, also of those that were written meanwhile; queries that skip files by them find the same rows. A
-    column that the table has not, and a table that is too large, are told before anything is done.
+    """Partition stats are built with them, because Hudi keeps up neither alone. They are of the requested columns and
+    of every file, also of those written meanwhile. Queries that skip files by them find the same rows. A missing
+    column, and a table that is too large, are reported before anything is done.
     """
     stats: dict[str, Any] = {"build": ["column_stats"], "columns": ["note"]}
     table = table_of({**SMALL_FILES, **told(**stats)})
@@ -324,8 +326,8 @@ def test_column_stats_are_built_beside_a_writer_and_are_right(
 def test_a_plan_that_an_indexer_left_is_finished(
     driver: Driver, table_of: Callable[[Mapping[str, str]], Indexed]
 ) -> None:
-    """As Hudi's own indexer would; one that was begun is not touched, for nobody can tell whether that lives. Nor is
-    one that a write has overtaken: Hudi would leave that out.
+    """Hudi's own indexer would do the same. A plan that was begun is not touched, because nothing shows whether its
+    indexer is alive. Nor is a plan that a write has overtaken: Hudi would leave that write out.
     """
     table = table_of({"hoodie.metadata.index.column.stats.enable": "false"})
     table.put(*range(12))

@@ -7,27 +7,28 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakewarden.executors.contract import Assignment, Step
+from lakewarden.executors.contract import Assignment
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.storage import LocalStorage
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Orders
+    from tests.support.hudi.orders import Orders
 
 pytestmark = pytest.mark.spark
 
-IMPATIENT = {"hoodie.write.lock.wait_time_ms": "200", "hoodie.write.lock.client.num_retries": "1"}
+SHORT_WAITS = {"hoodie.write.lock.wait_time_ms": "200", "hoodie.write.lock.client.num_retries": "1"}
 
 
 @pytest.mark.core
 def test_a_lock_that_is_never_released_ends_the_run_and_is_named(orders: Orders) -> None:
-    """After the time that our client waits for it the run ends as temporary, nothing has changed on the timeline, and
-    a person reads which lock it was. Once it is released, the same is done.
+    """After our client's wait for it the run ends as temporary. Nothing has changed on the timeline, and an operator
+    reads which lock it was. Once the lock is released, the same run succeeds.
     """
     assignment = Assignment(
         run=RunId("run-1"),
@@ -41,7 +42,7 @@ def test_a_lock_that_is_never_released_ends_the_run_and_is_named(orders: Orders)
     before = orders.timeline("*")
 
     def opened() -> AbstractContextManager[OpenTable]:
-        return open_table(orders.spark, assignment, LocalStorage(), service=IMPATIENT, clock=SystemClock())
+        return open_table(orders.spark, assignment, LocalStorage(), service=SHORT_WAITS, clock=SystemClock())
 
     with opened() as holder:
         with (

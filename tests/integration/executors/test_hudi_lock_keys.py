@@ -1,4 +1,4 @@
-"""Hudi itself, asked about the keys of every lock provider. Which of them exclude is no matter of keys."""
+"""The keys of every lock provider, checked with Hudi itself. Which providers exclude is not a matter of keys."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from py4j.protocol import Py4JJavaError
 
 from lakewarden.planners.formats.hudi.options.locks import lock_keys, wait_keys
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
+from lakewarden.service.config.layers.path_hash import path_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +32,7 @@ KNOWN_TO = (
 
 
 def _known_keys(java: Any) -> set[str]:
-    """Return the keys of Hudi's own configuration classes, with the names they had before."""
+    """Return the keys of Hudi's own configuration classes, with their former names."""
     known = set()
     for name in KNOWN_TO:
         fields = java.Class.forName(name).getDeclaredFields()
@@ -42,8 +43,8 @@ def _known_keys(java: Any) -> set[str]:
 
 @pytest.mark.parametrize("provider", sorted(LOCKS))
 def test_hudi_takes_the_keys_of_every_provider(provider: str, spark: Any) -> None:
-    """A client is configured with them, knows each by its name, and finds the provider in its bundle: but DynamoDB's,
-    which is in a jar of its own.
+    """A client is configured with them, knows each by its name, and finds the provider in its bundle, except
+    DynamoDB's, which is in a jar of its own.
     """
     lock = HudiTableOptions.model_validate({"lock": {"provider": provider, **LOCKS[provider]}}).lock
     assert lock is not None
@@ -66,3 +67,13 @@ def test_hudi_takes_the_keys_of_every_provider(provider: str, spark: Any) -> Non
             loader.loadClass(keys["hoodie.write.lock.provider"])
     else:
         assert loader.loadClass(keys["hoodie.write.lock.provider"])
+
+
+@pytest.mark.parametrize(
+    "path", ["/data/lake/sales/orders", "s3a://lake/orders", "s3://lake/straße", "hdfs://nn:8020/t"]
+)
+def test_the_hash_of_a_path_is_that_of_the_implicit_provider(path: str, spark: Any) -> None:
+    """So a writer with the implicit provider, and a worker with the plain one, take the same lock."""
+    provider = spark._jvm.org.apache.hudi.client.transaction.lock.ZookeeperBasedImplicitBasePathLockProvider
+    assert provider.getLockBasePath(path) == f"/tmp/{path_hash(path)}"
+    assert provider.LOCK_KEY == "lock_key"

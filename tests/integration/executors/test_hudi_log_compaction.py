@@ -1,4 +1,4 @@
-"""Hudi's log compaction on real Spark: what it merges, and that none is left lying."""
+"""Hudi's log compaction on real Spark: what it merges, and that no plan is left behind."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from lakewarden.executors.contract import (
     Lost,
     NothingToDo,
     Refused,
-    Step,
     Succeeded,
     Yielded,
 )
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver, Orders
+    from tests.support.hudi.orders import Orders
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -32,12 +33,12 @@ TWO_BLOCKS: dict[str, Any] = {"log_blocks_threshold": 2}
 
 @pytest.mark.core
 def test_log_blocks_become_one_and_base_files_stay(driver: Driver, orders: Orders) -> None:
-    """Execution writes log files that nobody sees, the commit shows them; no base file and no property changes."""
+    """Execution writes invisible log files, and the commit shows them. No base file and no property changes."""
     properties = orders.path / ".hoodie" / "hoodie.properties"
     before = (properties.read_bytes(), properties.stat().st_mtime_ns)
     base_files = {name for name in orders.data_files() if name.endswith(".parquet")}
     run = driver.submit(orders, Service.LOG_COMPACTION, **TWO_BLOCKS)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
     assert plan.file_groups == 3
     assert orders.timeline(f"{plan.instant}_*.deltacommit") == []
@@ -54,10 +55,10 @@ def test_log_blocks_become_one_and_base_files_stay(driver: Driver, orders: Order
 
 
 def test_a_refused_log_compaction_is_taken_back_with_what_it_wrote(driver: Driver, orders: Orders) -> None:
-    """Hudi would never execute its plan again, and would keep its file groups from being compacted."""
+    """Hudi would never execute its plan again, and would not compact its file groups."""
     files = orders.data_files()
     run = driver.submit(orders, Service.LOG_COMPACTION, **TWO_BLOCKS)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     driver.pool.answer(run, Step.COMMIT, Refused(reason="a writer is busy"))
 
     assert driver.next(run, Ended).outcome == Yielded(reason="a writer is busy")
@@ -69,9 +70,9 @@ def test_a_refused_log_compaction_is_taken_back_with_what_it_wrote(driver: Drive
 
 
 def test_what_a_killed_log_compaction_left_is_taken_back_by_the_next(driver: Driver, orders: Orders) -> None:
-    """Kill -9 between execute and commit: the next run clears up and steps back, the one after it compacts."""
+    """Kill -9 between execute and commit: the next run clears up and steps back, and the one after it compacts."""
     run = driver.submit(orders, Service.LOG_COMPACTION, **TWO_BLOCKS)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
     worker = psutil.Process(driver.pool._owner[run].process.pid)
     for jvm in worker.children():
@@ -85,8 +86,8 @@ def test_what_a_killed_log_compaction_left_is_taken_back_by_the_next(driver: Dri
     assert orders.found() == orders.expected
 
 
-def test_a_log_compaction_begun_by_somebody_else_is_left_alone(driver: Driver, orders: Orders) -> None:
-    """No heartbeat tells whether its executor is alive: a person has to see to it."""
+def test_a_log_compaction_begun_by_another_client_is_left_alone(driver: Driver, orders: Orders) -> None:
+    """No heartbeat shows whether its executor is alive. An operator has to act."""
     timeline = orders.path / ".hoodie" / "timeline"
     driver.carry_out(orders, Service.COMPACTION)
     [compaction] = timeline.glob("*.compaction.requested")

@@ -1,4 +1,4 @@
-"""Real metadata tables that are made anew, because a person has asked for it."""
+"""Real metadata tables that are made anew, because an operator has asked for it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from pathlib import Path
 import httpx
 import pytest
 
-from lakewarden.executors.contract import Granted, Lost, NothingToDo, Step, Succeeded, Yielded
+from lakewarden.executors.contract import Granted, Lost, NothingToDo, Succeeded, Yielded
 from lakewarden.planners.formats.hudi.options.service_options import MetadataRebuildOptions
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import WhenAsked
-from tests.integration.conftest import Driver, Orders
 from tests.integration.executors.test_hudi_indexes import SMALL_FILES, Indexed, writing
 from tests.integration.executors.test_hudi_metadata_validation import lie, validated
 from tests.integration.iceberg.deletions import suffering
-from tests.support.hudi_daemon import hudi_daemon
+from tests.support.hudi.hudi_daemon import hudi_daemon
+from tests.support.hudi.orders import Orders
+from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -41,7 +43,7 @@ def table(written_orders: Orders, tmp_path: Path) -> Indexed:
 
 
 def is_as_it_should_be(driver: Driver, table: Indexed) -> None:
-    """Every index is there and knows what the files have, and readers with and without them find the writer's rows."""
+    """Every index exists and matches the files, and readers with and without them find the writer's rows."""
     assert table.properties()["hoodie.table.metadata.partitions"] == OF_INDEXED
     assert Counter(row.key for row in table.entries(5, "key")) == Counter(dict.fromkeys(table.expected, 1))
     assert table.stats().items() >= table.stats_in_files().items()
@@ -52,20 +54,22 @@ def is_as_it_should_be(driver: Driver, table: Indexed) -> None:
 
 @pytest.mark.core
 def test_a_metadata_table_is_made_anew_beside_a_writer(driver: Driver, table: Indexed) -> None:
-    """By REST. No write fails, nothing differs afterwards, its indexes are there again, and the writer goes on."""
+    """It is triggered by REST. No write fails, nothing differs afterwards, its indexes exist again, and the writer
+    continues.
+    """
     lie(table)
     assert validated(driver, table)["partitions_that_differ"] == 1
     policies = {Service.METADATA_REBUILD: Policy(trigger=WhenAsked(), options=MetadataRebuildOptions())}
     with (
         driver.pool_lent() as pool,
         hudi_daemon(table.path, lock=table.lock, pool=pool, compacts_after=1000, policies=policies) as daemon,
-        httpx.Client(base_url=daemon.url, timeout=60) as api,
+        httpx.Client(base_url=daemon.url, timeout=60, verify=False) as api,
         writing(table) as written,
     ):
         answer = api.post("/v1/tables/sales.orders/services/metadata_rebuild/runs")
         assert answer.status_code == 202, answer.text
         daemon.succeeded(Service.METADATA_REBUILD)
-        [run] = api.get("/v1/runs").json()
+        [run] = api.get("/v1/runs").json()["items"]
     assert written
     assert run["figures"]["indexes"] == OF_INDEXED.replace(",", ", ")
     table.put(*range(3, 27))
@@ -73,12 +77,12 @@ def test_a_metadata_table_is_made_anew_beside_a_writer(driver: Driver, table: In
 
 
 def test_no_metadata_table_is_dropped_beside_a_write_in_flight(driver: Driver, table: Indexed) -> None:
-    """It may be at work in it. The write is named, and nothing is changed."""
+    """The write may use it. The write is named, and nothing is changed."""
     before = table.properties()
     writer = table.client()
     write = str(writer.java.startCommit())
 
-    outcome = driver.carry_out(table, Service.METADATA_REBUILD, look_for="1s")
+    outcome = driver.carry_out(table, Service.METADATA_REBUILD, max_wait_for_writers="1s")
 
     assert isinstance(outcome, Yielded), outcome
     assert write in outcome.reason
@@ -87,7 +91,7 @@ def test_no_metadata_table_is_dropped_beside_a_write_in_flight(driver: Driver, t
 
 
 def leave_a_compaction_pending(table: Indexed) -> None:
-    """Let a compaction of the metadata table have been killed right before it was completed."""
+    """Leave a compaction of the metadata table as if it was killed right before it was completed."""
     timeline = table.path / ".hoodie" / "metadata" / ".hoodie" / "timeline"
     table.conf = {**table.conf, "hoodie.metadata.compact.max.delta.commits": "1"}
     table.put(*range(12))
@@ -102,14 +106,14 @@ def leave_a_compaction_pending(table: Indexed) -> None:
 def test_a_rebuild_that_was_killed_leaves_a_table_for_every_reader_and_writer(
     driver: Driver, table: Indexed, worker_faults: Path, hit: int
 ) -> None:
-    """Also where a compaction of the metadata table was pending: a writer that made a new one over what is left of the
-    old went on with that compaction, and failed. The writer makes the indexes that it wants, and a rebuild can be asked
-    for again.
+    """This also holds if a compaction of the metadata table was pending. A writer that made a new one over the remains
+    of the old one continued that compaction, and failed. The writer makes the indexes that it wants, and a rebuild can
+    be requested again.
     """
     leave_a_compaction_pending(table)
     with suffering(worker_faults, "rebuilding", "crash", service="metadata_rebuild", hit=hit):
         run = driver.submit(table, Service.METADATA_REBUILD)
-        driver.climb(run, to=Step.COMMIT)
+        driver.advance(run, to=Step.COMMIT)
         driver.pool.answer(run, Step.COMMIT, Granted())
         driver.next(run, Lost)
     assert table.found() == table.expected

@@ -1,4 +1,4 @@
-"""Real metadata tables that lie: what they list is held against what lies in the table's folders."""
+"""Real metadata tables with errors: what they list is compared with the files in the table's folders."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from lakewarden.planners.formats.hudi.options.service_options import CleanOption
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits, WhenAsked
-from tests.integration.conftest import Driver, Orders
 from tests.integration.executors.test_hudi_indexes import SMALL_FILES, Indexed
-from tests.support.hudi_daemon import hudi_daemon
+from tests.support.hudi.hudi_daemon import hudi_daemon
+from tests.support.hudi.orders import Orders
+from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -35,8 +36,8 @@ def table(written_orders: Orders, tmp_path: Path) -> Indexed:
 
 
 def lie(table: Indexed) -> tuple[str, str]:
-    """Let the metadata table lack a file that was committed, and have one that is there no more: an old version, which
-    nobody reads. Returns the two.
+    """Let the metadata table lack a file that was committed, and list one that is gone: an old version, which is not
+    read. Return the two.
     """
     old = min(table.path.glob("p0/*.parquet"), key=lambda path: path.stat().st_mtime)
     before = table.data_files()
@@ -64,8 +65,8 @@ def content(table: Indexed) -> Mapping[Path, bytes]:
 
 
 @pytest.mark.core
-def test_a_metadata_table_that_lies_is_found_out_by_file(driver: Driver, table: Indexed) -> None:
-    """Beside a write in flight, whose files are none of the table yet; and nothing is changed by looking."""
+def test_differences_of_a_metadata_table_are_found_by_file(driver: Driver, table: Indexed) -> None:
+    """It runs beside a write in flight, whose files are not part of the table yet. It changes nothing."""
     writer = table.client()
     write = str(writer.java.startCommit())
     (table.path / "p1" / f"00000000-0000-0000-0000-000000000000-0_0-1-1_{write}.parquet").write_bytes(b"at work")
@@ -91,9 +92,9 @@ def test_a_metadata_table_that_lies_is_found_out_by_file(driver: Driver, table: 
     assert content(table) == before
 
 
-def test_a_person_asks_for_a_validation_and_nobody_else_does(driver: Driver, table: Indexed) -> None:
-    """By REST, of a daemon whose every other service is held back by what the metadata table lacks; the run tells by
-    name what differs. A table without metadata table has nothing to compare.
+def test_a_validation_runs_only_when_an_operator_asks_for_it(driver: Driver, table: Indexed) -> None:
+    """It is triggered by REST, of a daemon whose other services are all held back because the metadata table lacks a
+    commit. The run names what differs. A table without metadata table has nothing to compare.
     """
     new, _ = lie(table)
     policies = {
@@ -103,16 +104,16 @@ def test_a_person_asks_for_a_validation_and_nobody_else_does(driver: Driver, tab
     with (
         driver.pool_lent() as pool,
         hudi_daemon(table.path, lock=table.lock, pool=pool, compacts_after=1000, policies=policies) as daemon,
-        httpx.Client(base_url=daemon.url, timeout=60) as api,
+        httpx.Client(base_url=daemon.url, timeout=60, verify=False) as api,
     ):
         asked = api.post("/v1/tables/sales.orders/services/metadata_validation/runs")
         assert asked.status_code == 202, asked.text
         daemon.succeeded(Service.METADATA_VALIDATION)
-        [run] = api.get("/v1/runs").json()
+        [run] = api.get("/v1/runs").json()["items"]
         assert run["id"] == asked.json()["id"]
         assert run["figures"]["unknown_to_metadata"] == new
         refused = api.post("/v1/tables/sales.orders/services/clean/runs")
-        assert "does not know of" in refused.text
+        assert "the metadata table lacks" in refused.text
 
     dataclasses.replace(table, conf=WITHOUT_METADATA).put(*range(3))
     assert isinstance(driver.carry_out(table, Service.METADATA_VALIDATION), NothingToDo)

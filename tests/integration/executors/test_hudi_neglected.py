@@ -1,4 +1,4 @@
-"""A table that nobody has cleaned for a long time is recovered in steps that its budget lets through."""
+"""A table that was not cleaned for a long time is recovered in steps within its budget."""
 
 from __future__ import annotations
 
@@ -7,29 +7,31 @@ from typing import Any
 
 import pytest
 
-from lakewarden.executors.contract import Granted, NothingToDo, Step, Succeeded
+from lakewarden.executors.contract import Granted, NothingToDo, Succeeded
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.options.service_options import CleanOptions
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import DeletionBudget, Policy, Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import storage_for
 from lakewarden.planners.triggers import NumCommits
-from tests.integration.conftest import Driver, Orders
+from tests.support.hudi.orders import Orders
+from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
 BUDGET = 8
-"""Files. Each commit of the writer supersedes three."""
+"""The budget in files. Each commit of the writer supersedes three."""
 
 OPTIONS: dict[str, Any] = {"commits_retained": 2, "slices_from_commits": 4}
 
 
 @pytest.fixture
 def neglected(orders: Orders) -> Orders:
-    """Make a copy-on-write table of 13 commits, each of which writes three files anew."""
+    """Make a copy-on-write table of 13 commits. Each of them writes three files anew."""
     path = orders.path.parent / "neglected"
     lock = {**orders.lock, "lock_key": f"{orders.lock['lock_key']}.neglected"}
     conf = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
@@ -57,13 +59,13 @@ def seen(orders: Orders) -> TableView:
 def test_a_first_clean_of_a_neglected_table_is_made_in_slices_beside_its_writer(
     neglected: Orders, driver: Driver
 ) -> None:
-    """Each slice fits the budget, together they come as far as one clean would, and no row is lost on the way."""
+    """Each slice fits the budget. Together they come as far as one clean would, and no row is lost."""
     assert len(neglected.data_files()) == 3 * 13
     assert "11 commits are to be cleaned" in seen(neglected).notes[Service.CLEAN][0]
     slices: list[int] = []
     while Service.CLEAN in seen(neglected).notes:
         run = driver.submit(neglected, Service.CLEAN, most_files=BUDGET, **OPTIONS)
-        plan = driver.climb(run, to=Step.COMMIT)
+        plan = driver.advance(run, to=Step.COMMIT)
         assert plan is not None
         assert plan.files_to_delete is not None
         driver.pool.answer(run, Step.COMMIT, Granted())

@@ -1,4 +1,4 @@
-"""Writers without blocking, on real Spark: two of them in the same file groups, and what of ours runs beside them."""
+"""Two writers without blocking in the same file groups, on real Spark, and our services beside them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from lakewarden.executors.contract import Failed, FailureKind, Granted, Step, Succeeded
+from lakewarden.executors.contract import Failed, FailureKind, Granted, Succeeded
 from lakewarden.planners.model.instant import Service
-from tests.integration.conftest import Driver, Orders
-from tests.integration.executors.rivals import Rivals
+from lakewarden.planners.model.step import Step
+from tests.integration.executors.shared_orders import SharedOrders
+from tests.support.hudi.orders import Orders
+from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -29,25 +31,25 @@ BESIDE: dict[Service, dict[str, Any]] = {
 
 
 @pytest.fixture
-def buckets(written_orders: Orders, tmp_path: Path) -> Rivals:
+def buckets(written_orders: Orders, tmp_path: Path) -> SharedOrders:
     """Write two rounds into two buckets of each of two partitions: log files alone."""
     lock = {**written_orders.lock, "lock_key": str(tmp_path).strip("/").replace("/", ".")}
-    table = Rivals(path=tmp_path / "orders", lock=lock, spark=written_orders.spark, conf=NON_BLOCKING)
+    table = SharedOrders(path=tmp_path / "orders", lock=lock, spark=written_orders.spark, conf=NON_BLOCKING)
     table.add_batches("p0", "p1", batches=2)
     return table
 
 
 def test_a_compaction_is_planned_executed_and_committed_in_the_middle_of_two_writes(
-    driver: Driver, buckets: Rivals
+    driver: Driver, buckets: SharedOrders
 ) -> None:
-    """Both write to the same file groups and began before the plan. One is completed before the commit, one after it:
-    no writer fails, each key has the newest of its values, and so it is after a compaction of both. A clean and an
-    archive in the middle of the later one take nothing from it.
+    """Both write to the same file groups and began before the plan. One is completed before the commit, one after it.
+    No writer fails, and each key has its newest value, also after a compaction of both. A clean and an archive in the
+    middle of the later write take nothing from it.
     """
     with buckets.held("p0", "p0-0", "p0-1") as first, buckets.held("p0", "p0-0", "p0-1", "new") as second:
         newest = {key: f"v{buckets.versions}-{key}" for key in ("p0-0", "p0-1", "new")}
         run = driver.submit(buckets, Service.COMPACTION)
-        driver.climb(run, to=Step.COMMIT)
+        driver.advance(run, to=Step.COMMIT)
         assert second.end() is None
         driver.pool.answer(run, Step.COMMIT, Granted())
         assert isinstance(driver.finish(run), Succeeded)
@@ -61,8 +63,10 @@ def test_a_compaction_is_planned_executed_and_committed_in_the_middle_of_two_wri
     buckets.check_rows()
 
 
-def test_a_partition_to_whose_buckets_writers_would_come_back_is_not_deleted(driver: Driver, buckets: Rivals) -> None:
-    """They would give them the names of those that were deleted: Hudi hid two of two rows, and a clean deleted them."""
+def test_a_partition_to_whose_buckets_writers_would_come_back_is_not_deleted(
+    driver: Driver, buckets: SharedOrders
+) -> None:
+    """They would give them the names of the deleted buckets. Hudi hid two of two rows, and a clean deleted them."""
     assert isinstance(driver.carry_out(buckets, Service.COMPACTION), Succeeded)
     week_ago = time.time() - 8 * 86_400
     for file in (buckets.path / "p0").iterdir():

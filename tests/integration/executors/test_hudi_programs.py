@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,13 @@ import fastavro
 import psutil
 import pytest
 
-from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, Lost, Refused, Step, Succeeded, Yielded
+from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, Lost, Refused, Succeeded, Yielded
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver, Orders
+    from tests.support.hudi.orders import Orders
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -31,10 +34,10 @@ def _beside(orders: Orders, pattern: str) -> Path:
 
 @pytest.mark.core
 def test_a_compaction_is_signed_sized_executed_and_only_then_committed(driver: Driver, orders: Orders) -> None:
-    """The plan names our run and its size, execution writes files that nobody sees, the commit shows them."""
+    """The plan names our run and its size, execution writes files that are not visible, and the commit shows them."""
     properties = (orders.path / ".hoodie" / "hoodie.properties").read_bytes()
     run = driver.submit(orders, Service.COMPACTION)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
 
     assert plan is not None
     assert plan.file_groups == 3
@@ -59,9 +62,9 @@ def test_a_compaction_is_signed_sized_executed_and_only_then_committed(driver: D
 
 
 def test_a_refused_commit_leaves_the_plan_to_the_next_run(driver: Driver, orders: Orders) -> None:
-    """What was executed is not committed, no heartbeat bars the instant, and the next run completes it at once."""
+    """Executed files are not committed, no heartbeat blocks the instant, and the next run completes it at once."""
     run = driver.submit(orders, Service.COMPACTION)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
     driver.pool.answer(run, Step.COMMIT, Refused(reason="a writer is busy"))
     assert driver.next(run, Ended).outcome == Yielded(reason="a writer is busy")
@@ -74,8 +77,8 @@ def test_a_refused_commit_leaves_the_plan_to_the_next_run(driver: Driver, orders
 
 
 def test_below_table_version_8_a_refused_plan_is_withdrawn(driver: Driver, orders: Orders, tmp_path: Path) -> None:
-    """There a compaction that merely waits fails writers; a plan that may not be executed now is taken back. The
-    table keeps its version and its layout through a whole compaction.
+    """There a pending compaction fails writers, so a plan that may not be executed now is withdrawn. The table keeps
+    its version and its layout through a whole compaction.
     """
     conf = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
     old = dataclasses.replace(orders, path=tmp_path / "old", expected={}, conf=conf)
@@ -95,7 +98,7 @@ def test_below_table_version_8_a_refused_plan_is_withdrawn(driver: Driver, order
 def test_a_second_executor_is_turned_away_and_disturbs_nothing(driver: Driver, orders: Orders) -> None:
     """While one run executes an instant another gets a temporary failure, and the first one still commits."""
     first = driver.submit(orders, Service.COMPACTION)
-    plan = driver.climb(first, to=Step.COMMIT)
+    plan = driver.advance(first, to=Step.COMMIT)
     assert plan is not None
 
     outcome = driver.carry_out(orders, Service.COMPACTION, instant=plan.instant)
@@ -120,9 +123,9 @@ def test_a_compaction_with_nothing_to_do_plans_nothing(driver: Driver, orders: O
 
 
 def test_a_cancelled_execution_yields(driver: Driver, orders: Orders) -> None:
-    """Cancelled while its Spark jobs run, a run steps back, and the next one finishes what it planned."""
+    """A run that is cancelled while its Spark jobs run steps back, and the next one finishes its plan."""
     run = driver.submit(orders, Service.COMPACTION)
-    plan = driver.climb(run, to=Step.EXECUTE)
+    plan = driver.advance(run, to=Step.EXECUTE)
     assert plan is not None
     driver.pool.answer(run, Step.EXECUTE, Granted())
     driver.pool.cancel(run, "the table is paused")
@@ -134,11 +137,11 @@ def test_a_cancelled_execution_yields(driver: Driver, orders: Orders) -> None:
 
 @pytest.mark.core
 def test_a_compaction_whose_jvm_was_killed_is_finished_by_another_run(driver: Driver, orders: Orders) -> None:
-    """Kill -9 between execute and commit: its heartbeat bars the instant, for whoever does not know that it is a dead
-    JVM's; who does removes this one heartbeat, and completes the instant at once.
+    """Kill -9 between execute and commit. Its heartbeat blocks the instant for clients that do not know that its JVM is
+    dead. A client that knows it removes this one heartbeat, and completes the instant at once.
     """
     run = driver.submit(orders, Service.COMPACTION)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
     worker = psutil.Process(driver.pool._owner[run].process.pid)
     for jvm in worker.children():
@@ -157,6 +160,26 @@ def test_a_compaction_whose_jvm_was_killed_is_finished_by_another_run(driver: Dr
     assert orders.found() == orders.expected
     assert len(orders.timeline(f"{plan.instant}_*.commit")) == 1
     assert _heartbeats(orders) == [writers.name]
+
+
+def test_a_worker_in_which_spark_has_stopped_is_replaced_and_its_run_is_lost(
+    driver: Driver, orders: Orders, worker_faults: Path
+) -> None:
+    """After an error of Spark's scheduler the JVM lives, and each later run in it would fail. The run is lost, and the
+    next one, in a new JVM, finishes its instant.
+    """
+    worker_faults.write_text(json.dumps([{"point": "executing", "act": "stop_spark", "service": "compaction"}]))
+    run = driver.submit(orders, Service.COMPACTION)
+    plan = driver.advance(run, to=Step.EXECUTE)
+    assert plan is not None
+    driver.pool.answer(run, Step.EXECUTE, Granted())
+    driver.next(run, Lost)
+    worker_faults.unlink()
+    driver.until_ready()
+
+    again = driver.submit(orders, Service.COMPACTION, instant=plan.instant, predecessor_dead=True)
+    assert isinstance(driver.finish(again), Succeeded)
+    assert orders.found() == orders.expected
 
 
 def _avro(file: Path) -> tuple[dict[str, Any], Any]:

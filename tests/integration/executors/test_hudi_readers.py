@@ -1,4 +1,4 @@
-"""Incremental readers on real Spark: a stream that was stopped in the middle of a batch goes on where it was."""
+"""Incremental readers on real Spark: a stream that was stopped in the middle of a batch continues there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from lakewarden.executors.contract import Failed, FailureKind, Succeeded
 from lakewarden.planners.model.instant import Service
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver, Orders
+    from tests.support.hudi.orders import Orders
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +40,7 @@ class _Declared:
 
 
 def _stream(orders: Orders, folder: Path, *, dies: bool = False) -> None:
-    """Let a stream read what is new, in one batch, in which it may die."""
+    """Let a stream read new rows, in one batch, and let it die there if asked."""
 
     def keep(frame: Any, batch: int) -> None:
         if dies:
@@ -74,8 +75,8 @@ def _left_behind(driver: Driver, orders: Orders, folder: Path) -> dict[str, str]
 def test_a_stream_that_is_declared_finds_every_row_after_cleans_and_archives(
     driver: Driver, orders: Orders, tmp_path: Path
 ) -> None:
-    """What it has not read is not cleaned, and its batch is read once more as it was. A clean that was planned before
-    it was declared is withdrawn. Once it has read everything, the clean and the archive go on.
+    """Unread commits are not cleaned, and the batch is read once more as it was. A clean that was planned before the
+    declaration is withdrawn. Once the stream has read everything, the clean and the archive continue.
     """
     declared = _Declared(orders, tmp_path)
     then = _left_behind(driver, orders, tmp_path)
@@ -102,10 +103,10 @@ def test_a_stream_that_is_declared_finds_every_row_after_cleans_and_archives(
     assert orders.found() == orders.expected
 
 
-def test_a_stream_that_nobody_declared_misses_rows_after_a_clean(
+def test_a_stream_that_is_not_declared_misses_rows_after_a_clean(
     driver: Driver, orders: Orders, tmp_path: Path
 ) -> None:
-    """What the declaration is for: all rows of its batch are gone, and nobody is told."""
+    """The declaration prevents this: all rows of its batch are gone, and there is no error."""
     then = _left_behind(driver, orders, tmp_path)
     assert isinstance(driver.carry_out(orders, Service.CLEAN, **ONE_COMMIT), Succeeded)
     _stream(orders, tmp_path)

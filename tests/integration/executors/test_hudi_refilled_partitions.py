@@ -15,16 +15,18 @@ import fastavro
 import psutil
 import pytest
 
-from lakewarden.executors.contract import Failed, FailureKind, Granted, Lost, NothingToDo, Step, Succeeded, Yielded
+from lakewarden.executors.contract import Failed, FailureKind, Granted, Lost, NothingToDo, Succeeded, Yielded
 from lakewarden.executors.programs.hudi import clean
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
-from lakewarden.planners.formats.hudi.metadata.plans import Plan, clean_plan
+from lakewarden.planners.formats.hudi.metadata.plans import HudiPlan, clean_plan
 from lakewarden.planners.formats.hudi.options.service_options import CleanOptions
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver, Orders
+    from tests.support.hudi.orders import Orders
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -59,7 +61,7 @@ def _plan_as_another_cleaner(orders: Orders) -> str:
     return instant
 
 
-def _planned(orders: Orders, instant: str) -> Plan:
+def _planned(orders: Orders, instant: str) -> HudiPlan:
     with (orders.path / ".hoodie" / "timeline" / f"{instant}.clean.requested").open("rb") as content:
         [record] = fastavro.reader(content)
     assert isinstance(record, dict)
@@ -67,8 +69,8 @@ def _planned(orders: Orders, instant: str) -> Plan:
 
 
 def test_a_clean_of_ours_waits_without_a_folder_to_delete(driver: Driver, orders: Orders) -> None:
-    """So nobody who executes it deletes rows that come late. The budget counts the partition all the same, and what
-    was approved is what is executed.
+    """So no client that executes it deletes rows that come late. The budget counts the partition nevertheless, and the
+    approved plan is the one that is executed.
     """
     dropped = _drop_p0(driver, orders)
     plan = driver.leave_planned(orders, Service.CLEAN, **NEWEST_ONLY)
@@ -80,7 +82,7 @@ def test_a_clean_of_ours_waits_without_a_folder_to_delete(driver: Driver, orders
     orders.write()
 
     run = driver.submit(orders, Service.CLEAN, instant=plan.instant, **NEWEST_ONLY)
-    assert driver.climb(run, to=Step.COMMIT) == plan
+    assert driver.advance(run, to=Step.COMMIT) == plan
     driver.pool.answer(run, Step.COMMIT, Granted())
     outcome = driver.finish(run)
 
@@ -91,14 +93,14 @@ def test_a_clean_of_ours_waits_without_a_folder_to_delete(driver: Driver, orders
 
 
 def test_a_foreign_clean_of_a_folder_deletes_what_it_names_alone(driver: Driver, orders: Orders) -> None:
-    """Even one that somebody has begun. A writer goes on writing into the partition while it is executed."""
+    """This also holds for a clean that was begun. A writer writes into the partition while the clean is executed."""
     dropped = _drop_p0(driver, orders)
     instant = _plan_as_another_cleaner(orders)
     assert _planned(orders, instant).partitions == {"p0"}
     (orders.path / ".hoodie" / "timeline" / f"{instant}.clean.inflight").touch()
     orders.write()
     run = driver.submit(orders, Service.CLEAN, instant=instant, **NEWEST_ONLY)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
 
     def write_on() -> None:
         for _ in range(2):
@@ -121,7 +123,7 @@ def test_a_clean_that_was_killed_deletes_nothing_that_was_written_since(driver: 
     dropped = _drop_p0(driver, orders)
     instant = _plan_as_another_cleaner(orders)
     run = driver.submit(orders, Service.CLEAN, instant=instant, **NEWEST_ONLY)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     jvms = psutil.Process(driver.pool._owner[run].process.pid).children()
     driver.pool.answer(run, Step.COMMIT, Granted())
     while not orders.timeline(f"{instant}.clean.inflight"):
@@ -139,7 +141,7 @@ def test_a_clean_that_was_killed_deletes_nothing_that_was_written_since(driver: 
 
 
 def test_below_table_version_8_no_folder_goes_either(driver: Driver, orders: Orders, tmp_path: Path) -> None:
-    """Version 6, copy-on-write, without a metadata table: another timeline, the same rule."""
+    """Version 6, copy-on-write, without a metadata table, has another timeline and the same rule."""
     conf = {
         "hoodie.write.table.version": "6",
         "hoodie.write.auto.upgrade": "false",
@@ -162,7 +164,7 @@ def test_below_table_version_8_no_folder_goes_either(driver: Driver, orders: Ord
 
 
 def test_a_folder_without_files_is_no_reason_to_clean(driver: Driver, orders: Orders) -> None:
-    """Of a plan that names nothing but a folder nothing is left. Hudi's own client could not even complete it."""
+    """Nothing is left of a plan that names only a folder. Hudi's own client could not even complete it."""
     _drop_p0(driver, orders)
     assert isinstance(driver.carry_out(orders, Service.CLEAN, **NEWEST_ONLY), Succeeded)
     orders._save([("o1", "again", 99, "p1")])  # a clean is planned after a commit
@@ -175,13 +177,13 @@ def test_a_folder_without_files_is_no_reason_to_clean(driver: Driver, orders: Or
     outcome = driver.carry_out(orders, Service.CLEAN, instant=instant, **NEWEST_ONLY)
 
     assert isinstance(outcome, Yielded)
-    assert "names folders alone" in outcome.reason
+    assert "names only folders" in outcome.reason
     assert orders.timeline(f"{instant}*") == []
     assert isinstance(driver.carry_out(orders, Service.CLEAN, **NEWEST_ONLY), NothingToDo)
 
 
 def test_a_clean_is_withdrawn_where_what_superseded_its_files_was_undone(driver: Driver, orders: Orders) -> None:
-    """The compaction that a waiting clean rests on is rolled back after it was completed, as a person may do."""
+    """The compaction on which a pending clean rests is rolled back after it was completed, as an operator may do."""
     driver.carry_out(orders, Service.COMPACTION)
     plan = driver.leave_planned(orders, Service.CLEAN, **NEWEST_ONLY)
     [compaction] = orders.timeline("*_*.commit")

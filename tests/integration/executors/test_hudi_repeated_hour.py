@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakewarden.executors.contract import Assignment, Granted, Outcome, Plan, Step, Succeeded, Yielded
+from lakewarden.executors.contract import Assignment, Granted, Outcome, Plan, Succeeded, Yielded
 from lakewarden.executors.programs.hudi.compaction import Compaction
 from lakewarden.executors.worker.steps import carry_out
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.storage.local import LocalStorage
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Orders
+    from tests.support.hudi.orders import Orders
 
 pytestmark = pytest.mark.spark
 
 PUT_BACK = datetime(2026, 10, 25, 1, tzinfo=UTC)
-"""When Berlin's clocks went from three back to two."""
+"""The moment when Berlin's clocks went from three back to two."""
 
 
 def _compacted(orders: Orders, *, zones: dict[Step, str], instant: str | None = None) -> Outcome:
@@ -44,7 +45,7 @@ def _compacted(orders: Orders, *, zones: dict[Step, str], instant: str | None = 
 
 
 def test_nothing_is_stamped_while_clocks_show_times_twice(orders: Orders) -> None:
-    """No plan is made, and what was executed meanwhile is not committed: it waits, pending, until the hour is over."""
+    """No plan is made, and what was executed meanwhile is not committed. It stays pending until the hour is over."""
     outcome = _compacted(orders, zones={Step.PLAN: "Europe/Berlin"})
     assert isinstance(outcome, Yielded)
     assert "03:00 of Europe/Berlin" in outcome.reason

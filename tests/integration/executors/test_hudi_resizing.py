@@ -1,4 +1,6 @@
-"""Buckets that are resized beside a live writer: it writes while the plan waits, while it is executed, and after it."""
+"""Buckets that are resized beside a live writer, which writes while the plan is pending, during its execution, and
+after it.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +21,22 @@ from lakewarden.executors.contract import (
     Lost,
     Outcome,
     Refused,
-    Step,
     Succeeded,
     Yielded,
 )
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.executors.programs.hudi.clustering import Clustering
-from lakewarden.executors.worker.steps import climb
+from lakewarden.executors.worker.steps import steps_of
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry
 from lakewarden.planners.storage import LocalStorage
-from tests.integration.conftest import Driver, Orders, eventually
-from tests.integration.executors.rivals import GIVES_WAY, MAKES_ROOM, Rivals
+from tests.integration.executors.shared_orders import GIVES_WAY, MAKES_ROOM, SharedOrders
 from tests.integration.executors.test_hudi_buckets import CONSISTENT, DECLARED
+from tests.support.hudi.orders import Orders
+from tests.support.pool.driver import Driver, eventually
 
 pytestmark = pytest.mark.spark
 
@@ -41,12 +44,12 @@ SPLIT: dict[str, Any] = {"untouched_for": "0s", "target_file_max_bytes": "1KiB",
 KEYS = [f"k{n}" for n in range(60)]
 
 
-class Hashed(Rivals):
+class Hashed(SharedOrders):
     """Sixty orders in two buckets, which are too large."""
 
     @property
     def assigned(self) -> Any:
-        """What an assignment says of the table."""
+        """Return what an assignment says of the table."""
         options = {"lock": dict(self.lock), "bucket_index": DECLARED}
         return {"format": "hudi", "location": self.location, "table_options": options}
 
@@ -57,7 +60,7 @@ class Hashed(Rivals):
         return plan.partition(".")[0]
 
     def check_on(self, driver: Driver) -> None:
-        """Fail where a row is wrong now, after one more write to the new buckets, or when these were compacted."""
+        """Fail if a row is wrong now, after one more write to the new buckets, or after their compaction."""
         assert self.read_by_spark() == self.expected
         self.add("p0", *KEYS[::2])
         assert self.read_by_spark() == self.expected
@@ -67,7 +70,7 @@ class Hashed(Rivals):
 
 @dataclasses.dataclass
 class ActsOnce(LocalStorage):
-    """A disk on which something happens at the first listing at which `when` is true."""
+    """A disk that runs an act at the first listing at which `when` is true."""
 
     when: Callable[[], bool]
     act: Callable[[], object]
@@ -92,7 +95,7 @@ def table(written_orders: Orders, tmp_path: Path) -> Hashed:
 
 
 def _here(table: Hashed, storage: LocalStorage) -> Outcome:
-    """Carry out a run in the writers' own JVM, on this storage."""
+    """Execute a run in the writers' own JVM, on this storage."""
     assignment = Assignment(
         run=RunId("run-here"),
         epoch=1,
@@ -101,22 +104,22 @@ def _here(table: Hashed, storage: LocalStorage) -> Outcome:
         service_options=SPLIT,
         **table.assigned,
     )
-    ladder = climb(Clustering(), table.spark, assignment, storage)
-    next(ladder)
+    run_steps = steps_of(Clustering(), table.spark, assignment, storage)
+    next(run_steps)
     while True:
         try:
-            ladder.send(Granted())
+            run_steps.send(Granted())
         except StopIteration as end:
             outcome: Outcome = end.value
             return outcome
 
 
 def test_what_is_written_while_a_plan_to_resize_waits_is_in_the_new_buckets(driver: Driver, table: Hashed) -> None:
-    """The writer goes on, and the plan is carried out: to take it back would leave files of no commit behind, which an
+    """The writer continues, and the plan is executed. A withdrawn plan would leave files of no commit behind, which an
     archive beyond it makes part of the table.
     """
     run = driver.submit(table, Service.CLUSTERING, **SPLIT)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     table.add("p0", *KEYS)
     assert table.read_by_spark() == table.expected
 
@@ -127,7 +130,7 @@ def test_what_is_written_while_a_plan_to_resize_waits_is_in_the_new_buckets(driv
 
 
 def test_what_is_written_while_buckets_are_being_resized_is_in_the_new_ones(driver: Driver, table: Hashed) -> None:
-    """A whole write between the rewrite and its commit."""
+    """A whole write happens between the rewrite and its commit."""
 
     def write() -> None:
         table.add("p0", *KEYS)
@@ -141,9 +144,9 @@ def test_what_is_written_while_buckets_are_being_resized_is_in_the_new_ones(driv
 
 
 def test_a_write_that_has_found_a_plan_to_resize_does_not_lose_it(driver: Driver, table: Hashed) -> None:
-    """It reads the plan when it writes, and failed where that was gone by then. The next run carries the plan out."""
+    """It reads the plan when it writes, and failed if the plan was gone by then. The next run executes the plan."""
     run = driver.submit(table, Service.CLUSTERING, **SPLIT)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     with table.held("p0", *KEYS) as write:
         driver.pool.answer(run, Step.COMMIT, Granted())
         assert isinstance(driver.finish(run), Yielded)
@@ -155,9 +158,9 @@ def test_a_write_that_has_found_a_plan_to_resize_does_not_lose_it(driver: Driver
 
 
 def test_a_plan_is_taken_back_where_a_write_went_to_the_old_buckets_alone(driver: Driver, table: Hashed) -> None:
-    """A writer with another update strategy than the one that is printed: with the plan its rows would be gone."""
+    """The writer has another update strategy than the printed one. With the plan its rows would be gone."""
     run = driver.submit(table, Service.CLUSTERING, **SPLIT)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     other = table.writing_with(MAKES_ROOM)
     other.add("p0", *KEYS)
     table.versions = other.versions
@@ -172,10 +175,10 @@ def test_a_plan_is_taken_back_where_a_write_went_to_the_old_buckets_alone(driver
 
 
 def test_no_archive_goes_past_a_plan_that_a_person_has_removed(driver: Driver, table: Hashed) -> None:
-    """What writers had written for it would be part of the table: 60 of 60 rows were there twice."""
+    """The writers' files for it would be part of the table: 60 of 60 rows were there twice."""
     table.conf = {**table.conf, "hoodie.metadata.compact.max.delta.commits": "1"}
     run = driver.submit(table, Service.CLUSTERING, **SPLIT)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     table.add("p0", *KEYS)
     driver.pool.answer(run, Step.COMMIT, Refused(reason="not now"))
     driver.next(run, Ended)
@@ -198,12 +201,12 @@ def test_no_archive_goes_past_a_plan_that_a_person_has_removed(driver: Driver, t
 def test_buckets_whose_resizing_was_killed_are_resized_by_the_next_run(
     driver: Driver, table: Hashed, worker_faults: Path, tmp_path: Path, point: str, step: Step
 ) -> None:
-    """Kill -9 while the plan waits, is executed, or has just been committed, and a write before the next run."""
+    """Kill -9 while the plan is pending, is executed, or has just been committed, with a write before the next run."""
     told = tmp_path / "told"
     worker_faults.write_text(json.dumps([{"point": point, "act": "hold", "service": "clustering", "told": str(told)}]))
     try:
         run = driver.submit(table, Service.CLUSTERING, **SPLIT)
-        driver.climb(run, to=step)
+        driver.advance(run, to=step)
         driver.pool.answer(run, step, Granted())
         eventually(told.exists, within=60)
         table.add("p0", *KEYS[::3])

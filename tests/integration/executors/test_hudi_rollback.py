@@ -1,4 +1,4 @@
-"""Hudi's rollback on real Spark: what dead writers left is undone, and nobody else's work."""
+"""Hudi's rollback on real Spark: the writes of dead writers are undone, and no others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from lakewarden.planners.formats.hudi.options.table_options import HudiTableOpti
 from lakewarden.planners.model.instant import Service
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver, Orders
+    from tests.support.hudi.orders import Orders
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -35,8 +36,8 @@ def _write_in_flight(orders: Orders, *, silent_for: timedelta | None, ago: int) 
 
 @pytest.mark.core
 def test_exactly_the_writes_of_dead_writers_are_rolled_back(driver: Driver, orders: Orders) -> None:
-    """One silent for longer than the policy says goes, heartbeat and all. One that was silent for less, though for
-    longer than Hudi itself waits, and one that never showed a heartbeat stay.
+    """A write that was silent for longer than the policy says is rolled back, and its heartbeat removed. A write that
+    was silent for less, though for longer than Hudi itself waits, stays. So does one without any heartbeat.
     """
     properties = orders.path / ".hoodie" / "hoodie.properties"
     before = (properties.read_bytes(), properties.stat().st_mtime_ns)
@@ -58,8 +59,8 @@ def test_exactly_the_writes_of_dead_writers_are_rolled_back(driver: Driver, orde
     assert isinstance(driver.carry_out(orders, Service.ROLLBACK, dead_after="15m"), NothingToDo)
 
 
-def test_a_rollback_that_nobody_finished_is_finished(driver: Driver, orders: Orders) -> None:
-    """Planned by a client that died before it undid anything, as the timeline tells: it is taken up and ended."""
+def test_an_unfinished_rollback_is_finished(driver: Driver, orders: Orders) -> None:
+    """The timeline shows that its client died before it undid anything. The rollback is taken up and finished."""
     dead = _write_in_flight(orders, silent_for=timedelta(minutes=20), ago=1)
     options = HudiTableOptions.model_validate({"lock": dict(orders.lock)})
     client = HudiClient(orders.spark, str(orders.path), options, {}, indexes=orders.indexes())

@@ -1,4 +1,6 @@
-"""Savepoints on a schedule, on real Spark: what they show stays, those of others stay, and ours go when they expire."""
+"""Savepoints on a schedule, on real Spark: their files stay, savepoints of others stay, and ours are removed when they
+expire.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,20 @@ import fastavro
 import psutil
 import pytest
 
-from lakewarden.executors.contract import Granted, Lost, NothingToDo, Outcome, Step, Succeeded, Yielded
+from lakewarden.executors.contract import Granted, Lost, NothingToDo, Outcome, Succeeded, Yielded
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.planners.formats.hudi.metadata.savepoints import MARK, USER
 from lakewarden.planners.formats.hudi.options.service_options import SavepointOptions
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Policy
 from lakewarden.planners.triggers import NumCommits
-from tests.support.hudi_daemon import hudi_daemon
+from tests.support.hudi.hudi_daemon import hudi_daemon
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver, Orders
+    from tests.support.hudi.orders import Orders
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -89,8 +93,8 @@ def _of(orders: Orders, tmp_path: Path, kind: str, version: str) -> Orders:
 def test_savepoints_are_taken_and_ours_go_when_there_are_too_many(
     driver: Driver, orders: Orders, tmp_path: Path, kind: str, version: str
 ) -> None:
-    """The newest commit is saved, once; the second takes the first one's place; a person's is nobody's to remove. What
-    is saved can be read after a clean that keeps one version.
+    """The newest commit is saved, once. The second savepoint replaces the first. A person's is never removed. A saved
+    commit can be read after a clean that keeps one version.
     """
     table = _of(orders, tmp_path, kind, version)
     with _a_persons_client(table) as client:
@@ -122,7 +126,7 @@ def test_savepoints_are_taken_and_ours_go_when_there_are_too_many(
 
 @pytest.mark.core
 def test_a_pending_clean_and_a_savepoint_never_meet(driver: Driver, orders: Orders) -> None:
-    """A clean that was planned before is waited for; one that is planned after leaves what is saved."""
+    """A clean that was planned before is waited for. A clean that is planned after leaves the saved files."""
     driver.carry_out(orders, Service.COMPACTION)
     orders.write(keys=6)
     clean = driver.leave_planned(orders, Service.CLEAN, **ONE_VERSION)
@@ -144,8 +148,8 @@ def test_a_pending_clean_and_a_savepoint_never_meet(driver: Driver, orders: Orde
 
 
 def test_what_is_saved_is_older_than_everything_in_flight(driver: Driver, orders: Orders) -> None:
-    """Hudi's own savepoint of a commit that is younger than a pending compaction holds none of the files that this one
-    merges: here it is the commit before the plan that is saved, with all that it shows.
+    """Hudi's own savepoint of a commit that is younger than a pending compaction holds none of the files that the
+    compaction merges. Here the commit before the plan is saved, with all that it shows.
     """
     then, before = dict(orders.expected), _commits(orders)[-1]
     plan = driver.leave_planned(orders, Service.COMPACTION)
@@ -166,8 +170,8 @@ def test_what_is_saved_is_older_than_everything_in_flight(driver: Driver, orders
 
 
 def test_what_a_dead_run_left_of_a_savepoint_is_taken_back(driver: Driver, orders: Orders) -> None:
-    """A savepoint in flight that our mark names goes, and the next one is taken. One that it does not name is somebody
-    else's, and so is a restore: they are waited for.
+    """A savepoint in flight that our mark names is removed, and the next one is taken. One without our mark belongs to
+    others, and so does a restore: they are waited for.
     """
     newest = _commits(orders)[-1]
     left, mark = _timeline(orders) / f"{newest}.savepoint.inflight", orders.path / ".hoodie" / MARK
@@ -188,7 +192,7 @@ def test_what_a_dead_run_left_of_a_savepoint_is_taken_back(driver: Driver, order
 
 
 def test_a_daemon_takes_back_what_was_left_before_its_trigger_fires(driver: Driver, orders: Orders) -> None:
-    """It holds back all other services: a started daemon does not wait for the next day."""
+    """The unfinished savepoint holds back all other services. So a started daemon does not wait for the next day."""
     newest = _commits(orders)[-1]
     mark = orders.path / ".hoodie" / MARK
     (_timeline(orders) / f"{newest}.savepoint.inflight").touch()
@@ -211,7 +215,7 @@ def test_a_daemon_takes_back_what_was_left_before_its_trigger_fires(driver: Driv
 def test_a_savepoint_that_was_killed_half_way_is_taken_by_the_next_run(driver: Driver, orders: Orders) -> None:
     """Kill -9 as soon as it is in flight: nothing stays that holds back other services, and it is taken once."""
     run = driver.submit(orders, Service.SAVEPOINT)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     jvms = psutil.Process(driver.pool._owner[run].process.pid).children()
     driver.pool.answer(run, Step.COMMIT, Granted())
     while not list(_timeline(orders).glob("*.savepoint.inflight")):

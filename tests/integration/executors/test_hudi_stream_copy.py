@@ -12,7 +12,8 @@ import pytest
 
 from lakewarden.executors.contract import Succeeded
 from lakewarden.planners.model.instant import Service
-from tests.integration.conftest import Driver, Orders
+from tests.support.hudi.orders import Orders
+from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -43,13 +44,13 @@ class Added(Orders):
 
 @pytest.fixture
 def table(written_orders: Orders, tmp_path: Path) -> Added:
-    """Begin an empty one."""
+    """Begin an empty table."""
     lock = {**written_orders.lock, "lock_key": str(tmp_path).strip("/").replace("/", ".")}
     return Added(path=tmp_path / "orders", lock=lock, spark=written_orders.spark, conf=SMALL)
 
 
 def test_files_are_joined_row_group_by_row_group(driver: Driver, table: Added) -> None:
-    """Every row is there once, under the new file's name, and is found by the next upsert."""
+    """Every row is there once, under the new file's name, and the next upsert finds it."""
     for first in (0, 10, 20):
         table.add(range(first, first + 10))
 
@@ -79,7 +80,9 @@ MIXED: Mapping[str, Mapping[str, Mapping[str, str]]] = {
 
 @pytest.mark.parametrize("kind", MIXED)
 def test_what_a_copy_would_break_is_decoded(driver: Driver, table: Added, kind: str) -> None:
-    """Bloom filters that cannot be joined, and an index of keys, which Hudi's copy does not tell."""
+    """Bloom filters that cannot be joined are decoded. So are files under an index of keys, which Hudi's copy does not
+    tell.
+    """
     first, then = MIXED[kind]["first"], MIXED[kind]["then"]
     table.add(range(10), **first)
     table.add(range(10, 20), **then)

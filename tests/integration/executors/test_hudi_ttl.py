@@ -1,4 +1,4 @@
-"""Hudi's TTL on real Spark: expired partitions go, by a commit that writers and readers know, and no others."""
+"""Hudi's TTL on real Spark: a commit that writers and readers know deletes expired partitions, and no others."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from lakewarden.executors.contract import Ended, Granted, Lost, NothingToDo, Refused, Step, Succeeded, Yielded
+from lakewarden.executors.contract import Ended, Granted, Lost, NothingToDo, Refused, Succeeded, Yielded
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver, Orders
+    from tests.support.hudi.orders import Orders
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -40,8 +42,8 @@ def _without(orders: Orders, *partitions: str) -> dict[str, str]:
 
 @pytest.mark.core
 def test_expired_partitions_are_deleted_and_their_files_are_left_to_a_clean(driver: Driver, orders: Orders) -> None:
-    """The plan counts and deletes nothing. Then the rows are gone and the files are not, and there is nothing more to
-    do. The table's properties stay as they are.
+    """The plan counts and deletes nothing. Then the rows are gone, the files are not, and there is nothing more to do.
+    The table's properties stay as they are.
     """
     properties = orders.path / ".hoodie" / "hoodie.properties"
     before = (properties.read_bytes(), properties.stat().st_mtime_ns)
@@ -49,7 +51,7 @@ def test_expired_partitions_are_deleted_and_their_files_are_left_to_a_clean(driv
     _age(orders, "p1", days=6)
     files = orders.data_files()
     run = driver.submit(orders, Service.TTL, **WEEK)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
     assert (plan.instant, plan.partitions_to_delete, plan.files_to_delete) == (None, 1, 3)
     assert orders.found() == orders.expected
@@ -70,10 +72,12 @@ def test_expired_partitions_are_deleted_and_their_files_are_left_to_a_clean(driv
 
 
 def test_what_a_writer_touches_meanwhile_is_not_deleted(driver: Driver, orders: Orders) -> None:
-    """A partition written to after the plan stays; while a write is in flight the run yields and leaves nothing."""
+    """A partition that was written to after the plan stays. While a write is in flight the run yields and leaves
+    nothing.
+    """
     _age(orders, "p0", "p1")
     run = driver.submit(orders, Service.TTL, **WEEK)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
     assert plan.partitions_to_delete == 2
     orders.write(keys=1)
@@ -92,7 +96,7 @@ def test_what_a_writer_touches_meanwhile_is_not_deleted(driver: Driver, orders: 
 
 
 def test_savepoints_hold_partitions_and_files_against_every_service(driver: Driver, orders: Orders) -> None:
-    """A real savepoint: neither ttl nor clean nor archive takes anything that it shows, and it can be read."""
+    """With a real savepoint neither ttl nor clean nor archive takes anything that it shows, and it can be read."""
     options = HudiTableOptions.model_validate({"lock": dict(orders.lock)})
     client = HudiClient(orders.spark, str(orders.path), options, {}, indexes=orders.indexes())
     first = orders.timeline("*.deltacommit")[-1].split("_")[0]
@@ -118,7 +122,7 @@ def test_savepoints_hold_partitions_and_files_against_every_service(driver: Driv
 
 @pytest.mark.parametrize("kind", ["MERGE_ON_READ", "COPY_ON_WRITE"])
 def test_below_table_version_8_partitions_expire_too(driver: Driver, orders: Orders, tmp_path: Path, kind: str) -> None:
-    """Version 6, with and without a metadata table: the same commit, in the older layout."""
+    """Version 6, with and without a metadata table, has the same commit in the older layout."""
     conf = {
         "hoodie.write.table.version": "6",
         "hoodie.write.auto.upgrade": "false",
@@ -139,7 +143,7 @@ def test_a_deletion_that_was_killed_half_way_is_rolled_back_and_done_again(drive
     """Kill -9 when its commit is in flight: every row is there, and after a rollback the next run deletes."""
     _age(orders, "p0")
     run = driver.submit(orders, Service.TTL, **WEEK)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     jvms = psutil.Process(driver.pool._owner[run].process.pid).children()
     driver.pool.answer(run, Step.COMMIT, Granted())
     beats = orders.path / ".hoodie" / ".heartbeat"
@@ -163,7 +167,7 @@ def test_a_refused_deletion_leaves_nothing(driver: Driver, orders: Orders) -> No
     """Beyond its budget nothing is begun on the timeline."""
     _age(orders, "p0")
     run = driver.submit(orders, Service.TTL, **WEEK)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     driver.pool.answer(run, Step.COMMIT, Refused(reason="over budget"))
     assert driver.next(run, Ended).outcome == Yielded(reason="over budget")
     assert orders.timeline("*replacecommit*") == []

@@ -1,4 +1,4 @@
-"""What becomes of a pool's workers, without Spark: when they are ended, replaced, and started again."""
+"""A pool's workers without Spark: when they are killed, replaced, and started again."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.executors.contract import Asked, Blame, Ended, Granted, Lost, PoolEvent, RoomChanged, Step
-from lakewarden.executors.pool import process, session_pool
+from lakewarden.executors.contract import Asked, Blame, CapacityChanged, Ended, Granted, Lost, PoolEvent
+from lakewarden.executors.pool import session_pool
 from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.pool.worker_log import keep_within
 from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.instant import RunId, Service
-from tests.support import light_worker
-from tests.support.living_pool import RUN, Life, alive, eventually, lives
+from lakewarden.planners.model.step import Step
+from tests.support.pool import light_worker
+from tests.support.pool.living_pool import RUN, Life, alive, eventually, lives
 
 
 @pytest.fixture
-def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Life]]:
-    """Start pools of light workers, which are closed after the test."""
-    monkeypatch.setattr(process, "_COMMAND", light_worker.COMMAND)
-    with lives(tmp_path) as start:
+def live(tmp_path: Path) -> Iterator[Callable[..., Life]]:
+    """Start pools of light workers. They are closed after the test."""
+    with lives(tmp_path, command=light_worker.COMMAND) as start:
         yield start
 
 
-def test_a_worker_that_hears_nothing_holds_nobody_up(live: Callable[..., Life]) -> None:
-    """A frozen worker does not empty its channel; once that is full, it is killed, and the daemon goes on."""
+def test_a_worker_that_hears_nothing_holds_no_other_up(live: Callable[..., Life]) -> None:
+    """A frozen worker does not empty its channel. Once the channel is full, the worker is killed, and the daemon
+    continues.
+    """
     life = live()
     life.begin()
     os.kill(life.worker, signal.SIGSTOP)
@@ -46,7 +48,7 @@ def test_a_worker_that_hears_nothing_holds_nobody_up(live: Callable[..., Life]) 
 
 
 def test_of_those_in_a_jvm_only_the_one_whose_permit_expired_is_to_blame(live: Callable[..., Life]) -> None:
-    """Whichever of the two ends the worker, the daemon's supervisor or the worker itself."""
+    """This holds whether the daemon's supervisor or the worker itself ends the process."""
     life = live(slots=2)
     life.begin(stuck=True)
     neighbour = replace(life.assignment, run=RunId("neighbour"), service=Service.CLEAN)
@@ -63,8 +65,8 @@ def test_of_those_in_a_jvm_only_the_one_whose_permit_expired_is_to_blame(live: C
     assert all("the permit of run run-1 has expired" in event.reason for event in lost if isinstance(event, Lost))
 
 
-def test_of_those_in_a_jvm_that_dies_anybody_may_be_to_blame(live: Callable[..., Life]) -> None:
-    """As when it runs out of memory: nobody knows who it was."""
+def test_any_run_in_a_jvm_that_dies_may_be_to_blame(live: Callable[..., Life]) -> None:
+    """For example, it runs out of memory. It is not known which run caused it."""
     life = live(slots=2)
     life.begin()
     life.pool.submit(replace(life.assignment, run=RunId("neighbour"), service=Service.CLEAN))
@@ -72,11 +74,13 @@ def test_of_those_in_a_jvm_that_dies_anybody_may_be_to_blame(live: Callable[...,
 
     lost = [life.until(lambda e: isinstance(e, Lost)) for _ in range(2)]
 
-    assert [event.blame for event in lost if isinstance(event, Lost)] == [Blame.ANYBODYS] * 2
+    assert [event.blame for event in lost if isinstance(event, Lost)] == [Blame.UNKNOWN] * 2
 
 
 def test_an_evicted_pool_is_empty_when_it_returns_and_comes_back(live: Callable[..., Life]) -> None:
-    """From any thread, while others evict as well: worker and JVM are gone on return, and others take their place."""
+    """The call may come from any thread, while other evictions run. Worker and JVM are gone on return, and others
+    replace them.
+    """
     life = live()
     life.begin()
     left: list[bool] = []
@@ -95,11 +99,11 @@ def test_an_evicted_pool_is_empty_when_it_returns_and_comes_back(live: Callable[
     lost = life.lost()
     assert lost.blame is Blame.NOT_ITS
     assert "the lease is lost" in lost.reason
-    life.until(lambda e: isinstance(e, RoomChanged) and life.pool.room().slots > 0)
+    life.until(lambda e: isinstance(e, CapacityChanged) and life.pool.capacity().slots > 0)
 
 
 def test_a_worker_that_wakes_after_the_moment_takes_no_step(live: Callable[..., Life]) -> None:
-    """Frozen with its JVM, granted leave, and continued too late: it ends, and the table is as it was."""
+    """It was frozen with its JVM, got a permit, and continued too late. It ends, and the table is not changed."""
     life = live()
     life.begin()
     life.pool.extend(SystemClock().monotonic() + 1)
@@ -113,8 +117,8 @@ def test_a_worker_that_wakes_after_the_moment_takes_no_step(live: Callable[..., 
     assert not list((life.table.folder / "timeline").glob("*.compaction.requested"))
 
 
-def test_who_starts_after_the_moment_was_said_obeys_it_too(live: Callable[..., Life]) -> None:
-    """The moment outlives the workers it was said to; past it none is started, until there is a later one."""
+def test_a_worker_that_starts_after_the_moment_was_set_obeys_it_too(live: Callable[..., Life]) -> None:
+    """The moment outlives the workers that received it. After it none is started, until there is a later moment."""
     life = live()
     until = SystemClock().monotonic() + 4
     life.pool.extend(until)
@@ -127,29 +131,29 @@ def test_who_starts_after_the_moment_was_said_obeys_it_too(live: Callable[..., L
     time.sleep(1)
     assert life.workers() == []
     life.pool.extend(SystemClock().monotonic() + 60)
-    life.until(lambda e: isinstance(e, RoomChanged) and life.pool.room().slots > 0)
+    life.until(lambda e: isinstance(e, CapacityChanged) and life.pool.capacity().slots > 0)
 
 
 def test_a_worker_that_is_old_takes_no_new_run_and_is_replaced_when_it_is_idle(live: Callable[..., Life]) -> None:
-    """The run that it has goes on to its end."""
+    """Its current run continues to its end."""
     life = live(recycle_age="4s")
     life.begin()
-    eventually(lambda: life.pool.room().slots == 0)
+    eventually(lambda: life.pool.capacity().slots == 0)
     assert alive(life.jvm)
 
     life.pool.cancel(RUN, "enough")
     life.until(lambda e: isinstance(e, Ended))
-    life.until(lambda e: isinstance(e, RoomChanged) and life.pool.room().slots > 0)
+    life.until(lambda e: isinstance(e, CapacityChanged) and life.pool.capacity().slots > 0)
     assert life.workers() != [life.worker]
     assert not alive(life.jvm)
 
 
 def test_a_worker_that_has_done_its_share_is_replaced(live: Callable[..., Life]) -> None:
-    """After `recycle_after` runs an idle worker makes room for a fresh one."""
+    """After `recycle_after` runs an idle worker is replaced by a new one."""
     life = live(recycle_after=1)
     life.begin()
     life.pool.cancel(RUN, "enough")
-    life.until(lambda e: isinstance(e, RoomChanged) and life.pool.room().slots > 0)
+    life.until(lambda e: isinstance(e, CapacityChanged) and life.pool.capacity().slots > 0)
 
     assert life.workers() != [life.worker]
     assert not alive(life.worker)
@@ -157,7 +161,7 @@ def test_a_worker_that_has_done_its_share_is_replaced(live: Callable[..., Life])
 
 
 def test_a_log_is_bounded_while_its_worker_lives(live: Callable[..., Life], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Supervision looks at it; worker and JVM go on writing into it."""
+    """Supervision checks its size. Worker and JVM continue to write into it."""
     monkeypatch.setattr(session_pool, "keep_within", lambda log: keep_within(log, 1000))
     life = live()
     with (life.directory / "pool" / "worker-1.log").open("ab") as held:
@@ -167,20 +171,22 @@ def test_a_log_is_bounded_while_its_worker_lives(live: Callable[..., Life], monk
     assert alive(life.worker)
 
 
-def test_a_jvm_that_takes_names_of_files_for_something_else_serves_nobody(
+def test_a_jvm_that_takes_names_of_files_for_something_else_runs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would find no file with a letter beyond ASCII in its path. What it lacks is told with the remedy."""
-    monkeypatch.setattr(process, "_COMMAND", light_worker.COMMAND)
+    """It would find no file with a letter beyond ASCII in its path. The error names the missing setting and the
+    remedy.
+    """
     monkeypatch.setenv("LIGHT_WORKER_FILE_NAMES", "ANSI_X3.4-1968")
     told: queue.Queue[PoolEvent] = queue.Queue()
-    session_pool = WorkerPool(SparkProfile(formats=(), memory="512m", heartbeat="100ms"), directory=tmp_path / "pool")
+    profile = SparkProfile(formats=(), memory="512m", heartbeat="100ms")
+    session_pool = WorkerPool(profile, directory=tmp_path / "pool", command=light_worker.COMMAND)
     session_pool.start(told.put)
     try:
         gone = told.get(timeout=60)
-        assert isinstance(gone, RoomChanged)
+        assert isinstance(gone, CapacityChanged)
         assert "takes the names of files for ANSI_X3.4-1968" in gone.reason
         assert "install the locale C.UTF-8" in gone.reason
-        assert session_pool.room().slots == 0
+        assert session_pool.capacity().slots == 0
     finally:
         session_pool.close()

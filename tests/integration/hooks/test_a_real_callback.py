@@ -1,4 +1,4 @@
-"""Hudi's own HTTP callback, sent by a real writer's commit, drives the road."""
+"""Hudi's own HTTP callback, sent by a real writer's commit, causes an observation and a run."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import pytest
 from lakewarden.planners.model.decision import Due, NotDue
 from lakewarden.planners.model.instant import Service
 from lakewarden.service.model.run import RunState
-from tests.support.hudi_daemon import hudi_daemon
+from tests.support.hudi.hudi_daemon import hudi_daemon
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver, Orders
+    from tests.support.hudi.orders import Orders
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.mark.core
 def test_a_commit_that_makes_a_compaction_due_starts_it_at_once(driver: Driver, orders: Orders) -> None:
-    """The next look is an hour away, and nobody asks: the callback of a writer that sets what it is told to brings
-    the look, and the compaction completes.
+    """The next poll is an hour away, and no client asks. The callback of a writer with the printed options causes the
+    observation, and the compaction completes.
     """
     with driver.pool_lent() as pool, hudi_daemon(orders.path, lock=orders.lock, pool=pool, compacts_after=4) as daemon:
         first = daemon.decision()

@@ -1,5 +1,5 @@
 """A minute of `./dev faults --hostile` without Spark: every hostile table, hanging stores and hostile clients beside
-quiet tables, and one daemon as a user starts it.
+quiet tables. One daemon runs as a user starts it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from bench.quiet_tables import write_quiet_table
+from bench.polling.quiet_tables import write_quiet_table
+from faults.hostile.attack_load import AttackLoad
 from faults.hostile.gauges import Gauges, Measured, breaches
 from faults.hostile.looks import wrong_with
 from faults.hostile.served import Served, left_behind
-from faults.hostile.siege import Siege
 from faults.hostile.stores import bad_stores
-from tests.support.hostile_tables import SMALL, Hostile, make_corpus, untouched
+from tests.support.hostile.hostile_table import SMALL, Hostile
+from tests.support.hostile.hostile_tables import make_corpus, untouched
 
 _CADENCE_SECONDS = 10.0
 _POLL = f"{_CADENCE_SECONDS:g}s"
@@ -28,7 +29,7 @@ _DRAIN_SECONDS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What was seen."""
+    """The findings of the trial."""
 
     corpus: list[Hostile]
     measured: Measured
@@ -44,7 +45,7 @@ class Trial:
 
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
-    """Play it once for all tests."""
+    """Run it once for all tests."""
     home = tmp_path_factory.mktemp("hostile")
     for number in range(10):
         write_quiet_table(home / "good" / f"good-{number}")
@@ -61,7 +62,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
             _until_up(served)
             with (
                 Gauges(served, [str(one["id"]) for one in good]) as gauges,
-                Siege(served.api, served.management) as siege,
+                AttackLoad(served.api, served.management) as attack_load,
             ):
                 time.sleep(_SECONDS)
             exit_code = served.process.exit_code
@@ -70,7 +71,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
                 corpus=corpus,
                 measured=gauges.measured,
                 all_looked_at=gauges.all_looked_at(),
-                wrong=siege.wrong,
+                wrong=attack_load.wrong,
                 shown=shown,
                 exit_code=exit_code,
                 seconds_to_end=served.seconds_to_end(at_most=_DRAIN_SECONDS + 5),
@@ -95,30 +96,34 @@ def _good(folder: Any) -> Mapping[str, Any]:
 
 
 def test_good_tables_are_looked_at_and_the_probes_answer_beside_everything_hostile(trial: Trial) -> None:
-    """Within twice their cadence; `/livez` and `/metrics` answer each time; memory and log stay within their bounds."""
+    """Each good table is observed within twice its cadence. `/livez` and `/metrics` answer each time. Memory and log
+    stay within their bounds.
+    """
     assert trial.exit_code is None
     assert breaches(trial.measured, cadence=_CADENCE_SECONDS) == []
     assert trial.all_looked_at
 
 
 def test_every_hostile_table_looks_as_it_must(trial: Trial) -> None:
-    """In trouble, or Blocked, or shown without what steers a terminal: never healthy and empty."""
+    """It is shown with a fault, or Blocked, or without characters that control a terminal. It is never shown without a
+    fault and empty.
+    """
     looks = ((one.name, wrong_with(one, trial.shown.get(f"hostile.{one.name}"))) for one in trial.corpus)
     wrong = [f"{name}: {said}" for name, said in looks if said is not None]
     assert not wrong, "\n".join(wrong)
 
 
 def test_no_client_breaks_a_request_or_is_obeyed_from_another_site(trial: Trial) -> None:
-    """No answer is an unexpected error, and no page of another site pauses anything."""
+    """No answer is an unexpected error, and no page of another site pauses a table."""
     assert trial.wrong == []
 
 
 def test_nothing_outside_the_tables_is_touched(trial: Trial) -> None:
-    """By the digests and the times of change of everything that the hostile plans name."""
+    """The test compares the digests and the modification times of everything that the hostile plans name."""
     assert trial.after == trial.before
 
 
-def test_it_ends_within_its_drain_and_leaves_nobody_behind(trial: Trial) -> None:
-    """Whatever a reader or a client does, SIGTERM ends the daemon."""
+def test_it_ends_within_its_drain_and_leaves_no_process_behind(trial: Trial) -> None:
+    """SIGTERM ends the daemon, whatever a reader or a client does."""
     assert trial.seconds_to_end is not None
     assert trial.left == 0

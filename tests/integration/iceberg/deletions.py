@@ -1,4 +1,6 @@
-"""Tables whose snapshots are old at once, and what lies on their disk, seen by pyiceberg and the operating system."""
+"""Tables with snapshots that are old at once, and their files on disk, as pyiceberg and the operating system
+see them.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.storage import LocalStorage
 
 if TYPE_CHECKING:
-    from tests.integration.iceberg.conftest import Trips
+    from tests.support.iceberg.trips import Trips
 
 AT_ONCE = {"longest_outage": "0s", "flink_restores": "0s"}
-"""What the owner of such a table would set who wants nothing kept."""
+"""The settings of an owner who wants nothing kept."""
 
 EVERYTHING: Mapping[str, Any] = {"max_snapshot_age": "0s", "min_snapshots_to_keep": 1}
 
@@ -31,14 +33,14 @@ _TIMES = itertools.count()
 
 @dataclass
 class Deletions:
-    """A table, served with the options of a table whose snapshots may expire at once."""
+    """A table with the options of a table with snapshots that may expire at once."""
 
     trips: Trips
     table_options: Mapping[str, Any] = field(default_factory=lambda: AT_ONCE)
 
     @property
     def assigned(self) -> Mapping[str, Any]:
-        """What an assignment says of the table."""
+        """The assignment of a run on the table."""
         return {**self.trips.assigned, "table_options": dict(self.table_options)}
 
     @property
@@ -51,7 +53,7 @@ class Deletions:
         return [one.snapshot_id for one in sorted(self.trips.read().snapshots(), key=lambda s: s.sequence_number or 0)]
 
     def rows(self, snapshot: int) -> list[tuple[int, str]]:
-        """Return what pyiceberg reads in a snapshot."""
+        """Return the rows that pyiceberg reads in a snapshot."""
         found = self.trips.read().scan(snapshot_id=snapshot).to_arrow()
         return sorted(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True))
 
@@ -61,7 +63,7 @@ class Deletions:
         return {str(path) for path in below if path.suffix in {".parquet", ".avro"}}
 
     def known(self) -> set[str]:
-        """Return every file that some snapshot needs, as pyiceberg reads its metadata."""
+        """Return every file that a snapshot needs, as pyiceberg reads its metadata."""
         table, needed = self.trips.read(), set[str]()
         for snapshot in table.snapshots():
             needed.add(snapshot.manifest_list)
@@ -75,19 +77,19 @@ class Deletions:
         return plan_beside(service, str(self.folder), LocalStorage(), uuid=str(self.trips.read().metadata.table_uuid))
 
     def lists(self) -> list[Path]:
-        """Return the lists of files that are going to be deleted."""
+        """Return the lists of files that are to be deleted."""
         return list((self.folder / "metadata").glob("lakewarden-*.files"))
 
     def roll_back(self, snapshot: int) -> None:
-        """Go back to a snapshot, as a writer would."""
+        """Roll back to a snapshot, as a writer would."""
         self.java().manageSnapshots().rollbackTo(snapshot).commit()
 
     def cherry_pick(self, snapshot: int) -> None:
-        """Commit what a snapshot added anew, as a writer would."""
+        """Commit the changes of a snapshot again, as a writer would."""
         self.java().manageSnapshots().cherrypick(snapshot).commit()
 
     def rewrite(self) -> None:
-        """Rewrite every data file, as Iceberg's Spark action does, and let go of the deletes."""
+        """Rewrite every data file, as Iceberg's Spark action does, and drop the deletes."""
         action = self._actions().rewriteDataFiles(self.java()).option("rewrite-all", "true")
         action.option("remove-dangling-deletes", "true").execute()
 
@@ -96,7 +98,7 @@ class Deletions:
         session, jvm = self._active_session()
         return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, self.trips.sql)
 
-    def expire_by_icebergs_own_action(self, *snapshots: int) -> None:
+    def expire_by_icebergs_own_action(self, *snapshots: int, older_than: int = 0) -> None:
         """Expire snapshots as Iceberg's Spark action does."""
         spark = self.trips.lake.spark
         jvm = spark.sparkContext._jvm
@@ -104,7 +106,7 @@ class Deletions:
         action = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession).expireSnapshots(
             self.java()
         )
-        action = action.expireOlderThan(0).retainLast(1)
+        action = action.expireOlderThan(older_than).retainLast(1)
         for one in snapshots:
             action = action.expireSnapshotId(one)
         action.execute()
@@ -114,7 +116,7 @@ class Deletions:
         return jvm.org.apache.iceberg.spark.actions.SparkActions.get(session)
 
     def _active_session(self) -> tuple[Any, Any]:
-        """Return the writers' session, made the one of this thread in the JVM, and the JVM."""
+        """Return the writers' session, as the active one of this thread in the JVM, and the JVM."""
         spark = self.trips.lake.spark
         jvm = spark.sparkContext._jvm
         jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
@@ -122,7 +124,7 @@ class Deletions:
 
     @contextlib.contextmanager
     def put_back(self, copy: Path) -> Iterator[None]:
-        """Put the table's folder and the catalog's row back as they were, after whatever is done meanwhile."""
+        """Restore the table's folder and the catalog's row at the end of the context."""
         folder = self.folder
         folder.rename(copy)
         shutil.copytree(copy, folder)
@@ -145,8 +147,10 @@ class Deletions:
 
 @contextlib.contextmanager
 def suffering(faults: Path, point: str, act: str, **details: Any) -> Iterator[Path]:
-    """Let the shared pool's workers suffer at a point meanwhile. Yields the file that says that one stands there."""
-    told = faults.with_name(f"stands-here-{next(_TIMES)}")  # a worker suffers the same fault once
+    """Inject a fault into the shared pool's workers at a point meanwhile. Yields the file that shows that a run is held
+    there.
+    """
+    told = faults.with_name(f"stands-here-{next(_TIMES)}")  # a worker has the same fault once
     faults.write_text(json.dumps([{"point": point, "act": act, "told": str(told), **details}]))
     try:
         yield told

@@ -10,14 +10,14 @@ from lakewarden.executors.contract import NothingToDo, Succeeded
 from lakewarden.planners.model.instant import Service
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver
-    from tests.integration.iceberg.conftest import Trips
+    from tests.support.iceberg.trips import Trips
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
 
 def test_small_manifests_become_few_and_the_log_of_versions_is_bounded(driver: Driver, trips: Trips) -> None:
-    """Manifests are rewritten by a commit that bears the run, and no data file is touched."""
+    """Manifests are rewritten by a commit with the run's id, and no data file is touched."""
     files = trips.files_on_disk()
     run = driver.submit(trips, Service.ARCHIVE, small_manifests=5, metadata_versions=3)
     outcome = driver.finish(run)
@@ -39,8 +39,8 @@ def test_small_manifests_become_few_and_the_log_of_versions_is_bounded(driver: D
 
 @pytest.mark.core
 def test_manifests_of_deletes_stay_as_they_are_where_those_of_data_are_more(driver: Driver, trips: Trips) -> None:
-    """A MERGE writer replaces its manifests of deletes all the time: a rewrite that took them along would fail beside
-    it at nearly every commit.
+    """A MERGE writer replaces its delete manifests all the time. A rewrite of these would conflict with it at nearly
+    every commit.
     """
     trips.delete(0, 1)
     deletes = trips.manifests(content=1)

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakewarden.executors.contract import Granted, Started, Step, Succeeded
+from lakewarden.executors.contract import Granted, Started, Succeeded
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver, Orders
-    from tests.integration.iceberg.conftest import Trips
+    from tests.support.hudi.orders import Orders
+    from tests.support.iceberg.trips import Trips
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.spark
 def test_one_jvm_serves_tables_of_both_formats_at_a_time(driver: Driver, orders: Orders, trips: Trips) -> None:
     """While a rewrite of one is written and not committed, the other's begins and ends, in the same JVM."""
     iceberg = driver.submit(trips, Service.COMPACTION)
-    driver.climb(iceberg, to=Step.COMMIT)
+    driver.advance(iceberg, to=Step.COMMIT)
     hudi = driver.submit(orders, Service.COMPACTION)
     assert isinstance(driver.finish(hudi), Succeeded)
     driver.pool.answer(iceberg, Step.COMMIT, Granted())

@@ -1,4 +1,4 @@
-"""A table of a Hadoop catalog, which is found by its folder alone."""
+"""A table of a Hadoop catalog, found by its folder alone."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pyiceberg.table import StaticTable
 
 from lakewarden.executors.contract import Succeeded
 from lakewarden.planners.model.instant import Service
-from tests.integration.iceberg.conftest import QUIET
+from tests.support.iceberg.trips import QUIET
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -32,7 +32,7 @@ class _ByPath:
 
 
 def test_a_table_is_compacted_by_its_folder(driver: Driver, spark: Any, tmp_path: Path) -> None:
-    """Its rows are the same afterwards, in one file, by a commit that bears the run."""
+    """Its rows are the same afterwards, in one file, by a commit with the run's id."""
     session = spark.newSession()
     session.conf.set("spark.sql.catalog.files", "org.apache.iceberg.spark.SparkCatalog")
     session.conf.set("spark.sql.catalog.files.type", "hadoop")

@@ -1,4 +1,6 @@
-"""Iceberg's clean on real Spark: what Iceberg would delete, nothing that anybody needs, and no leak if killed."""
+"""Iceberg's clean on real Spark deletes what Iceberg would delete. It deletes nothing that is needed, and leaves no
+file behind if it is killed.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +21,25 @@ from lakewarden.executors.contract import (
     Granted,
     Lost,
     NothingToDo,
-    Step,
+    Outcome,
     Succeeded,
     Yielded,
 )
 from lakewarden.planners.model.instant import Service, State
-from tests.integration.conftest import eventually
+from lakewarden.planners.model.step import Step
 from tests.integration.iceberg.deletions import EVERYTHING, Deletions, suffering
+from tests.support.pool.driver import eventually
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver
-    from tests.integration.iceberg.conftest import Trips
+    from tests.support.iceberg.trips import Trips
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
 def table(trips: Trips) -> Deletions:
-    """Serve the table so that its snapshots may expire at once."""
+    """Configure the table so that its snapshots may expire at once."""
     return Deletions(trips)
 
 
@@ -45,7 +48,7 @@ def by_flink(job: str, checkpoint: int) -> dict[str, str]:
 
 
 def with_names_and_marks(table: Deletions) -> set[int]:
-    """Give the table a tag, a branch, deletes, a rewrite and a job of Flink's; return the snapshots that must stay."""
+    """Give the table a tag, a branch, deletes, a rewrite and a Flink job. Return the snapshots that must stay."""
     trips = table.trips
     tagged, branched = table.snapshots()[2], table.snapshots()[4]
     trips.read().manage_snapshots().create_tag(tagged, "v1").create_branch(branched, "audit").commit()
@@ -63,7 +66,7 @@ def with_names_and_marks(table: Deletions) -> set[int]:
 def test_exactly_the_files_go_that_iceberg_would_delete_and_every_snapshot_that_stays_is_readable(
     driver: Driver, table: Deletions, tmp_path: Path
 ) -> None:
-    """On the same table Iceberg's own action, with the same ids, deletes the same files: its copy is put back."""
+    """The table is restored, and Iceberg's own action with the same ids deletes the same files."""
     stay = with_names_and_marks(table)
     expired = [one for one in table.snapshots() if one not in stay]
     rows = {one: table.rows(one) for one in stay}
@@ -74,7 +77,7 @@ def test_exactly_the_files_go_that_iceberg_would_delete_and_every_snapshot_that_
     assert any(path.endswith(".parquet") for path in gone_by_iceberg)
 
     run = driver.submit(table, Service.CLEAN, largest_share=0, **EVERYTHING)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
     assert table.on_disk() == before
     driver.pool.answer(run, Step.COMMIT, Granted())
@@ -110,13 +113,15 @@ def test_exactly_the_files_go_that_iceberg_would_delete_and_every_snapshot_that_
 def test_a_clean_that_is_killed_is_finished_by_the_next_run_and_nothing_leaks(
     driver: Driver, table: Deletions, worker_faults: Path, point: str, hit: int
 ) -> None:
-    """Kill -9 right after the metadata commit, and in the middle of deleting: its own list tells what is left."""
+    """Kill -9 comes right after the metadata commit, and in the middle of deleting. The clean's own list has the
+    remaining files.
+    """
     table.trips.delete(0)
     table.trips.lake.spark.sql(f"delete from {table.trips.sql} where p = 1")
     table.trips.expected = {key: value for key, value in table.trips.expected.items() if key % 10 % 2 == 0}
     with suffering(worker_faults, point, "crash", service="clean", hit=hit):
         run = driver.submit(table, Service.CLEAN, **EVERYTHING)
-        driver.climb(run, to=Step.COMMIT)
+        driver.advance(run, to=Step.COMMIT)
         driver.pool.answer(run, Step.COMMIT, Granted())
         driver.next(run, Lost)
     assert len(table.snapshots()) == 1
@@ -139,13 +144,13 @@ def test_a_clean_that_is_killed_is_finished_by_the_next_run_and_nothing_leaks(
 
 
 def test_a_list_that_names_a_foreign_file_deletes_nothing(driver: Driver, table: Deletions, tmp_path: Path) -> None:
-    """Whoever may write beside the metadata could name anything: neither that file goes, nor the others, and no
-    snapshot expires.
+    """Every client that can write beside the metadata could name any file. Neither that file nor the others are
+    deleted, and no snapshot expires.
     """
     theirs = tmp_path / "theirs.parquet"
     theirs.write_text("somebody else's")
     run = driver.submit(table, Service.CLEAN, **EVERYTHING)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     [file] = table.lists()
     *lines, _ = file.read_text().splitlines()
     lines += [json.dumps(["content", f"file:{theirs}"]), json.dumps(["end", len(lines) + 1])]
@@ -163,14 +168,14 @@ def test_a_list_that_names_a_foreign_file_deletes_nothing(driver: Driver, table:
     assert f"names file:{theirs}, which lies outside the table's folder" in outcome.reason
 
 
-def test_a_plan_that_nobody_has_begun_is_made_anew_without_what_must_stay_by_now(
-    driver: Driver, table: Deletions
-) -> None:
-    """Between plan and commit somebody goes back to a snapshot that was to expire: the run yields, and it stays."""
+def test_a_plan_that_was_not_begun_is_made_anew_without_what_must_stay_by_now(driver: Driver, table: Deletions) -> None:
+    """Between plan and commit a writer rolls back to a snapshot that was to expire. The run yields, and the snapshot
+    stays.
+    """
     target = table.snapshots()[2]
     rows = table.rows(target)
     run = driver.submit(table, Service.CLEAN, **EVERYTHING)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
     table.roll_back(target)
     before = table.on_disk()
@@ -192,14 +197,14 @@ def test_a_plan_that_nobody_has_begun_is_made_anew_without_what_must_stay_by_now
 def test_a_writer_that_goes_back_in_the_moment_of_our_commit_wins(
     driver: Driver, table: Deletions, worker_faults: Path
 ) -> None:
-    """The commit is conditional on what was looked at: it fails, the next look sees what must stay, and nothing is
-    deleted. The plan is then one that nobody has begun.
+    """The commit is conditional on the observed state, so it fails. The next observation sees what must stay, and
+    nothing is deleted. The plan is then one that was not begun.
     """
     target, before = table.snapshots()[2], table.on_disk()
     rows = table.rows(target)
     with suffering(worker_faults, "expiring", "hold", service="clean") as stands:
         run = driver.submit(table, Service.CLEAN, **EVERYTHING)
-        driver.climb(run, to=Step.COMMIT)
+        driver.advance(run, to=Step.COMMIT)
         driver.pool.answer(run, Step.COMMIT, Granted())
         eventually(stands.exists)
         table.roll_back(target)
@@ -216,19 +221,23 @@ def test_a_writer_that_goes_back_in_the_moment_of_our_commit_wins(
     assert beside.pending.state is State.REQUESTED
 
 
-@pytest.mark.core
-def test_a_writer_that_appends_in_the_moment_of_our_commit_makes_it_begin_anew(
-    driver: Driver, table: Deletions, worker_faults: Path
-) -> None:
-    """A moved pointer is the one failure that is tried again; the append stands."""
+def _overtaken(driver: Driver, table: Deletions, worker_faults: Path) -> Outcome:
+    """Execute a clean, and let a writer append right at its commit."""
     with suffering(worker_faults, "expiring", "hold", service="clean") as stands:
         run = driver.submit(table, Service.CLEAN, **EVERYTHING)
-        driver.climb(run, to=Step.COMMIT)
+        driver.advance(run, to=Step.COMMIT)
         driver.pool.answer(run, Step.COMMIT, Granted())
         eventually(stands.exists)
         table.trips.append()
         stands.unlink()
-        outcome = driver.next(run, Ended).outcome
+        return driver.next(run, Ended).outcome
+
+
+def test_a_writer_that_appends_in_the_moment_of_our_commit_makes_it_begin_anew(
+    driver: Driver, table: Deletions, worker_faults: Path
+) -> None:
+    """A moved pointer is the only failure that is tried again. The append stays."""
+    outcome = _overtaken(driver, table, worker_faults)
 
     assert isinstance(outcome, Succeeded)
     assert outcome.figures["snapshots_expired"] == 5
@@ -239,17 +248,10 @@ def test_a_writer_that_appends_in_the_moment_of_our_commit_makes_it_begin_anew(
 def test_an_expiry_is_tried_as_often_as_the_tables_properties_ask(
     driver: Driver, table: Deletions, worker_faults: Path
 ) -> None:
-    """With no further try it yields to the first commit that comes between, and expires nothing."""
+    """Without a further attempt it yields to the first commit in between, and expires nothing."""
     table.trips.read().transaction().set_properties({"commit.retry.num-retries": "0"}).commit_transaction()
     before = table.on_disk()
-    with suffering(worker_faults, "expiring", "hold", service="clean") as stands:
-        run = driver.submit(table, Service.CLEAN, **EVERYTHING)
-        driver.climb(run, to=Step.COMMIT)
-        driver.pool.answer(run, Step.COMMIT, Granted())
-        eventually(stands.exists)
-        table.trips.append()
-        stands.unlink()
-        outcome = driver.next(run, Ended).outcome
+    outcome = _overtaken(driver, table, worker_faults)
 
     assert isinstance(outcome, Yielded)
     assert "each of 1 attempts" in outcome.reason
@@ -258,10 +260,10 @@ def test_an_expiry_is_tried_as_often_as_the_tables_properties_ask(
 
 
 def test_what_cannot_be_deleted_is_tried_again_and_is_no_success(driver: Driver, table: Deletions) -> None:
-    """Stores swallow failures to delete: a listing tells what is left, and the list is gone through again."""
+    """Stores hide failures to delete. A listing shows the remaining files, and the list is processed again."""
     table.trips.lake.spark.sql(f"delete from {table.trips.sql} where p = 1")
     run = driver.submit(table, Service.CLEAN, **EVERYTHING)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     [stubborn, *_] = sorted((table.folder / "data" / "p=1").glob("*.parquet"))
     stubborn.unlink()
     (stubborn / "inside").mkdir(parents=True)
@@ -281,11 +283,11 @@ def test_what_cannot_be_deleted_is_tried_again_and_is_no_success(driver: Driver,
 
 
 def test_what_a_writer_picks_from_an_expiring_snapshot_is_not_deleted(driver: Driver, table: Deletions) -> None:
-    """A cherry-pick makes a new snapshot of an old one's files: the old one expires, its files stay."""
+    """A cherry-pick makes a new snapshot of an old one's files. The old snapshot expires, and its files stay."""
     base, _, picked = table.snapshots()[2:5]
     table.roll_back(base)
     run = driver.submit(table, Service.CLEAN, **EVERYTHING)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     table.cherry_pick(picked)
     newest = table.snapshots()[-1]
     rows = table.rows(newest)
@@ -301,14 +303,16 @@ def test_what_a_writer_picks_from_an_expiring_snapshot_is_not_deleted(driver: Dr
 def test_what_a_writer_takes_up_again_after_the_metadata_commit_is_not_deleted(
     driver: Driver, table: Deletions, worker_faults: Path
 ) -> None:
-    """What the table needs is read again right before anything is deleted, and whenever it has moved on since."""
+    """The files that the table needs are read again right before the deletion, and each time that the table has changed
+    since.
+    """
     java = table.java()
     table.trips.lake.spark.sql(f"delete from {table.trips.sql} where p = 1")
     gone = java.snapshot(table.snapshots()[0]).addedDataFiles(java.io())
     [file] = [one for one in list(gone) if "p=1" in str(one.location())]
     with suffering(worker_faults, "expired", "hold", service="clean") as stands:
         run = driver.submit(table, Service.CLEAN, **EVERYTHING)
-        driver.climb(run, to=Step.COMMIT)
+        driver.advance(run, to=Step.COMMIT)
         driver.pool.answer(run, Step.COMMIT, Granted())
         eventually(stands.exists)
         java.refresh()
@@ -322,7 +326,7 @@ def test_what_a_writer_takes_up_again_after_the_metadata_commit_is_not_deleted(
 
 
 def test_a_clean_keeps_what_a_writers_outage_needs(driver: Driver, trips: Trips) -> None:
-    """However young the policy wants the snapshots: the table's longest_outage stands at a day by default."""
+    """This holds for any age in the policy. The table's longest_outage is a day by default."""
     kept = Deletions(trips, table_options={})
     assert isinstance(driver.carry_out(kept, Service.CLEAN, **EVERYTHING), NothingToDo)
     assert len(kept.snapshots()) == 6
@@ -332,7 +336,7 @@ def test_a_clean_keeps_what_a_writers_outage_needs(driver: Driver, trips: Trips)
 def test_a_table_whose_files_may_not_be_deleted_keeps_them(
     driver: Driver, table: Deletions, key: str, value: str
 ) -> None:
-    """Its properties say that others may need them: `gc.enabled=false`, and those that Nessie writes."""
+    """Its properties say that other tables may need them: `gc.enabled=false`, and the properties that Nessie writes."""
     table.trips.lake.spark.sql(f"alter table {table.trips.sql} set tblproperties ('{key}' = '{value}')")
     bounded = {"metadata_versions": 5}
     for service, options in [(Service.CLEAN, EVERYTHING), (Service.ORPHANS, {}), (Service.ARCHIVE, bounded)]:
@@ -343,7 +347,7 @@ def test_a_table_whose_files_may_not_be_deleted_keeps_them(
 
 
 def test_a_list_that_was_taken_away_is_no_plan_any_more(driver: Driver, table: Deletions) -> None:
-    """Another tool's orphan removal has no respect for it: nothing is pending then, and the table as it was."""
+    """The orphan removal of another tool may delete it. Then nothing is pending, and the table is not changed."""
     plan = driver.leave_planned(table, Service.CLEAN, **EVERYTHING)
     for path in (table.folder / "metadata").glob("*lakewarden-*"):
         path.unlink()
@@ -354,7 +358,7 @@ def test_a_list_that_was_taken_away_is_no_plan_any_more(driver: Driver, table: D
 
 
 def test_a_catalog_that_another_is_ahead_of_expires_nothing(driver: Driver, table: Deletions, tmp_path: Path) -> None:
-    """A table that was migrated is still in the old catalog, where its retention is not that of the new one."""
+    """After a migration the table is still in the old catalog. Its retention there is not that of the new catalog."""
     stale = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/stale.db", warehouse=f"file://{tmp_path}")
     stale.create_namespace("db")
     stale.register_table(("db", table.trips.name), table.trips.read().metadata_location)

@@ -1,4 +1,4 @@
-"""What tables of people have besides rows: branches, staged snapshots, row lineage, a sort order, data elsewhere."""
+"""Features of real tables: branches, staged snapshots, row lineage, a sort order, data in another place."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import pytest
 from pyiceberg.table.sorting import NullOrder
 from pyiceberg.transforms import IdentityTransform
 
-from lakewarden.executors.contract import Ended, Granted, Step, Succeeded, Yielded
+from lakewarden.executors.contract import Ended, Granted, Succeeded, Yielded
 from lakewarden.planners.model.instant import Service
-from tests.support.iceberg_upserts import UpsertJob
+from lakewarden.planners.model.step import Step
+from tests.support.iceberg.iceberg_upserts import UpsertJob
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver
-    from tests.integration.iceberg.conftest import Lake, Trips
+    from tests.support.iceberg.trips import Lake, Trips
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -31,10 +32,10 @@ def _job(trips: Trips, folder: Path, **other: Any) -> UpsertJob:
 
 
 def test_a_branch_that_is_audited_meanwhile_is_published(driver: Driver, trips: Trips, tmp_path: Path) -> None:
-    """Write, audit, publish: the fast-forward succeeds beside a compaction that was at its commit, and comes after."""
+    """After write and audit, the fast-forward succeeds. The compaction was at its commit, and comes after it."""
     java = _job(trips, tmp_path).java
     run = driver.submit(trips, Service.COMPACTION)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     java.manageSnapshots().createBranch("audit").commit()
     _job(trips, tmp_path, branch="audit").insert((1000, 0, "audited"))
     driver.pool.answer(run, Step.COMMIT, Granted())
@@ -49,14 +50,16 @@ def test_a_branch_that_is_audited_meanwhile_is_published(driver: Driver, trips: 
 
 
 def test_a_branch_with_writers_of_its_own_keeps_its_rows(driver: Driver, trips: Trips, tmp_path: Path) -> None:
-    """Upserts to a branch that has left main, beside a compaction of main: no row of either changes, and none fails."""
+    """A branch that has left main gets upserts beside a compaction of main. No row of either changes, and neither
+    fails.
+    """
     java = _job(trips, tmp_path).java
     java.manageSnapshots().createBranch("audit").commit()
     job = _job(trips, tmp_path, branch="audit")
     job.insert((1000, 0, "of the branch"))
     trips.append()
     run = driver.submit(trips, Service.COMPACTION)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     job.upsert((0, 0, "changed there"))
     job.delete((1, 1, ""))
     driver.pool.answer(run, Step.COMMIT, Granted())
@@ -71,7 +74,7 @@ def test_a_branch_with_writers_of_its_own_keeps_its_rows(driver: Driver, trips: 
 
 
 def test_what_is_staged_is_picked_after_a_compaction(driver: Driver, trips: Trips, tmp_path: Path) -> None:
-    """A snapshot that no branch has (`wap.id`) waits for its audit: the compaction is in nobody's way."""
+    """A snapshot without a branch (`wap.id`) waits for its audit. The compaction does not prevent its publication."""
     job = _job(trips, tmp_path)
     staged = job.stage((1000, 0, "staged"))
     assert isinstance(driver.carry_out(trips, Service.COMPACTION), Succeeded)
@@ -82,8 +85,8 @@ def test_what_is_staged_is_picked_after_a_compaction(driver: Driver, trips: Trip
 
 
 def test_rows_keep_their_lineage_and_vectors_go_with_their_files(driver: Driver, lake: Lake) -> None:
-    """Version 3: each row has the id and the sequence number of its last update that it had before, in the new file
-    itself, and deletion vectors of files that are gone are gone.
+    """In version 3 each row keeps its id and the sequence number of its last update, in the new file itself. The
+    deletion vectors of removed files are removed too.
     """
     table = lake.trips()
     lake.spark.sql(f"alter table {table.sql} set tblproperties ('format-version' = '3')")
@@ -115,7 +118,7 @@ def _lineage(table: Trips) -> dict[int, tuple[int, int]]:
 
 
 def test_a_compaction_of_a_sorted_table_puts_each_file_in_order(driver: Driver, trips: Trips) -> None:
-    """The table's sort order holds for what a compaction writes, as for what Iceberg's own action writes."""
+    """A compaction obeys the table's sort order, as Iceberg's own action does."""
     with trips.read().update_sort_order() as order:
         order.desc("v", IdentityTransform(), NullOrder.NULLS_LAST)
     assert isinstance(driver.carry_out(trips, Service.COMPACTION), Succeeded)
@@ -127,7 +130,7 @@ def test_a_compaction_of_a_sorted_table_puts_each_file_in_order(driver: Driver, 
 
 
 def test_data_outside_the_tables_folder_is_rewritten_where_it_is(driver: Driver, lake: Lake, tmp_path: Path) -> None:
-    """New files go where the table's `write.data.path` says."""
+    """New files go to the table's `write.data.path`."""
     table = lake.trips()
     table.read().transaction().set_properties({"write.data.path": str(tmp_path / "elsewhere")}).commit_transaction()
     table.append(commits=6)

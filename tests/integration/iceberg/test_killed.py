@@ -1,5 +1,5 @@
-"""kill -9 of a worker's JVM while it rewrites an Iceberg table: what was committed counts once, what was not is made
-again, and every row is right.
+"""kill -9 of a worker's JVM while it rewrites an Iceberg table. A committed rewrite counts once, an uncommitted one is
+repeated, and every row is right.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakewarden.executors import faultpoints
-from tests.integration.daemon.conftest import DaemonProcess, daemon_of  # noqa: F401 - a fixture
-from tests.support.sqlite_driver import sqlite_driver
+from lakewarden.testing import fault_points
+from tests.support.catalogs.sqlite_driver import sqlite_driver
+from tests.support.daemon.daemon_process import DaemonProcess
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.integration.iceberg.conftest import Trips
+    from tests.support.iceberg.trips import Trips
 
 pytestmark = pytest.mark.spark
 
@@ -25,22 +25,22 @@ COMPACTION = {"compaction": {"trigger": {"num_commits": 3}}}
 
 
 class _Deaths:
-    """A daemon whose worker stands still at a point of a run, until its JVM is killed there."""
+    """A daemon with a worker that is held at a point of a run, until its JVM is killed there."""
 
     def __init__(self, daemon: DaemonProcess, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.daemon = daemon
         self._faults, self._standing = folder / "faults.json", folder / "stands-here"
-        monkeypatch.setenv(faultpoints.VARIABLE, str(self._faults))
+        monkeypatch.setenv(fault_points.VARIABLE, str(self._faults))
 
     def will_be_at(self, point: str) -> None:
-        """Let the next run of a process that passes the point stand still there."""
+        """Hold the next run of a process at this point."""
         fault = {"point": point, "act": "hold", "service": "compaction", "told": str(self._standing)}
         half = self._faults.with_suffix(".half")
         half.write_text(json.dumps([fault]))
         half.rename(self._faults)
 
     def come(self, *, then_at: str | None = None) -> None:
-        """Wait for the run, and kill its JVM; the next death may be at another point."""
+        """Wait for the run, and kill its JVM. The next fault may be at another point."""
         self.daemon.until(self._standing.exists, within=120)
         self._faults.unlink()
         if then_at is not None:
@@ -62,7 +62,7 @@ class _Deaths:
 @pytest.fixture
 def deaths(
     trips: Trips,
-    daemon_of: Callable[..., DaemonProcess],  # noqa: F811
+    daemon_of: Callable[..., DaemonProcess],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> _Deaths:
@@ -72,7 +72,7 @@ def deaths(
 
 
 def _check(trips: Trips, runs: list[dict[str, Any]], *, commits: list[int]) -> None:
-    """Check that the runs have made so many commits each, and that the table has all its rows, in two files."""
+    """Check the number of commits of each run, and that the table has all its rows, in two files."""
     assert [run["state"] for run in runs] == ["SUCCEEDED" if count else "FAILED" for count in commits]
     assert [len(trips.signed_by(run["id"])) for run in runs] == commits
     assert trips.data_files() == 2
@@ -83,8 +83,8 @@ def _check(trips: Trips, runs: list[dict[str, Any]], *, commits: list[int]) -> N
 def test_a_run_killed_before_its_commit_has_failed_and_one_killed_right_after_has_succeeded(
     trips: Trips, deaths: _Deaths
 ) -> None:
-    """What the first had written is in no snapshot, and is made again. The second has succeeded, by the snapshot that
-    bears its name, although nobody heard it say so, and there is no third.
+    """The files of the first run are in no snapshot, and the work is repeated. The second run has succeeded, by the
+    snapshot with its id, although its report never came. There is no third run.
     """
     deaths.will_be_at("executed")
     deaths.daemon.start()
@@ -103,7 +103,7 @@ def test_a_run_killed_before_its_commit_has_failed_and_one_killed_right_after_ha
 def test_a_run_killed_at_a_point_is_settled_by_what_the_table_shows(
     trips: Trips, deaths: _Deaths, point: str, commits: list[int]
 ) -> None:
-    """Whatever the moment, the work is done once, and every row is right."""
+    """For every point the work is done once, and every row is right."""
     deaths.will_be_at(point)
     deaths.daemon.start()
     deaths.come()

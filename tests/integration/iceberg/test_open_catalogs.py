@@ -1,4 +1,4 @@
-"""What runs leave open in their JVM, as the operating system counts it."""
+"""The connections that runs leave open in their JVM, as the operating system counts them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lakewarden.planners.model.instant import Service
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.integration.conftest import Driver
-    from tests.integration.iceberg.conftest import Lake, Trips
+    from tests.support.iceberg.trips import Lake, Trips
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -33,7 +33,9 @@ def handles(lake: Lake) -> Any:
 
 
 def test_idle_runs_leave_no_more_handles_than_the_first_one(driver: Driver, trips: Trips, handles: Any) -> None:
-    """Each run used to leave one for the life of its JVM: thirty of thirty. A database has only so many for writers."""
+    """Each run once left a connection until the end of its JVM: thirty of thirty. A database has only a limited number
+    for its writers.
+    """
     driver.carry_out(trips, Service.CLEAN)
     before = handles()
     for _ in range(5):
@@ -46,7 +48,9 @@ def test_idle_runs_leave_no_more_handles_than_the_first_one(driver: Driver, trip
 def test_a_secret_that_has_changed_opens_the_catalog_anew(
     driver: Driver, trips: Trips, handles: Any, tmp_path: Path
 ) -> None:
-    """The old connection is closed, not left beside the new one; a run that cannot be let in leaves none."""
+    """The old connection is closed and does not stay beside the new one. A run that the database refuses leaves
+    none.
+    """
     password = tmp_path / "password"
     password.write_text("one")
     secret = {**trips.assigned["catalog"], "password": {"file": str(password)}}

@@ -1,4 +1,4 @@
-"""Iceberg's orphans on real Spark: what was lost is found, and a commit on its way loses nothing."""
+"""Iceberg's orphans service on real Spark finds lost files, and a commit under way loses nothing."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakewarden.executors.contract import Ended, Granted, Lost, NothingToDo, Step, Succeeded
+from lakewarden.executors.contract import Ended, Granted, Lost, NothingToDo, Succeeded
 from lakewarden.planners.model.instant import Service
-from tests.integration.conftest import eventually
+from lakewarden.planners.model.step import Step
 from tests.integration.iceberg.deletions import Deletions, suffering
+from tests.support.pool.driver import eventually
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver
-    from tests.integration.iceberg.conftest import Trips
+    from tests.support.iceberg.trips import Trips
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +44,7 @@ def age(path: Path, *, days: float) -> Path:
 
 
 def lost(table: Deletions, name: str, *, days: float = 10) -> Path:
-    """Leave a data file behind that no snapshot knows, with its checksum, as a writer does that was killed."""
+    """Leave a data file without a snapshot, with its checksum, as a killed writer does."""
     [one, *_] = sorted((table.folder / "data" / "p=0").glob("*.parquet"))
     path = one.with_name(f"{name}.parquet")
     shutil.copy(one, path)
@@ -55,14 +56,14 @@ def lost(table: Deletions, name: str, *, days: float = 10) -> Path:
 
 @pytest.mark.core
 def test_old_files_go_that_nothing_knows_and_their_checksums_with_them(driver: Driver, table: Deletions) -> None:
-    """Everything that the table knows stays, and so does what was written lately."""
+    """Every file that the table knows stays, and so does every file that was written lately."""
     known = table.on_disk()
     gone, young = lost(table, "lost"), lost(table, "young", days=2)
     one = next((table.folder / "metadata").glob("*-m0.avro"))
     manifest = age(Path(shutil.copy(one, one.with_name("lost-m0.avro"))), days=11)
 
     run = driver.submit(table, Service.ORPHANS, largest_share=0, **AT_ONCE)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
     assert plan.files_to_delete == 2
     assert gone.exists()
@@ -81,10 +82,10 @@ def test_old_files_go_that_nothing_knows_and_their_checksums_with_them(driver: D
 
 
 def test_a_commit_that_lands_between_the_two_listings_loses_nothing(driver: Driver, table: Deletions) -> None:
-    """Its files were written long ago, and were orphans when they were listed first."""
+    """Its files were written long ago, and were orphans in the first listing."""
     landing, gone = lost(table, "landing"), lost(table, "gone")
     run = driver.submit(table, Service.ORPHANS, **AT_ONCE)
-    plan = driver.climb(run, to=Step.COMMIT)
+    plan = driver.advance(run, to=Step.COMMIT)
     assert plan is not None
     assert plan.files_to_delete == 2
     _add(table, landing)
@@ -98,14 +99,86 @@ def test_a_commit_that_lands_between_the_two_listings_loses_nothing(driver: Driv
     assert table.rows(table.snapshots()[-1]) == rows
 
 
+def test_orphans_go_while_a_compaction_has_written_and_not_committed(driver: Driver, table: Deletions) -> None:
+    """Only the compaction knows its files, and they are younger than any orphan."""
+    gone = lost(table, "gone")
+    compaction = driver.submit(table.trips, Service.COMPACTION)
+    driver.advance(compaction, to=Step.COMMIT)
+    written = table.on_disk() - table.known() - {str(gone)}
+    assert written
+
+    assert isinstance(driver.carry_out(table, Service.ORPHANS, **AT_ONCE), Succeeded)
+    assert not gone.exists()
+    assert written <= table.on_disk()
+    driver.pool.answer(compaction, Step.COMMIT, Granted())
+    assert isinstance(driver.next(compaction, Ended).outcome, Succeeded)
+    assert table.trips.found() == table.trips.expected
+    assert written <= table.known()
+
+
+def test_what_a_failed_writer_left_on_an_idle_table_holds_nothing_else_back(driver: Driver, table: Deletions) -> None:
+    """It was killed after its manifest list and before its commit. Its files stay until the next commit."""
+    written, gone = lost(table, "written", days=9), lost(table, "gone")
+    beside = set((table.folder / "metadata").glob("*.avro"))
+    _adding(table, written).apply()
+    left = set((table.folder / "metadata").glob("*.avro")) - beside
+    assert len(left) == 2
+    for path in left:
+        age(path, days=8)
+
+    outcome = driver.carry_out(table, Service.ORPHANS, **AT_ONCE)
+    assert isinstance(outcome, Succeeded)
+    assert outcome.figures["files_deleted"] == 1
+    assert not gone.exists()
+    assert table.on_disk() == table.known() | {str(written), *map(str, left)}
+
+    table.trips.append()
+    outcome = driver.carry_out(table, Service.ORPHANS, **AT_ONCE)
+    assert isinstance(outcome, Succeeded)
+    assert outcome.figures["files_deleted"] == 3
+    assert table.on_disk() == table.known()
+    assert table.trips.found() == table.trips.expected
+
+
+@pytest.mark.parametrize("point", ["planned", "deleting", "committed"])
+def test_orphans_that_are_killed_at_any_step_take_nothing_that_a_writer_has_taken_up_since(
+    driver: Driver, table: Deletions, worker_faults: Path, point: str
+) -> None:
+    """The run that continues checks the listed files again."""
+    gone, taken_up = lost(table, "a-gone"), lost(table, "taken-up")
+    with suffering(worker_faults, point, "crash", service="orphans"):
+        run = driver.submit(table, Service.ORPHANS, **AT_ONCE)
+        step = Step.PLAN if point == "planned" else Step.COMMIT
+        driver.advance(run, to=step)
+        if step is Step.COMMIT:
+            _add(table, taken_up)
+        driver.pool.answer(run, step, Granted())
+        driver.next(run, Lost)
+    if point == "planned":
+        _add(table, taken_up)
+    rows = table.rows(table.snapshots()[-1])
+    assert len(rows) == 65
+    driver.until_ready()
+
+    beside = table.beside(Service.ORPHANS)
+    assert beside is not None
+    assert (beside.pending is None) == (point == "committed")
+    if beside.pending is not None:
+        outcome = driver.carry_out(table, Service.ORPHANS, instant=beside.pending.instant, **AT_ONCE)
+        assert isinstance(outcome, Succeeded)
+    assert not gone.exists()
+    assert table.on_disk() == table.known()
+    assert table.rows(table.snapshots()[-1]) == rows
+
+
 def test_orphans_that_were_killed_are_finished_from_their_list(
     driver: Driver, table: Deletions, worker_faults: Path
 ) -> None:
-    """What is left of it is listed again first: somebody may have made use of it."""
+    """The remaining files are listed again first, for a writer may have used one of them."""
     first = lost(table, "first")
     with suffering(worker_faults, "deleting", "crash", service="orphans"):
         run = driver.submit(table, Service.ORPHANS, **AT_ONCE)
-        driver.climb(run, to=Step.COMMIT)
+        driver.advance(run, to=Step.COMMIT)
         driver.pool.answer(run, Step.COMMIT, Granted())
         driver.next(run, Lost)
     assert not first.exists()
@@ -123,8 +196,8 @@ def test_orphans_that_were_killed_are_finished_from_their_list(
 
 
 def test_what_one_run_has_found_goes_when_a_later_one_still_finds_it(driver: Driver, table: Deletions) -> None:
-    """Two listings of one run lie minutes apart: a commit may take longer. The list beside the table carries the first
-    one to a run of another day, and its loss costs that time again.
+    """Two listings of one run are minutes apart, and a commit may take longer. The list beside the table keeps the
+    first listing for a run of another day. If the list is lost, the waiting time begins again.
     """
     found, taken_up = lost(table, "found"), lost(table, "taken-up")
     for _ in range(2):
@@ -151,9 +224,14 @@ def test_what_one_run_has_found_goes_when_a_later_one_still_finds_it(driver: Dri
 
 
 def _add(table: Deletions, path: Path) -> None:
-    """Commit a data file that lies there, as a writer's last step does."""
+    """Commit an existing data file, as a writer's last step does."""
+    _adding(table, path).commit()
+
+
+def _adding(table: Deletions, path: Path) -> Any:
+    """Return the prepared commit of an existing data file."""
     java = table.java()
     [old, *_] = [one for one in list(java.currentSnapshot().addedDataFiles(java.io())) if "p=0" in str(one.location())]
     jvm = table.trips.lake.spark.sparkContext._jvm
     made = jvm.org.apache.iceberg.DataFiles.builder(java.spec()).copy(old).withPath(f"file:{path}").build()
-    java.newAppend().appendFile(made).commit()
+    return java.newAppend().appendFile(made)

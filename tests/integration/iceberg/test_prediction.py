@@ -1,5 +1,5 @@
-"""What we predict of Iceberg's planner is what it plans: shown beside the real one, on tables that are made of metadata
-alone, so that files can have any size and any deletes.
+"""Lakewarden's prediction equals the plan of Iceberg's own planner. The tables have only metadata, so files can have
+any size and any deletes.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakewarden.planners.formats.iceberg.metadata.digests import Digest, LiveFile, key_of
+from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile, ManifestDigest, key_of
 from lakewarden.planners.formats.iceberg.metadata.files import files_of, manifests_of, read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
-from lakewarden.planners.formats.iceberg.rewriting.groups import file_groups, planner_options, thresholds
+from lakewarden.planners.formats.iceberg.rewriting.groups import file_groups
 from lakewarden.planners.formats.iceberg.rewriting.outputs import expected_files, largest_output, split_size
+from lakewarden.planners.formats.iceberg.rewriting.thresholds import planner_options, thresholds
 from lakewarden.planners.storage import LocalStorage
 
 if TYPE_CHECKING:
-    from tests.integration.iceberg.conftest import Lake
+    from tests.support.iceberg.trips import Lake
 
 pytestmark = pytest.mark.spark
 
 MIB = 2**20
 SIZES = (MIB, 200 * MIB, 383 * MIB, 385 * MIB, 512 * MIB, 900 * MIB, 1000 * MIB)
-"""Around the bounds of what is too small and too large for a target of 512 MiB."""
+"""Around the limits of "too small" and "too large" for a target of 512 MiB."""
 
 OPTIONS: Sequence[RewriteOptions] = (
     RewriteOptions(),
@@ -41,7 +42,7 @@ OPTIONS: Sequence[RewriteOptions] = (
 
 @dataclass
 class Made:
-    """A table that is written by Iceberg's own API, and whose files are not there."""
+    """A table that Iceberg's own API writes. Its files do not exist."""
 
     java: Any
     jvm: Any
@@ -63,7 +64,7 @@ class Made:
         return [f"{path}.parquet" for path in paths]
 
     def delete(self, partition: str, *, of: str | None = None, equal: bool = False, rows: int = 20) -> None:
-        """Commit a delete file: by positions in one file, or in the partition, or by equality of the id."""
+        """Commit a delete file: by positions in one file or in the partition, or by equality of the id."""
         builder = self.jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(self.java.spec())
         vectors = self.java.operations().current().formatVersion() > 2
         builder = builder.ofEqualityDeletes(self._ints(1)) if equal else builder.ofPositionDeletes()
@@ -85,7 +86,7 @@ class Made:
         return array
 
     def planned(self, options: Mapping[str, str]) -> Iterator[tuple[frozenset[int], tuple[int, int, int]]]:
-        """Yield the groups of the real planner, as keys of their files and what it says of the new ones."""
+        """Yield the groups of the real planner: the keys of their files, and the planner's numbers for the new ones."""
         self.java.refresh()
         planner = self.jvm.org.apache.iceberg.actions.BinPackRewriteFilePlanner(self.java)
         given = self.jvm.java.util.HashMap()
@@ -102,17 +103,19 @@ class Made:
             )
 
     def seen(self) -> tuple[TableMetadata, list[LiveFile]]:
-        """Return the table as we read it."""
+        """Return the table as Lakewarden reads it."""
         storage = LocalStorage()
         metadata = read_table(str(self.java.operations().current().metadataFileLocation()), storage)
         snapshot = metadata.current_snapshot
         assert snapshot is not None
-        digests = [Digest(files_of([one], metadata, storage), spec=one.spec) for one in manifests_of(snapshot, storage)]
+        digests = [
+            ManifestDigest(files_of([one], metadata, storage), spec=one.spec) for one in manifests_of(snapshot, storage)
+        ]
         return metadata, [file for digest in digests for file in digest.live()]
 
 
 def made(lake: Lake, *, version: int = 2) -> Made:
-    """Make a table that is partitioned by `p`; pyiceberg, which makes it, writes no version 3."""
+    """Make a table that is partitioned by `p`. pyiceberg makes it, and writes no version 3."""
     table, spark = lake.trips(), lake.spark
     spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
     java = spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
@@ -124,8 +127,8 @@ def made(lake: Lake, *, version: int = 2) -> Made:
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_planner_rewrites_what_we_predict(lake: Lake, version: int) -> None:
-    """The same files in the same groups: sizes around every bound, deletes of every kind and age, a partition without
-    a value, and files of a spec that is no longer the table's.
+    """The same files are in the same groups. There are sizes around every limit, deletes of every kind and age, a
+    partition without a value, and files of an old spec.
     """
     chance = Random(version)
     table = made(lake, version=version)
@@ -152,7 +155,7 @@ def test_a_planner_rewrites_what_we_predict(lake: Lake, version: int) -> None:
 
 
 def _compared(table: Made) -> list[int]:
-    """Compare the groups under all options. Return how many there were."""
+    """Compare the groups under all options. Return their number."""
     if table.java.currentSnapshot() is None:
         return [0]
     metadata, found = table.seen()
@@ -172,7 +175,7 @@ def _compared(table: Made) -> list[int]:
 
 
 def test_groups_are_bounded_as_the_planner_bounds_them(lake: Lake) -> None:
-    """Which file is in which group depends on who reads faster; how many of what size there are does not."""
+    """The files of each group depend on which reader is faster. The number of groups and their sizes do not."""
     table = made(lake)
     for _ in range(3):
         table.append("p=0", *([10 * MIB] * 7))
@@ -194,7 +197,7 @@ def test_groups_are_bounded_as_the_planner_bounds_them(lake: Lake) -> None:
 
 
 def test_the_tables_own_target_is_the_planners(lake: Lake) -> None:
-    """Where the policy sets none."""
+    """It counts if the policy sets none."""
     table = made(lake)
     table.append("p=0", *([10 * MIB] * 3))
     table.java.updateProperties().set("write.target-file-size-bytes", str(12 * MIB)).commit()

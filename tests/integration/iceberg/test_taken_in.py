@@ -1,4 +1,4 @@
-"""A table that took in files of another folder, as `add_files` and `migrate` do: whatever is maintained, they stay."""
+"""A table has taken in files of another folder, as `add_files` and `migrate` do. No service deletes them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lakewarden.planners.model.instant import Service
 from tests.integration.iceberg.deletions import EVERYTHING, Deletions
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver
-    from tests.integration.iceberg.conftest import Lake
+    from tests.support.iceberg.trips import Lake
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -24,8 +24,9 @@ pytestmark = pytest.mark.spark
 def test_files_that_add_files_took_in_are_rewritten_and_never_deleted(
     driver: Driver, lake: Lake, tmp_path: Path
 ) -> None:
-    """They are those of the table that was migrated, which its owner may still read. A compaction replaces them; a
-    clean would then delete them: it expires nothing and says so, or leaves them where its owner has said that.
+    """They belong to the table that was migrated, and its owner may still read them. A compaction replaces them, and a
+    clean would then delete them. The clean expires nothing and says so, or leaves the files if the owner has configured
+    that.
     """
     old = tmp_path / "old"
     lake.spark.range(60).selectExpr("id", "cast(0 as int) p", "concat('v', id) v").repartition(6).write.parquet(

@@ -1,4 +1,6 @@
-"""Rewrites beside jobs that delete by equality, as Flink's upserts do: no row comes back, none is there twice."""
+"""Rewrites beside jobs that delete by equality, as Flink's upserts do. No deleted row comes back, and no row is there
+twice.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakewarden.executors.contract import Ended, Granted, Lost, Outcome, Step, Succeeded, Yielded
+from lakewarden.executors.contract import Ended, Granted, Lost, Outcome, Succeeded, Yielded
 from lakewarden.planners.model.instant import Service
-from tests.integration.conftest import eventually
+from lakewarden.planners.model.step import Step
 from tests.integration.iceberg.deletions import suffering
-from tests.support.iceberg_upserts import UpsertJob, delete_files, rows_by_the_spec
+from tests.support.iceberg.iceberg_upserts import UpsertJob, delete_files, rows_by_the_spec
+from tests.support.pool.driver import eventually
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver
-    from tests.integration.iceberg.conftest import Lake, Trips
+    from tests.support.iceberg.trips import Lake, Trips
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -35,7 +38,7 @@ def _job(trips: Trips, folder: Path, *, spec: int = 0, places: tuple[str, ...] =
 
 
 def _rows(trips: Trips) -> dict[int, str]:
-    """Return the table's rows by the table spec's own rules; none is there twice."""
+    """Return the table's rows by the rules of the table spec. None is there twice."""
     rows = rows_by_the_spec(trips.read())
     found = {id_: value for id_, _, value in rows}
     assert len(found) == len(rows), "a row was found twice"
@@ -52,13 +55,13 @@ def _read_by_spark(trips: Trips) -> Mapping[int, str]:
 def test_a_row_that_is_deleted_while_everything_is_rewritten_stays_deleted(
     driver: Driver, trips: Trips, tmp_path: Path
 ) -> None:
-    """A checkpoint that deletes alone, then one of inserts, between the plan of a rewrite of all files and its end: one
-    file of before is left out, and we need not yield.
+    """Between the plan of a rewrite of all files and its end there is a checkpoint with deletes alone, then one with
+    inserts. One older file is left out, and the rewrite need not yield.
     """
     job = _job(trips, tmp_path)
     job.upsert((3, 1, "b"))
     run = driver.submit(trips, Service.COMPACTION)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     job.delete((0, 0, ""), (1, 1, ""))
     job.insert((1000, 0, "new"))
     driver.pool.answer(run, Step.COMMIT, Granted())
@@ -74,7 +77,9 @@ def test_a_row_that_is_deleted_while_everything_is_rewritten_stays_deleted(
 def test_upserts_by_an_older_spec_still_reach_the_rows_that_were_rewritten(
     driver: Driver, trips: Trips, tmp_path: Path
 ) -> None:
-    """The table gets another partition spec under a job, which goes on with its own; the rewrite comes between."""
+    """The table gets another partition spec while a job runs. The job continues with its own spec, and the rewrite
+    comes in between.
+    """
     job = _job(trips, tmp_path)
     job.upsert((0, 0, "a"), (1, 1, "b"))
     trips.read().update_spec().add_identity("v").commit()
@@ -88,7 +93,7 @@ def test_upserts_by_an_older_spec_still_reach_the_rows_that_were_rewritten(
 
 
 def test_deletes_of_no_partition_hold_for_all_of_them(driver: Driver, lake: Lake, tmp_path: Path) -> None:
-    """A job that was started before the table was partitioned deletes by a spec without partitions."""
+    """A job that started before the table was partitioned deletes by a spec without partitions."""
     table = lake.trips()
     table.append(commits=6, partitions=1)
     job = _job(table, tmp_path)
@@ -107,10 +112,11 @@ def test_deletes_of_no_partition_hold_for_all_of_them(driver: Driver, lake: Lake
 
 
 def test_position_deletes_that_a_writer_is_at_are_left_to_it(driver: Driver, trips: Trips) -> None:
-    """A partition becomes hot while another one is rewritten: no delete file of it is replaced."""
-    time.sleep(1.2)  # quiet_for: beside such a writer both would be left alone as long as they are new
+    """A partition becomes hot while another one is rewritten. No delete file of it is replaced."""
+    trips.age()
+    trips.quiet_for = "1h"
     run = driver.submit(trips, Service.COMPACTION, max_files=7, rewrite_position_deletes=True)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     trips.delete(*(10 * commit + 1 for commit in range(6)))
     hot = delete_files(trips.read())
     assert len(hot) == 6
@@ -122,8 +128,8 @@ def test_position_deletes_that_a_writer_is_at_are_left_to_it(driver: Driver, tri
 
 
 def test_a_rewrite_that_would_drop_newer_deletes_yields(driver: Driver, lake: Lake, tmp_path: Path) -> None:
-    """The only file of a table is rewritten for its deletes: none of before the plan is left. Of two checkpoints that
-    delete alone Iceberg would drop the first. Nothing of ours stays behind.
+    """The only file of a table is rewritten for its deletes, so no file from before the plan is left. Of two
+    checkpoints with deletes alone Iceberg would drop the first. No file of ours stays behind.
     """
     table = lake.trips()
     table.append(partitions=1)
@@ -131,7 +137,7 @@ def test_a_rewrite_that_would_drop_newer_deletes_yields(driver: Driver, lake: La
     job.delete((0, 0, ""))
     files = table.files_on_disk()
     run = driver.submit(table, Service.COMPACTION, delete_file_threshold=1)
-    driver.climb(run, to=Step.COMMIT)
+    driver.advance(run, to=Step.COMMIT)
     job.delete((1, 0, ""))
     job.delete((2, 0, ""))
     driver.pool.answer(run, Step.COMMIT, Granted())
@@ -150,14 +156,14 @@ def test_a_rewrite_that_would_drop_newer_deletes_yields(driver: Driver, lake: La
 def test_what_is_committed_while_we_look_is_validated_anew(
     driver: Driver, trips: Trips, tmp_path: Path, worker_faults: Path
 ) -> None:
-    """A job commits between our look at the snapshot that we have made and the exchange: that try is lost, the next one
-    sees the job's commit, and of the first nothing is left.
+    """A job commits between our check of our own new snapshot and the exchange. That attempt fails, the next one sees
+    the job's commit, and no file of the first is left.
     """
     job = _job(trips, tmp_path)
     job.upsert((3, 1, "b"))
     with suffering(worker_faults, "proposed", "hold", service="compaction") as held:
         run = driver.submit(trips, Service.COMPACTION)
-        driver.climb(run, to=Step.COMMIT)
+        driver.advance(run, to=Step.COMMIT)
         driver.pool.answer(run, Step.COMMIT, Granted())
         eventually(held.exists)
         job.delete((0, 0, ""), (1, 1, ""))
@@ -175,12 +181,14 @@ def test_what_is_committed_while_we_look_is_validated_anew(
 def test_a_jvm_that_dies_before_the_exchange_has_changed_nothing(
     driver: Driver, trips: Trips, tmp_path: Path, worker_faults: Path
 ) -> None:
-    """Kill -9 when the snapshot is written: the table does not know it, a job goes on, and so does the next run."""
+    """Kill -9 comes when the snapshot is written. The table does not refer to it, a job continues, and so does the next
+    run.
+    """
     job = _job(trips, tmp_path)
     job.upsert((3, 1, "b"))
     with suffering(worker_faults, "proposed", "crash", service="compaction"):
         run = driver.submit(trips, Service.COMPACTION)
-        driver.climb(run, to=Step.COMMIT)
+        driver.advance(run, to=Step.COMMIT)
         job.delete((0, 0, ""), (1, 1, ""))
         job.insert((1000, 0, "new"))
         driver.pool.answer(run, Step.COMMIT, Granted())
@@ -197,7 +205,7 @@ def test_a_jvm_that_dies_before_the_exchange_has_changed_nothing(
 def test_needless_deletes_go_and_position_deletes_are_joined_where_files_were_rewritten(
     driver: Driver, trips: Trips
 ) -> None:
-    """Those of files that are gone are left out, those of files that stay are kept, and no row changes."""
+    """Deletes for removed files are left out, those for remaining files are kept, and no row changes."""
     trips.delete(*(10 * commit + partition for commit in range(6) for partition in (0, 1)))
     before = delete_files(trips.read())
     time.sleep(1.2)  # quiet_for
@@ -216,8 +224,8 @@ def test_needless_deletes_go_and_position_deletes_are_joined_where_files_were_re
 def test_beside_a_job_that_upserts_and_deletes_no_row_comes_back_or_is_there_twice(
     driver: Driver, lake: Lake, tmp_path: Path
 ) -> None:
-    """A job commits at random, half of the time deletes alone, while everything is rewritten again and again; in the
-    middle the table gets another partition spec, of which the job does not know. None of its commits fails.
+    """A job commits at random, half of the time only deletes, while everything is rewritten again and again. In the
+    middle the table gets another partition spec, which the job does not know. None of its commits fails.
     """
     table, chance = lake.trips(), random.Random(7)
     job, expected, over = _job(table, tmp_path), dict[int, str](), threading.Event()

@@ -10,12 +10,12 @@ from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.catalogs import PathsCatalog
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.storage import Storages
-from tests.support.s3_server import BUCKET, S3Server
-from tests.unit.hudi.test_fixtures import unpacked
+from tests.support.object_stores.s3_server import BUCKET, S3Server
+from tests.unit.planners.formats.hudi.test_fixtures import unpacked
 
 
 def test_tables_are_found_in_a_bucket(s3_server: S3Server, tmp_path: Path) -> None:
-    """Folders that exist by what is in them alone; a place that is not there and one that is shut are errors."""
+    """Folders exist only by their content. A missing place and a forbidden place are errors."""
     s3_server.start()
     place = f"{BUCKET}/found-{tmp_path.name}"
     unpacked("mor_v9", tmp_path / "t")

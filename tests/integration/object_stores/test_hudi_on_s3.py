@@ -1,4 +1,4 @@
-"""A Hudi table on a real S3 server: written by Spark, observed without it, and kept by our programs."""
+"""A Hudi table on a real S3 server: written by Spark, observed without it, and serviced by Lakewarden's programs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import Storages
-from tests.integration.conftest import Orders
-from tests.support.s3_server import BUCKET, SECRET_KEY, S3Server
+from tests.support.hudi.orders import Orders
+from tests.support.object_stores.s3_server import BUCKET, SECRET_KEY, S3Server
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -33,7 +33,7 @@ NEWEST_ONLY: dict[str, Any] = {"policy": "KEEP_LATEST_FILE_VERSIONS", "file_vers
 
 @dataclasses.dataclass
 class OrdersOnS3(Orders):
-    """The orders, in the server's bucket; `path` is their place in it."""
+    """The orders, in the server's bucket. `path` is their location in it."""
 
     server: S3Server = dataclasses.field(kw_only=True)
 
@@ -46,14 +46,14 @@ class OrdersOnS3(Orders):
         return f"s3a://{BUCKET}{self.path}"
 
     def found(self) -> dict[str, str]:
-        """Return what hudi-rs finds, which reaches the server by settings of its own."""
+        """Return the rows that hudi-rs finds. It reaches the server by settings of its own."""
         batches = HudiTable(self.location, self.server.options_of_hudi_rs()).read()
         rows = [row for batch in batches for row in batch.select(["order_id", "note"]).to_pylist()]
         assert len(rows) == len({row["order_id"] for row in rows})
         return {row["order_id"]: row["note"] for row in rows}
 
     def view(self) -> TableView:
-        """Return what Lakewarden observes."""
+        """Return Lakewarden's observation."""
         options = HudiTableOptions.model_validate({"lock": dict(self.lock)})
         table = Table(id=TableId("sales.orders"), format="hudi", location=self.location, options=options)
         storage = Storages([self.server.store()]).of(self.location)
@@ -73,11 +73,11 @@ def orders_on_s3(written_orders: Orders, s3_server: S3Server, tmp_path: Path) ->
 
 def test_a_table_on_s3_is_observed_compacted_and_cleaned(driver: Driver, orders_on_s3: OrdersOnS3) -> None:
     """One setting reaches the reader without Spark and the workers' Spark. Plans name files as writers do, and the
-    secret is in no command line. The worker takes up one run after another.
+    secret is in no command line. The worker executes one run after another.
     """
     orders = orders_on_s3
     view = orders.view()
-    assert (view.faults, view.hindrances) == ((), ())
+    assert (view.faults, view.blockers) == ((), ())
     assert view.backlogs[Service.COMPACTION].commits == 3
 
     assert isinstance(driver.carry_out(orders, Service.COMPACTION), Succeeded)
@@ -98,7 +98,7 @@ def test_a_table_on_s3_is_observed_compacted_and_cleaned(driver: Driver, orders_
 
 
 def _command_line(process: psutil.Process) -> list[str]:
-    """Return a process's arguments; none of one that has ended."""
+    """Return a process's arguments. Empty if it has ended."""
     try:
         return process.cmdline()
     except psutil.NoSuchProcess:  # a zombie, too
@@ -106,7 +106,7 @@ def _command_line(process: psutil.Process) -> list[str]:
 
 
 def _planned_to_delete(orders: OrdersOnS3) -> list[str]:
-    """Return the files that the newest plan of a clean names."""
+    """Return the files in the newest plan of a clean."""
     files = orders.server.files()
     newest = max(files.glob(f"{orders.location}/.hoodie/timeline/*.clean.requested"))
     plans: Any = fastavro.reader(io.BytesIO(files.cat_file(newest)))

@@ -1,4 +1,4 @@
-"""Whether a real writer of each Hudi release is seen to take its lock, by a real ZooKeeper and a file system."""
+"""How a real writer of each Hudi release is seen to take its lock, in a real ZooKeeper and a file system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakewarden.planners.storage import LocalStorage
 
 if TYPE_CHECKING:
     from lakewarden.demo.zookeeper import ZooKeeper
-    from tests.integration.conftest import Orders
+    from tests.support.hudi.orders import Orders
 
 pytestmark = pytest.mark.spark
 
@@ -23,15 +23,15 @@ FILESYSTEM = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvide
 
 
 def seen(orders: Orders) -> LockSight:
-    """Return what the table's lock shows now."""
+    """Return the lock's state as the table's lock shows it now."""
     lock = HudiTableOptions.model_validate({"lock": dict(orders.lock)}).lock
     assert lock is not None
     return sight(lock, orders.location, LocalStorage())
 
 
 def test_zookeeper_counts_each_commit_of_a_writer_and_none_of_one_with_another_key(orders: Orders) -> None:
-    """The node stays when nobody has the lock, and each commit lets it go at least once."""
-    assert seen(orders) == LockSight(), "it is a copy, and nobody has taken this lock yet"
+    """The node stays while the lock is free. Each commit releases the lock at least once."""
+    assert seen(orders) == LockSight(), "it is a copy, and its lock was never taken"
     orders.write()
     before = seen(orders)
     orders.write()
@@ -46,16 +46,16 @@ def test_zookeeper_counts_each_commit_of_a_writer_and_none_of_one_with_another_k
 
 
 def test_an_ensemble_is_asked_of_its_next_server_where_one_is_down(zookeeper: ZooKeeper) -> None:
-    """And a node that is not there is told from one that nobody could be asked about."""
+    """A missing node is not the same answer as no server to ask."""
     both = Ensemble(f"127.0.0.1:1,{zookeeper.address}")
-    assert both.node("/hudi/nobody.has.ever.taken.this") is None
+    assert both.node("/hudi/never.taken") is None
     root = both.node("/zookeeper")
     assert root is not None
     assert root.children > 0
 
 
 def test_the_filesystem_lock_is_seen_by_its_folder(orders: Orders, tmp_path: Any) -> None:
-    """A commit under it changes the folder's time, and one without it does not."""
+    """A commit under it changes the folder's time. A commit without it does not."""
     lock = FilesystemLock(provider="filesystem", path=str(tmp_path / "locks"))
     under_it = {
         "hoodie.write.lock.provider": FILESYSTEM,

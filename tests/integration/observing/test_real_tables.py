@@ -1,4 +1,4 @@
-"""What the observer says of file groups, writers and the metadata table, on a table that Spark writes."""
+"""The observed file groups, writers and metadata table of a table that Spark writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import storage_for
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver, Orders
+    from tests.support.hudi.orders import Orders
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -28,14 +29,14 @@ def seen(orders: Orders) -> TableView:
 
 
 def file_slices(orders: Orders) -> tuple[int, int]:
-    """Return how many log files the fullest slice has and how many base files there are, as hudi-rs sees them."""
+    """Return the number of log files in the fullest slice and the number of base files, as hudi-rs sees them."""
     slices = HudiTable(str(orders.path)).get_file_slices()
     return max(len(one.log_file_names) for one in slices), sum(bool(one.base_file_name) for one in slices)
 
 
 @pytest.mark.core
 def test_file_groups_and_touches_are_those_of_an_independent_reader(orders: Orders, driver: Driver) -> None:
-    """After inserts and updates, after a compaction, and after an update of one partition."""
+    """The test compares after inserts and updates, after a compaction, and after an update of one partition."""
     for expected_log_files in (2, 0, 1):
         view = seen(orders)
         compaction, clustering = view.backlogs[Service.COMPACTION], view.backlogs[Service.CLUSTERING]
@@ -51,5 +52,5 @@ def test_file_groups_and_touches_are_those_of_an_independent_reader(orders: Orde
             driver.carry_out(orders, Service.COMPACTION)
         else:
             orders.write(keys=1)
-    assert view.metadata is not None
-    assert view.metadata.pinned_by is None
+    [metadata] = view.inner
+    assert metadata.pinned_by is None

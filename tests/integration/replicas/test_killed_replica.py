@@ -1,4 +1,4 @@
-"""kill -9 of a replica: another one on the same database takes its table over and finishes what it had begun."""
+"""kill -9 of a replica: another one on the same database takes over its table and finishes its run."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Orders
-    from tests.integration.replicas.conftest import ReplicaProcess
-    from tests.support.postgres import PostgresServer
+    from tests.support.daemon.replica_process import ReplicaProcess
+    from tests.support.hudi.orders import Orders
+    from tests.support.store.postgres import PostgresServer
 
 pytestmark = pytest.mark.spark
 
@@ -22,20 +22,20 @@ LEASE = 10.0
 def test_the_run_of_a_killed_replica_is_finished_by_the_other_one(
     orders: Orders, replica_of: Callable[..., ReplicaProcess], postgres: PostgresServer
 ) -> None:
-    """Within the lease its table moves; its plan is completed once, under a higher epoch, and every row is right."""
+    """Its table moves within the lease. Its plan is completed once, under a higher epoch, and every row is right."""
     database = postgres.make_database()
     one = replica_of("one", orders, COMPACTION, database=database)
     one.start()
-    one.until(one.attends)
+    one.until(one.owns)
     two = replica_of("two", orders, COMPACTION, database=database)
     two.start()
-    two.until(lambda: len(two.get("/v1/replicas") or []) == 2)
-    assert not two.attends()
+    two.until(lambda: len((two.get("/v1/replicas") or {"items": []})["items"]) == 2)
+    assert not two.owns()
     one.until(lambda: any(run["step"] == "execute" for run in two.runs("compaction")))
 
     one.kill()
     killed_at = time.monotonic()
-    two.until(two.attends)
+    two.until(two.owns)
     moved_after = time.monotonic() - killed_at
     succeeded = two.until_succeeded("compaction")
 

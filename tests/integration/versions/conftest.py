@@ -1,4 +1,4 @@
-"""Orders that are written and read by another Hudi release, in its own process, and served by ours."""
+"""Orders that another Hudi release writes and reads in its own process. Lakewarden services them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lakewarden.planners.formats.hudi.options.table_options import HudiTableOpti
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import storage_for
-from tests.integration.conftest import Orders
-from tests.support.hudi_release import HudiRelease
+from tests.support.hudi.hudi_release import HudiRelease
+from tests.support.hudi.orders import Orders
 
 MERGE_ON_READ, COPY_ON_WRITE = "MERGE_ON_READ", "COPY_ON_WRITE"
 
@@ -33,12 +33,12 @@ class ReleaseOrders(Orders):
     kind: str = dataclasses.field(kw_only=True)
 
     def writing(self, **conf: str) -> ReleaseOrders:
-        """Return the same orders, written with further options. Both keep one record of what was written."""
+        """Return the same orders, written with further options. Both have one record."""
         return dataclasses.replace(self, conf={**self.conf, **conf})
 
     def found(self) -> dict[str, str]:
-        """Return what hudi-rs finds, in a copy without the metadata table: it reads no metadata table whose files are
-        of two releases, as those of 1.0.2 and ours are.
+        """Return the rows that hudi-rs finds, in a copy without the metadata table. It reads no metadata table with
+        files of two releases, as those of 1.0.2 and ours are.
         """
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "orders"
@@ -48,21 +48,21 @@ class ReleaseOrders(Orders):
             return Orders.found(dataclasses.replace(self, path=copy))
 
     def read_by_their_release(self) -> dict[str, str]:
-        """Return what the table's own release finds in it."""
+        """Return the rows that the table's own release finds in it."""
         return self.release.rows(self.path)
 
     def says(self) -> Any:
-        """Return what the table's own release says of it."""
+        """Return the description of the table by its own release."""
         return self.release.says(self.path, self.kind)
 
     def view(self) -> TableView:
-        """Return what we see in it."""
+        """Return Lakewarden's observation of it."""
         options = HudiTableOptions.model_validate({"lock": dict(self.lock)})
         table = Table(id=TableId("orders"), format="hudi", location=str(self.path), options=options)
         return HUDI.observe(table, storage_for(table.location), None, now=datetime.now(UTC)).view
 
     def properties(self) -> list[str]:
-        """Return the table's properties, without the comments that say when they were written."""
+        """Return the table's properties, without the comments with their time."""
         text = (self.path / ".hoodie" / "hoodie.properties").read_text()
         return sorted(line for line in text.splitlines() if not line.startswith("#"))
 
@@ -72,7 +72,7 @@ class ReleaseOrders(Orders):
 
 @pytest.fixture(scope="session")
 def release_of() -> Iterator[Callable[[str], HudiRelease]]:
-    """Start each release that is asked for once."""
+    """Start each requested release once."""
     started: dict[str, HudiRelease] = {}
     with ExitStack() as life:
 
@@ -89,7 +89,7 @@ def release_of() -> Iterator[Callable[[str], HudiRelease]]:
 def orders_of(
     release_of: Callable[[str], HudiRelease], zookeeper: ZooKeeper, tmp_path: Path
 ) -> Callable[[str, str], ReleaseOrders]:
-    """Return what makes the empty orders of a release, with a table type."""
+    """Return a function that makes the empty orders of a release, with a table type."""
 
     def make(version: str, kind: str) -> ReleaseOrders:
         key = str(tmp_path).strip("/").replace("/", ".")

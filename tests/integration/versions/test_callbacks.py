@@ -1,4 +1,4 @@
-"""The callbacks of other releases' writers are heard as those of ours."""
+"""The callbacks of other releases' writers work as those of ours."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from lakewarden.planners.model.decision import Due, NotDue
 from lakewarden.service.model.run import RunState
 from tests.integration.versions.conftest import MERGE_ON_READ, ReleaseOrders
-from tests.support.hudi_daemon import hudi_daemon
+from tests.support.hudi.hudi_daemon import hudi_daemon
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver
+    from tests.support.pool.driver import Driver
 
 pytestmark = [pytest.mark.spark, pytest.mark.versions]
 
@@ -22,7 +22,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.versions]
 def test_a_writer_that_sets_what_it_is_told_to_brings_the_look(
     orders_of: Callable[[str, str], ReleaseOrders], driver: Driver, release: str
 ) -> None:
-    """One list of options serves the writers of every release: the commit is made, heard of, and compacted."""
+    """One list of options is for the writers of every release. The commit is made, its callback arrives, and it is
+    compacted.
+    """
     orders = orders_of(release, MERGE_ON_READ)
     orders.write()
     orders.write()

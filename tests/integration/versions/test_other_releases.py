@@ -1,4 +1,6 @@
-"""A table of another Hudi release is seen as that release sees it, served by ours, and still its own afterwards."""
+"""A table of another Hudi release is observed as that release sees it, and serviced by ours. Afterwards its release can
+still use it.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.storage.conditions import LocalConditions
 from tests.integration.versions.conftest import COPY_ON_WRITE, MERGE_ON_READ, ReleaseOrders
-from tests.support.hudi_bundles import HUDI_BUNDLES
-from tests.support.hudi_says import instants, pending_compactions
+from tests.support.hudi.hudi_bundles import HUDI_BUNDLES
+from tests.support.hudi.hudi_says import instants, pending_compactions
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver
+    from tests.support.pool.driver import Driver
 
 pytestmark = [pytest.mark.spark, pytest.mark.versions]
 
@@ -37,8 +39,8 @@ NEWEST_ONLY: dict[str, Any] = {"policy": "KEEP_LATEST_FILE_VERSIONS", "file_vers
 def test_every_service_runs_and_the_table_stays_its_releases_own(
     orders_of: Callable[[str, str], ReleaseOrders], driver: Driver, release: str, kind: str
 ) -> None:
-    """Each service succeeds and leaves every row as it was. Before and after, what we see is what the release itself
-    says; it writes and reads the table as before, and its properties are the same.
+    """Each service succeeds and leaves every row as it was. Before and after, our observation equals the release's own
+    description. The release writes and reads the table as before, and its properties are the same.
     """
     orders = orders_of(release, kind).writing(**SMALL_FILES)
     orders.write(keys=12)
@@ -62,13 +64,13 @@ def test_every_service_runs_and_the_table_stays_its_releases_own(
     assert orders.properties() == properties
     orders.write()
     assert orders.read_by_their_release() == orders.found() == orders.expected
-    assert LocalConditions().versioned(claim) is not None, "nobody minds a claim, and nobody tidies it away"
+    assert LocalConditions().versioned(claim) is not None, "a claim disturbs no client, and none deletes it"
     check_seen_as_its_release_sees_it(orders)
     assert orders.properties() == properties
 
 
 def compact(driver: Driver, orders: ReleaseOrders) -> None:
-    """Carry out the plan that the release's writer has made, a log compaction, and a compaction that we plan."""
+    """Execute the plan that the release's writer has made, a log compaction, and a compaction that Lakewarden plans."""
     [planned] = orders.view().timeline.pending(Service.COMPACTION)
     assert planned.author is None
     serve(driver, orders, Service.COMPACTION, instant=planned.time)
@@ -82,16 +84,16 @@ def compact(driver: Driver, orders: ReleaseOrders) -> None:
 def serve(
     driver: Driver, orders: ReleaseOrders, service: Service, *, instant: str | None = None, **options: Any
 ) -> None:
-    """Carry out a service, and check the rows with a reader that is not the code under test."""
+    """Execute a service, and check the rows with a reader that is not the code under test."""
     outcome = driver.carry_out(orders, service, instant=instant, **options)
     assert isinstance(outcome, Succeeded), f"{service}: {outcome}"
     assert orders.found() == orders.expected, service
 
 
 def check_seen_as_its_release_sees_it(orders: ReleaseOrders) -> None:
-    """Compare every instant, and on merge-on-read the plans that are pending and what has piled up."""
+    """Compare every instant, and on merge-on-read the pending plans and the backlog."""
     view, says = orders.view(), orders.says()
-    assert (view.faults, view.hindrances) == ((), ())
+    assert (view.faults, view.blockers) == ((), ())
     assert instants(view.timeline) == says["instants"]
     if orders.kind == MERGE_ON_READ:
         assert pending_compactions(view.timeline) == says["pending_compactions"]
@@ -99,7 +101,7 @@ def check_seen_as_its_release_sees_it(orders: ReleaseOrders) -> None:
 
 
 def leave_a_dead_write(orders: ReleaseOrders) -> None:
-    """Leave a write in flight whose writer has not been heard of for an hour."""
+    """Leave a write in flight. Its writer has been silent for an hour."""
     view = orders.view()
     home = orders.path / ".hoodie"
     timeline = home / "timeline" if view.version != "6" else home
@@ -113,7 +115,7 @@ def leave_a_dead_write(orders: ReleaseOrders) -> None:
 
 
 def let_expire(orders: ReleaseOrders, partition: str) -> None:
-    """Make a partition old enough to be deleted; its orders, every third one, are expected to go."""
+    """Make a partition old enough to be deleted. Its orders, every third one, are expected to go."""
     for file in (orders.path / partition).iterdir():
         _age(file, timedelta(days=8))
     for key in [key for key in orders.expected if int(key[1:]) % 3 == int(partition[1:])]:
@@ -126,7 +128,7 @@ def _age(file: os.PathLike[str], by: timedelta) -> None:
 
 
 def claimed(orders: ReleaseOrders) -> str:
-    """Lay a claim beside the table, as a daemon does, and return where."""
+    """Put a claim beside the table, as a daemon does, and return its location."""
     place = HUDI.claim_location(Table(id=TableId("orders"), format="hudi", location=str(orders.path)))
     assert place is not None
     assert LocalConditions().create(place, b"{}") is not None

@@ -1,25 +1,74 @@
-"""The bench as a command: what can be measured, and how a figure is judged."""
+"""The bench as a command: its figures, and how a figure is judged."""
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
+from pathlib import Path
 
 import pytest
 
-from bench.__main__ import LONG, NAMES, main
+import bench
+from bench.__main__ import EVERYTHING, LONG, NAMES, main, module_of
 from bench.figure import figure
+from tools.suite import everything
+
+_MODULES = Path(bench.__file__).parent
 
 
-@pytest.mark.parametrize("name", NAMES + LONG)
-def test_everything_that_has_a_name_can_be_measured(name: str) -> None:
-    """Whoever asks for a figure does not learn after minutes that its module does not load."""
-    assert callable(importlib.import_module(f"bench.{name}").measure)
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_everything_that_has_a_name_can_be_measured_also_in_brief(name: str) -> None:
+    """A request for a figure must not fail after minutes because the module does not load."""
+    assert "brief" in inspect.signature(importlib.import_module(module_of(name)).measure).parameters
+
+
+def test_the_brief_run_measures_every_bench_there_is() -> None:
+    """If `./dev test --all` did not run a bench, it could stop working unnoticed."""
+    benches = {
+        file.stem
+        for file in _MODULES.rglob("*.py")
+        if any(
+            isinstance(node, ast.FunctionDef) and node.name == "measure"
+            for node in ast.parse(file.read_text(encoding="utf-8")).body
+        )
+    }
+    assert sorted(EVERYTHING) == sorted(benches)
+    assert sorted(NAMES + LONG) == sorted(EVERYTHING)
+    assert ("./dev", "bench", "--brief") in [part.command for part in everything()]
+
+
+@pytest.mark.long
+def test_the_brief_run_of_a_bench_prints_its_figure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exit code is 0 whether the goal is met or not: so little work says nothing about a goal."""
+    monkeypatch.setattr("sys.argv", ["bench", "--brief", "neglected"])
+
+    assert main() == 0
+
+    assert "neglected_" in capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_a_bench_that_gives_no_figure_fails_the_brief_run_after_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One run names every bench that is broken."""
+    monkeypatch.setattr("sys.argv", ["bench", "--brief", "iceberg_observe", "neglected"])
+    monkeypatch.delattr("bench.observing.iceberg_observe.large_table")
+
+    assert main() == 1
+
+    told = capsys.readouterr()
+    assert "iceberg_observe gave no figure" in told.err
+    assert "neglected_" in told.out
 
 
 def test_a_name_that_is_none_is_refused_with_those_there_are(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is measured for a slip of the pen."""
+    """Nothing is measured for a misspelled name."""
     monkeypatch.setattr("sys.argv", ["bench", "hook_flod"])
 
     with pytest.raises(SystemExit):
@@ -30,5 +79,5 @@ def test_a_name_that_is_none_is_refused_with_those_there_are(
 
 @pytest.mark.parametrize(("ours", "met"), [(19.9, True), (20, True), (20.1, False)])
 def test_a_goal_is_met_up_to_its_bound(ours: float, met: bool) -> None:
-    """A latency of just what was promised keeps the promise."""
+    """A latency of exactly the goal meets it."""
     assert figure("p99", ours, "ms", judged="ours", goal=("<=", 20)).met is met

@@ -1,4 +1,4 @@
-"""The large tables of the bench are tables of Iceberg's."""
+"""The large tables of the bench are valid Iceberg tables."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pyiceberg.table import StaticTable
 
-from bench.big_iceberg_table import BigIcebergTable
+from bench.observing.big_iceberg_table import BigIcebergTable
 
 
 def test_another_reader_finds_what_was_written(tmp_path: Path) -> None:
-    """Every snapshot with its files, those of merged manifests too."""
+    """The reader finds every snapshot with its files, including those of merged manifests."""
     written = BigIcebergTable(tmp_path / "large", snapshots=130, files=520, partitions=7)
     written.append()
     table = StaticTable.from_metadata(str(written.metadata_file))

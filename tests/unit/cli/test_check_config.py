@@ -1,4 +1,4 @@
-"""`lakewarden check-config` tells every problem, with file, line and key path; `serve` refuses what it refuses."""
+"""`lakewarden check-config` reports every problem, with file, line and key path. `serve` refuses the same problems."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_every_problem_is_told_with_its_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In the order of the lines, as compilers do, so that editors jump there; then how many there are."""
+    """They come in the order of the lines, as a compiler prints them, so that editors can jump there. Their number
+    follows.
+    """
     assert main(["check-config", "--config", str(file)]) == 2
 
     told = capsys.readouterr()
@@ -50,7 +52,7 @@ def test_every_problem_is_told_with_its_line(file: Path, capsys: pytest.CaptureF
 
 
 def test_serve_refuses_exactly_the_errors(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Line for line: who has checked a file knows that it starts."""
+    """The lines are the same: a file that was checked starts."""
     main(["check-config", "--config", str(file)])
     errors = [line for line in capsys.readouterr().out.splitlines()[:-1] if ": warning: " not in line]
 
@@ -60,7 +62,7 @@ def test_serve_refuses_exactly_the_errors(file: Path, capsys: pytest.CaptureFixt
 
 
 def test_programs_are_told_in_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One object, whatever is wrong."""
+    """The answer is one object, whatever is wrong."""
     assert main(["check-config", "--config", str(file), "--json"]) == 2
 
     told = json.loads(capsys.readouterr().out)
@@ -76,20 +78,20 @@ def test_programs_are_told_in_json(file: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_warnings_alone_let_the_daemon_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 0."""
+    """The exit code is 0."""
     file = tmp_path / "lakewarden.yaml"
     file.write_text("tables: []\n")
 
     assert main(["check-config", "--config", str(file)]) == 0
 
     assert capsys.readouterr().out.splitlines() == [
-        f"{file}:1: warning: tables: there are none, and nothing under discover: nothing is looked after",
+        f"{file}:1: warning: tables: there are none: no table is served",
         f"{file}: 1 warning; 0 tables",
     ]
 
 
 def test_a_file_in_good_order_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It says of how many tables."""
+    """The line has the number of tables."""
     file = tmp_path / "lakewarden.yaml"
     file.write_text("tables: [{id: a, format: hudi, path: s3://lake/a}]\n")
 
@@ -102,7 +104,7 @@ def test_a_file_in_good_order_is_one_line(tmp_path: Path, capsys: pytest.Capture
 def test_a_file_that_cannot_be_read_is_a_problem_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: list[str]
 ) -> None:
-    """In the same form as all others."""
+    """It has the same form as all others."""
     file = tmp_path / "lakewarden.yaml"
     assert main(["check-config", "--config", str(file), *as_json]) == 2
     assert "there is no such configuration file" in capsys.readouterr().out

@@ -1,8 +1,9 @@
-"""The command line: quick where nothing is run, and never a stack trace for wrong input."""
+"""The command line is quick if it runs nothing, and shows no stack trace for wrong input."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ HEAVY = ("pyspark", "py4j", "fastapi", "uvicorn", "sqlalchemy", "apscheduler", "
 
 
 def test_version_names_the_version(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line, for people who report something."""
+    """It is one line, for bug reports."""
     assert main(["version"]) == 0
     assert capsys.readouterr().out == f"lakewarden {lakewarden.__version__}\n"
 
@@ -25,13 +26,17 @@ def test_version_names_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     "arguments",
     [
         ["version"],
+        ["--help"],
+        ["tables", "--help"],
+        ["tables", "--url", "http://127.0.0.1:9"],
         ["inspect", "/nowhere"],
         ["explain", "orders", "--url", "http://127.0.0.1:9"],
+        ["run", "orders", "clean", "--url", "http://127.0.0.1:9"],
         ["writer-options", "orders", "--config", "/nowhere"],
     ],
 )
 def test_a_quick_command_imports_nothing_heavy(arguments: list[str]) -> None:
-    """What only the daemon and its workers need is not waited for by whoever looks at a table."""
+    """A command that only reads a table does not wait for the modules of the daemon and its workers."""
     code = f"import sys; from lakewarden.cli import main; main({arguments!r}); print(sorted(sys.modules))"
 
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
@@ -43,7 +48,7 @@ def test_a_quick_command_imports_nothing_heavy(arguments: list[str]) -> None:
 def test_a_wrong_configuration_is_refused_in_lines_on_stderr(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2, one line for each problem, nothing on standard output."""
+    """The exit code is 2, each problem is one line, and nothing is on standard output."""
     file = tmp_path / "lakewarden.yaml"
     file.write_text("daemon: {drian: 1s}\napi: {prot: 1}")
 
@@ -60,7 +65,7 @@ def test_a_wrong_configuration_is_refused_in_lines_on_stderr(
 def test_the_configuration_may_be_named_by_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A container names it once; an argument still wins."""
+    """A container sets the variable once. An argument counts before it."""
     monkeypatch.setenv("LAKEWARDEN_CONFIG", str(tmp_path / "named.yaml"))
 
     assert main(["serve"]) == main(["serve", "--config", str(tmp_path / "given.yaml")]) == 2
@@ -86,22 +91,19 @@ def test_inspecting_what_is_no_table_is_one_line_and_exit_code_2(
         ["bogus"],
         ["inspect"],
         ["explain"],
-        ["writer-options", "a", "--engine", "presto"],
+        ["writer-options"],
         ["demo", "--seconds", "0"],
         ["demo", "--seconds", "soon"],
     ],
 )
 def test_wrong_arguments_show_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2, as for every input that cannot be worked with."""
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.startswith("usage: lakewarden")
+    """The exit code is 2, as for every unusable input."""
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.startswith("Usage: lakewarden")
 
 
 def test_names_of_files_in_another_encoding_are_refused_with_the_remedy(tmp_path: Path) -> None:
-    """A partition with a letter beyond ASCII in its path would not be found, and taken for deleted."""
+    """Otherwise a partition with a letter beyond ASCII in its path would not be found, and taken for deleted."""
     asked = [sys.executable, "-m", "lakewarden.cli", "inspect", str(tmp_path)]
 
     def told(**environment: str) -> subprocess.CompletedProcess[str]:
@@ -115,7 +117,7 @@ def test_names_of_files_in_another_encoding_are_refused_with_the_remedy(tmp_path
     assert "names of files" not in told().stderr
 
 
-def test_whoever_stops_reading_ends_us_quietly() -> None:
+def test_a_closed_pipe_ends_the_command_quietly() -> None:
     """`lakewarden inspect ... | head` shows no stack trace."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -125,3 +127,42 @@ def test_whoever_stops_reading_ends_us_quietly() -> None:
 
     os.close(writer)
     assert told.stderr == b""
+
+
+@pytest.mark.parametrize("shell", ["> /dev/full", ">&-"])
+def test_an_output_that_cannot_be_written_is_one_line_and_exit_code_2(shell: str) -> None:
+    """A full disk, or a closed output, shows no stack trace."""
+    asked = f"{shlex.quote(sys.executable)} -m lakewarden.cli version {shell}"
+
+    told = subprocess.run(asked, shell=True, capture_output=True, text=True, timeout=60, check=False)
+
+    assert told.returncode == 2
+    assert "output" in told.stderr
+    assert len(told.stderr.splitlines()) == 1
+
+
+def test_an_argument_that_is_not_utf_8_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """No id can be sent that way, and no message could show it."""
+    assert main(["explain", "--", "\udcff\udcfe"]) == 2
+    assert "UTF-8" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("other", ["--dry-run", "--rewrite-all"])
+def test_the_end_of_a_rewrite_is_no_dry_run_and_no_beginning(other: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be withdrawn, although `--dry-run` asks for no act."""
+    assert main(["trigger", "trips", "clean", "--end-rewrite", other, "--url", "http://127.0.0.1:9"]) == 2
+    assert "--end-rewrite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "offered"), [("tables ", "show"), ("tables sh", "show"), ("runs c", "cancel")])
+def test_a_shell_completes_the_names_of_commands(words: str, offered: str) -> None:
+    """Also of commands that list without a name."""
+    asked = {**os.environ, "_LAKEWARDEN_COMPLETE": "complete_bash", "COMP_WORDS": f"lakewarden {words}"}
+    asked["COMP_CWORD"] = str(len(f"lakewarden {words}".split(" ")) - 1)
+    code = "import sys; from lakewarden.cli import main; sys.exit(main([]))"
+
+    told = subprocess.run(
+        [sys.executable, "-c", code], env=asked, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert offered in told.stdout.split()

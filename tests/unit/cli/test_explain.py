@@ -1,14 +1,10 @@
-"""`lakewarden explain`: a daemon's explanation on a terminal, and clear words where there is none to be had."""
+"""`lakewarden explain` prints a daemon's explanation, or a clear error if there is none."""
 
 from __future__ import annotations
 
 import json
 import socket
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -16,6 +12,7 @@ from lakewarden.cli import main
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.control.plane import TableStatus
 from lakewarden.service.reporting.explain import explain
+from tests.support.daemon.answers import answering, table_body
 
 EXPLAINED = explain(
     TableStatus(table=Table(id=TableId("sales.orders"), format="hudi", location="/data/orders")),
@@ -24,38 +21,13 @@ EXPLAINED = explain(
     waiting={},
     now=datetime(2026, 1, 1, tzinfo=UTC),
 )
-TABLES = json.dumps([{"id": "sales.orders"}, {"id": "sales.returns"}])
-
-
-@contextmanager
-def _answering(answers: Mapping[str, str]) -> Iterator[str]:
-    """Serve fixed answers by path, and yield the address."""
-
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = answers.get(self.path, "").encode()
-            self.send_response(200 if body else 404)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's word
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+TABLES = json.dumps({"items": [table_body("sales.orders"), table_body("sales.returns")], "next": None})
 
 
 def test_a_table_is_explained_as_the_daemon_says(capsys: pytest.CaptureFixture[str]) -> None:
-    """Text for people by default, and with --json exactly what the API answers."""
-    answers = {"/v1/tables": TABLES, "/v1/tables/sales.orders/explain": EXPLAINED.model_dump_json()}
-    with _answering(answers) as url:
+    """The default is text for people. With --json it is exactly the API's answer."""
+    answers = {"/v1/tables?limit=1000": TABLES, "/v1/tables/sales.orders/explain": EXPLAINED.model_dump_json()}
+    with answering(answers) as url:
         assert main(["explain", "sales.orders", "--url", url]) == 0
         text = capsys.readouterr().out
         assert main(["explain", "sales.orders", "--url", url, "--json"]) == 0
@@ -71,9 +43,9 @@ def test_a_table_is_explained_as_the_daemon_says(capsys: pytest.CaptureFixture[s
 def test_an_unknown_table_is_answered_with_known_ones(
     asked: str, hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The nearest names where there are any, else the first of all."""
-    with _answering({"/v1/tables": TABLES}) as url:
-        assert main(["explain", asked, "--url", url]) == 2
+    """The nearest names are printed if there are any, else the first of all."""
+    with answering({"/v1/tables?limit=1000": TABLES}) as url:
+        assert main(["explain", asked, "--url", url]) == 4
 
     told = capsys.readouterr()
     assert (told.out, len(told.err.splitlines())) == ("", 1)
@@ -81,11 +53,11 @@ def test_an_unknown_table_is_answered_with_known_ones(
 
 
 def test_a_daemon_that_is_not_there_is_named_with_a_remedy(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where it was looked for, and both things that can be done."""
+    """The error has the address and both possible remedies."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-        assert main(["explain", "orders", "--url", url]) == 2
+        assert main(["explain", "orders", "--url", url]) == 5
 
     (line,) = capsys.readouterr().err.splitlines()
     assert f"no daemon answers at {url}" in line
@@ -93,19 +65,17 @@ def test_a_daemon_that_is_not_there_is_named_with_a_remedy(capsys: pytest.Captur
     assert "--url" in line
 
 
-@pytest.mark.parametrize("answers", [{}, {"/v1/tables": "<html>"}])
-def test_another_server_is_not_taken_for_a_daemon(
-    answers: Mapping[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What listens there may be anything: no stack trace, one line."""
-    with _answering(answers) as url:
-        assert main(["explain", "orders", "--url", url]) == 2
+@pytest.mark.parametrize("answer", ["", "<html>", "{}", "[]", "null", '{"services": {"clean": 1}}', "[" * 100_000])
+def test_another_server_is_not_taken_for_a_daemon(answer: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Any server may listen there, or a daemon of another version. The error is one line without a stack trace."""
+    with answering({"/v1/tables/orders/explain": answer}) as url:
+        assert main(["explain", "orders", "--url", url]) == 7
 
     assert "is no Lakewarden daemon" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("url", ["localhost:8080", "file:///etc/passwd", ""])
 def test_an_address_of_another_kind_is_refused(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing but HTTP is asked."""
+    """Only HTTP is allowed."""
     assert main(["explain", "orders", "--url", url]) == 2
     assert "begins with http" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`lakewarden writer-options`: what a table's writers set, ready to paste."""
+"""`lakewarden writer-options` prints the options of a table's writers, ready to paste."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 
 from lakewarden.cli import main
 from lakewarden.planners.formats.hudi import HUDI
-from lakewarden.planners.ports import WriterEngine
+from lakewarden.planners.formats.hudi.writers.writer_options import STREAMER
+from lakewarden.planners.ports import FLINK, SPARK, WriterEngine
 from lakewarden.service.config.loading import load
+from tests.support.daemon.answers import answering, table_body
 
 NOBODY = "http://127.0.0.1:9"
 HOOK = "https://lakewarden.example/v1/hooks/hudi"
@@ -20,7 +22,7 @@ HOOK = "https://lakewarden.example/v1/hooks/hudi"
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """Return a configuration of one table, with an address that writers are told."""
+    """Return a configuration of one table, with the address for writers."""
     file = tmp_path / "lakewarden.yaml"
     file.write_text(
         """
@@ -47,10 +49,25 @@ def _promised(config: Path, engine: WriterEngine) -> Mapping[str, str]:
     return {one.key: one.value for one in HUDI.writer_options(table, engine=engine, hook_url=HOOK)}
 
 
-@pytest.mark.parametrize("engine", [WriterEngine.SPARK, WriterEngine.STREAMER])
+@pytest.mark.parametrize("command", [["writer-options", "sales.orders"], ["keys", "list"], ["serve"]])
+def test_without_a_configuration_the_remedy_is_said(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A person in the wrong folder learns how to name the file, or how to get a first one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LAKEWARDEN_CONFIG", raising=False)
+    assert main(command) == 2
+    said = "".join(capsys.readouterr())
+    assert "lakewarden.yaml: there is no such configuration file" in said
+    assert "--config" in said
+    assert "lakewarden init" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("engine", [SPARK, STREAMER])
 def test_properties_are_printed_exactly(engine: WriterEngine, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every line is empty, a comment, or `key=value`: what a program reads is what the format promises."""
-    lines = _printed(config, capsys, "--engine", engine).splitlines()
+    """Every line is empty, a comment, or `key=value`, as the format promises to programs."""
+    lines = _printed(config, capsys, "--engine", engine.name).splitlines()
 
     read = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
     flags = {key: value for key, value in _promised(config, engine).items() if key.startswith("--")}
@@ -59,27 +76,27 @@ def test_properties_are_printed_exactly(engine: WriterEngine, config: Path, caps
 
 
 def test_flinks_options_are_printed_for_a_with_clause(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Quoted, with commas between them, and SQL's own comments."""
+    """They are quoted, with commas between them, and with SQL comments."""
     lines = [line for line in _printed(config, capsys, "--engine", "flink").splitlines() if line[:2] not in ("", "--")]
 
     assert all(line.endswith(",") for line in lines[:-1])
     assert not lines[-1].endswith(",")
     read = [found for line in lines for found in re.findall(r"^'(.*)' = '(.*)',?$", line)]
     assert len(read) == len(lines)
-    assert dict(read) == _promised(config, WriterEngine.FLINK)
+    assert dict(read) == _promised(config, FLINK)
 
 
 def test_json_says_the_reason_of_each_option(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same as over REST."""
+    """The reasons are the same as over REST."""
     told = json.loads(_printed(config, capsys, "--json"))
 
     assert (told["table"], told["engine"], told["worst_lock_hold_seconds"]) == ("sales.orders", "spark", None)
-    assert {one["key"]: one["value"] for one in told["options"]} == _promised(config, WriterEngine.SPARK)
+    assert {one["key"]: one["value"] for one in told["options"]} == _promised(config, SPARK)
     assert all(one["why"] for one in told["options"])
 
 
 def test_it_says_what_people_might_not_expect(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """That nothing was measured, that nobody acts on the table yet, and what the writer keeps doing."""
+    """It says that nothing was measured, that the table is not serviced yet, and which services the writer keeps."""
     text = _printed(config, capsys)
 
     assert f"no daemon answers for it at {NOBODY}" in text
@@ -88,14 +105,14 @@ def test_it_says_what_people_might_not_expect(config: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
-    [("sales.order", "did you mean sales.orders?"), ("unlocked", "names no lock")],
+    ("table", "said", "code"),
+    [("sales.order", "did you mean sales.orders?", 4), ("unlocked", "names no lock", 2)],
 )
 def test_what_cannot_be_printed_safely_is_refused_in_one_line(
-    table: str, said: str, config: Path, capsys: pytest.CaptureFixture[str]
+    table: str, said: str, code: int, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An unknown table, and one whose writers nothing would keep apart."""
-    assert main(["writer-options", table, "--config", str(config), "--url", NOBODY]) == 2
+    """Examples are an unknown table, and a table without a lock for its writers."""
+    assert main(["writer-options", table, "--config", str(config), "--url", NOBODY]) == code
 
     told = capsys.readouterr()
     assert (told.out, len(told.err.splitlines())) == ("", 1)
@@ -103,7 +120,7 @@ def test_what_cannot_be_printed_safely_is_refused_in_one_line(
 
 
 def test_of_an_iceberg_table_nothing_is_said_of_locks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It has none; what its writers leave to us is said instead."""
+    """It has none. Instead the output says which services its writers leave to Lakewarden."""
     file = tmp_path / "lakewarden.yaml"
     file.write_text(
         """
@@ -116,5 +133,84 @@ def test_of_an_iceberg_table_nothing_is_said_of_locks(tmp_path: Path, capsys: py
     text = _printed(file, capsys, "--engine", "flink")
 
     assert "lock" not in text
-    assert "-- Lakewarden's, so that no job of yours runs them: clean.\n" in text
+    assert "-- Services of Lakewarden, which no other job may run: clean.\n" in text
     assert "'flink-maintenance.expire-snapshots.enabled' = 'false',\n" in text
+
+
+_REMOTE = """
+{settings}
+tables:
+  - id: sales.orders
+    format: hudi
+    path: {path}
+    options: {{lock: {{provider: zookeeper, url: "zk:2181", base_path: /hudi, lock_key: orders}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "section", "hooks"),
+    [
+        ("", "api", "http://127.0.0.1:8080"),
+        ("api: {host: localhost}", "api", "http://localhost:8080"),
+        ("hooks: {port: 8082}", "hooks", "http://127.0.0.1:8082"),
+        ("api: {public_url: https://l.example}\nhooks: {port: 8082}", "hooks", "http://127.0.0.1:8082"),
+    ],
+)
+def test_writers_on_other_machines_are_not_sent_to_themselves(
+    settings: str, section: str, hooks: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A writer of a bucket would announce its commits to its own machine. The error says which setting to make.
+
+    The same address is printed if it is set, and for a local table: then the writers may be on this machine.
+    """
+    file = tmp_path / "lakewarden.yaml"
+    file.write_text(_REMOTE.format(settings=settings, path="s3://lake/orders"))
+    assert main(["writer-options", "sales.orders", "--config", str(file), "--url", NOBODY]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"set {section}.public_url" in told.err
+
+    file.write_text(_REMOTE.format(settings=settings, path="/lake/orders"))
+    assert hooks in _printed(file, capsys)
+    port = hooks.rpartition(":")[2]
+    file.write_text(
+        _REMOTE.format(settings=f"{section}: {{port: {port}, public_url: '{hooks}'}}", path="s3://lake/orders")
+    )
+    assert hooks in _printed(file, capsys)
+
+
+def _body(engine: str) -> str:
+    option = {"key": "hoodie.compact.inline", "value": "false", "why": "Lakewarden compacts.", "shared": False}
+    known = {"table": "sales.orders", "mode": "act", "engine": engine, "worst_lock_hold_seconds": 2.5}
+    return json.dumps({**known, "options": [option], "ours": ["compaction"], "left_to_writer": []})
+
+
+@pytest.mark.parametrize("has_a_file", [False, True])
+@pytest.mark.parametrize("engine", ["spark", "flink"])
+def test_a_table_that_only_the_daemon_knows_has_the_options_that_it_says(
+    has_a_file: bool, engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An operator's own machine has no configuration, and a table that was registered stands in none."""
+    file = tmp_path / "lakewarden.yaml"
+    if has_a_file:
+        file.write_text("tables: []\n")
+    asked = ["writer-options", "sales.orders", "--engine", engine, "--config", str(file)]
+    with answering({f"/v1/tables/sales.orders/writer-options?engine={engine}": _body(engine)}) as url:
+        assert main([*asked, "--url", url]) == 0
+        lines = [line for line in capsys.readouterr().out.splitlines() if line and line[:1] not in ("#", "-")]
+        assert main([*asked, "--url", url, "--json"]) == 0
+        body = json.loads(capsys.readouterr().out)
+
+    assert lines == [{"spark": "hoodie.compact.inline=false", "flink": "'hoodie.compact.inline' = 'false'"}[engine]]
+    assert body == json.loads(_body(engine))
+
+
+def test_a_table_that_the_daemon_does_not_know_either_is_named_with_similar_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exit code is that of a name that is not known."""
+    tables = json.dumps({"items": [table_body("sales.orders")], "next": None})
+    with answering({"/v1/tables?limit=1000": tables}) as url:
+        assert main(["writer-options", "sales.order", "--config", str(tmp_path / "none.yaml"), "--url", url]) == 4
+
+    assert "did you mean sales.orders?" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Ending the demo: signals that are heeded only where it is safe, and children of which nothing stays."""
+"""The end of the demo: signals are obeyed only at safe moments, and no child process is left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PARENT = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', {chil
 
 
 def test_a_signal_raises_at_the_next_safe_moment_and_not_before() -> None:
-    """Between a child's start and its registration nothing can come in between."""
+    """No signal comes between a child's start and its registration."""
     with Interruption() as interruption:
         signal.raise_signal(signal.SIGINT)
 
@@ -30,7 +30,7 @@ def test_a_signal_raises_at_the_next_safe_moment_and_not_before() -> None:
 
 
 def test_the_first_signal_tells_how_the_demo_was_ended() -> None:
-    """A second Ctrl-C out of impatience changes nothing."""
+    """A second Ctrl-C changes nothing."""
     with Interruption() as interruption:
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
@@ -42,13 +42,13 @@ def test_the_first_signal_tells_how_the_demo_was_ended() -> None:
 
 
 def test_what_can_bear_it_is_interrupted_at_once() -> None:
-    """A download of minutes does not hold a Ctrl-C up."""
+    """A download of minutes does not delay a Ctrl-C."""
     with Interruption() as interruption, interruption.at_once(), pytest.raises(InterruptedDemoError):
         signal.raise_signal(signal.SIGINT)
 
 
 def test_signals_mean_afterwards_what_they_meant_before() -> None:
-    """The demo borrows the handlers."""
+    """The demo restores the handlers."""
     before = signal.getsignal(signal.SIGINT)
     with Interruption():
         assert signal.getsignal(signal.SIGINT) is not before
@@ -58,7 +58,7 @@ def test_signals_mean_afterwards_what_they_meant_before() -> None:
 
 @pytest.fixture
 def child(tmp_path: Path) -> Callable[[str], Child]:
-    """Start a process that says `up` once its preparations are done, and then waits to be ended."""
+    """Start a process that prints `up` once it is prepared, and then waits for its end."""
 
     def start(preparations: str) -> Child:
         code = f"{preparations}\nprint('up', flush=True)\nimport time\ntime.sleep(600)"
@@ -73,7 +73,7 @@ def child(tmp_path: Path) -> Callable[[str], Child]:
 
 
 def test_a_child_that_is_asked_ends(child: Callable[[str], Child]) -> None:
-    """SIGTERM is enough for who heeds it."""
+    """SIGTERM is enough for a process that obeys it."""
     sleeper = child("")
 
     sleeper.end(grace=_SOON)
@@ -82,7 +82,7 @@ def test_a_child_that_is_asked_ends(child: Callable[[str], Child]) -> None:
 
 
 def test_a_child_that_does_not_heed_is_killed(child: Callable[[str], Child]) -> None:
-    """After the grace time there is no more asking."""
+    """It is killed after the grace time."""
     sleeper = child(_STUBBORN)
 
     sleeper.end(grace=timedelta(0))
@@ -92,13 +92,13 @@ def test_a_child_that_does_not_heed_is_killed(child: Callable[[str], Child]) -> 
 
 def ended(process: psutil.Process) -> bool:
     try:
-        return process.status() == psutil.STATUS_ZOMBIE  # whose parent is gone, and is reaped by init in its own time
+        return process.status() == psutil.STATUS_ZOMBIE  # its parent is gone, and init reaps it at some time
     except psutil.NoSuchProcess:
         return True
 
 
 def test_what_a_child_has_started_ends_with_it(child: Callable[[str], Child]) -> None:
-    """Even a grandchild that leads a session of its own, as session workers do."""
+    """This includes a grandchild with a session of its own, as session workers have."""
     sleeper = child(_PARENT.format(child="import time; time.sleep(600)"))
     [grandchild] = psutil.Process(sleeper.pid).children()
 
@@ -108,7 +108,7 @@ def test_what_a_child_has_started_ends_with_it(child: Callable[[str], Child]) ->
 
 
 def test_what_outlived_its_child_is_ended_too(child: Callable[[str], Child]) -> None:
-    """A child that died by itself may have left something of its group running."""
+    """A child that died by itself may have left processes of its group."""
     left = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
     sleeper = child(left)
     [grandchild] = psutil.Process(sleeper.pid).children()
@@ -120,7 +120,7 @@ def test_what_outlived_its_child_is_ended_too(child: Callable[[str], Child]) -> 
 
 
 def test_a_child_that_is_gone_already_can_be_ended(child: Callable[[str], Child]) -> None:
-    """Endings are the same, whatever came before."""
+    """The result is the same."""
     sleeper = child("")
     sleeper.end(grace=_SOON)
 

@@ -1,14 +1,15 @@
-"""Counting what lies in a table's data folder."""
+"""The count of the files in a table's data folder."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from lakewarden.demo.files import count_data_files, count_file_versions
+from lakewarden.demo.formats.hudi.files import count_file_versions
+from lakewarden.demo.formats.iceberg.files import count_data_files
 
 
 def test_base_files_of_partitions_count_and_nothing_else(tmp_path: Path) -> None:
-    """Neither log files, checksums and partition metadata, nor anything below `.hoodie`."""
+    """Log files, checksums, partition metadata and everything below `.hoodie` are not counted."""
     for name in (
         "north/00000000-aaaa-0_0-1-2_20260101120000000.parquet",
         "north/00000000-aaaa-0_0-3-4_20260101120100000.parquet",
@@ -30,7 +31,7 @@ def test_a_table_that_is_not_there_yet_has_none(tmp_path: Path) -> None:
 
 
 def test_the_parquet_files_of_an_iceberg_table_count_and_nothing_else(tmp_path: Path) -> None:
-    """Neither Hadoop's checksums nor metadata."""
+    """Hadoop's checksums and metadata are not counted."""
     for name in (
         "data/region=north/00000-1-a-00001.parquet",
         "data/region=north/00000-1-a-00001-deletes.parquet",

@@ -1,4 +1,4 @@
-"""The report: its keys, and what makes the demo a success."""
+"""The report: its keys, and the conditions of a successful demo."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_report_has_the_promised_keys(tmp_path: Path) -> None:
 
 
 def test_a_good_demo_has_no_shortcomings() -> None:
-    """A failed run of ours that disturbed nobody is no shortcoming."""
+    """A failed run that disturbed no writer and no reader is no shortcoming."""
     assert GOOD.shortcomings() == []
 
 
@@ -54,11 +54,11 @@ def test_a_good_demo_has_no_shortcomings() -> None:
     ],
 )
 def test_whatever_was_promised_and_not_shown_is_a_shortcoming(bad: Report) -> None:
-    """Each promise stands for itself."""
+    """Each promise is checked by itself."""
     assert len(bad.shortcomings()) == 1
 
 
 def test_a_failed_commit_is_told_with_its_reason() -> None:
-    """A number alone sends the reader to the logs."""
+    """With only a number the user would have to read the logs."""
     bad = replace(GOOD, writer=WriterTally(commits=20, failures=1, reasons=["Caused by: LockTimeout: waited 60 s"]))
     assert "LockTimeout: waited 60 s" in bad.shortcomings()[0]

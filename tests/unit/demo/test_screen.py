@@ -1,4 +1,4 @@
-"""What the demo shows of a scene: a picture in a terminal, plain lines anywhere else."""
+"""How the demo shows a state: a picture in a terminal, plain lines anywhere else."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def table(decision: str, reason: str) -> TableBody:
         format="hudi",
         path="/tmp/demo/table",
         mode="act",
-        attended_by="r1",
+        owner="r1",
         poll_seconds=10,
         paused=None,
-        trouble=None,
-        looked_seconds_ago=0.1,
+        failure=None,
+        observed_seconds_ago=0.1,
         observed_at=_NOON,
         name="orders",
         kind="MERGE_ON_READ",
@@ -62,14 +62,17 @@ def table(decision: str, reason: str) -> TableBody:
         ),
         warnings=[],
         faults=[],
+        contact=None,
+        labels={},
         services={"compaction": ServiceBody(decision=decided, commits_since=3, pending=1, active_run="r1")},
     )
 
 
 ROWS = (Row(key="a", partition="north", value=1),)
 SCENE = DemoState(
-    act="live: 12 of 90 s",
+    phase="live: 12 of 90 s",
     table=table("NotDue", "2 of 3 commits since the last one"),
+    page="http://127.0.0.1:8080/tables/trips",
     runs=(run("COMMITTING", waits_for="a clean is executing"),),
     hooks=5,
     record=Record(batches=(Batch(number=1, rows=ROWS, begun=_NOON, ending=Ending.ACKNOWLEDGED, answered=_NOON),)),
@@ -82,7 +85,7 @@ SCENE = DemoState(
 
 
 def shown(*scenes: DemoState) -> list[str]:
-    """Return the lines that somebody without a terminal gets to see."""
+    """Return the lines that are shown without a terminal."""
     out = io.StringIO()
     with screen_on(Console(file=out, width=120)) as screen:
         for scene in scenes:
@@ -91,7 +94,7 @@ def shown(*scenes: DemoState) -> list[str]:
 
 
 def test_the_picture_tells_health_doings_and_reasons() -> None:
-    """The table's health, what was decided and why, what a run waits for, and both tallies."""
+    """It has the table's counts, the decisions with their reasons, what a run waits for, and both tallies."""
     out = io.StringIO()
     Console(file=out, width=160).print(picture(SCENE))
     text = out.getvalue()
@@ -100,24 +103,26 @@ def test_the_picture_tells_health_doings_and_reasons() -> None:
         "live: 12 of 90 s",
         "6 (peak 12) log files",
         "1 commits, 0 failed",
-        "5 hooks heard",
+        "5 hooks taken",
         "2 queries, 1 failed",
         "2 of 3 commits since the last one",
         "waits: a clean is executing",
+        "in a browser: http://127.0.0.1:8080/tables/trips",
     ):
         assert words in text
 
 
 def test_the_picture_can_be_drawn_before_there_is_anything_to_see() -> None:
-    """The demo shows its first act before any process answers."""
-    Console(file=io.StringIO(), width=80).print(picture(DemoState(act="starting ZooKeeper")))
+    """The demo shows its first phase before any process answers."""
+    Console(file=io.StringIO(), width=80).print(picture(DemoState(phase="starting ZooKeeper")))
 
 
 def test_without_a_terminal_a_line_is_printed_for_what_is_new_and_only_once() -> None:
-    """The same scene twice is no news."""
+    """The same state twice is no change."""
     once, twice = shown(SCENE), shown(SCENE, SCENE)
 
     assert once == twice
+    assert sum("in a browser" in line for line in once) == 1
     assert any("compaction 20260101120000000 committing: waits: a clean is executing" in line for line in once)
 
 
@@ -129,14 +134,14 @@ def test_a_run_that_comes_further_is_news() -> None:
 
 
 def test_a_block_is_news_with_its_reason() -> None:
-    """Somebody may have to act on it."""
+    """An operator may have to act on it."""
     blocked = replace(SCENE, table=table("Blocked", "no lock is named"))
 
     assert shown(SCENE, blocked)[-1].endswith("compaction is blocked: no lock is named")
 
 
 def test_what_is_shown_is_not_read_as_markup() -> None:
-    """Reasons may hold brackets."""
+    """Reasons may contain brackets."""
     odd = replace(SCENE, runs=(run("FAILED", outcome="[red]no[/nothing] such [file]"),))
 
     assert "[red]no[/nothing] such [file]" in shown(odd)[-1]

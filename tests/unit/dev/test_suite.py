@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
-_ROOT = Path(__file__).parents[3]
-
-
-def _module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("suite", _ROOT / "tools" / "suite.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-suite: Any = _module()
+from tools import suite
 
 
 @pytest.fixture
@@ -40,7 +24,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _parts(*names: str) -> Sequence[Any]:
+def _parts(*names: str) -> Sequence[suite.Part]:
     return [suite.Part(name=name, tests=(name,)) for name in names]
 
 
@@ -127,7 +111,7 @@ def test_a_part_that_does_not_exist_is_named(capfd: pytest.CaptureFixture[str]) 
 def test_everything_is_every_test_once() -> None:
     """No file of tests is left out, and none runs in two parts."""
     parts = suite.everything()
-    for file in (path.relative_to(_ROOT) for path in (_ROOT / "tests").rglob("test_*.py")):
+    for file in (path.relative_to(suite.ROOT) for path in (suite.ROOT / "tests").rglob("test_*.py")):
         above = {str(folder) for folder in file.parents}
         of_the_chart = not above.isdisjoint({"tests/chart", "tests/integration/chart"})
         assert sum(not above.isdisjoint(part.tests) for part in parts) == (0 if of_the_chart else 1), file

@@ -1,4 +1,4 @@
-"""The pages of promises name tests that are there."""
+"""The pages of promises name tests that exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PAGES = [(ROOT / "docs" / name).read_text() for name in ("safety.md", "trouble.md", "security.md", "configuration.md")]
+PAGES = [(ROOT / "docs" / name).read_text() for name in ("safety.md", "failures.md", "security.md", "configuration.md")]
 NAMED = sorted({name for page in PAGES for name in re.findall(r"`(test_\w+)`", page)})
 
 
@@ -20,5 +20,5 @@ def tests() -> str:
 
 @pytest.mark.parametrize("name", NAMED)
 def test_each_rule_names_tests_that_exist(name: str, tests: str) -> None:
-    """A test that is renamed or removed takes its promise along, or the page is wrong."""
+    """If a test is renamed or removed, the page must change."""
     assert re.search(rf"^def {name}\(", tests, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""A process that lives is never proved dead, and a dead one is, whoever has its id now."""
+"""A living process is never proved dead. A dead one is, whichever process has its id now."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _identity(pid: int) -> ProcessIdentity:
 
 
 def test_no_living_process_of_the_machine_is_proved_dead() -> None:
-    """Whatever runs here, and whatever its name and state are: unless it is gone when we look again, it lives."""
+    """This holds for any name and state. A process lives unless it is gone at a second look."""
     pids = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal()]
     identities = [found for pid in pids if (found := ProcessIdentity.of(pid)) is not None]
 
@@ -59,7 +59,7 @@ def _is_running(who: ProcessIdentity) -> bool:
 
 @pytest.mark.parametrize("state", [signal.SIGSTOP, signal.SIGCONT])
 def test_a_stopped_process_is_alive(child: subprocess.Popen[str], state: signal.Signals) -> None:
-    """It may go on at any moment."""
+    """It may continue at any moment."""
     who = _identity(child.pid)
     child.send_signal(state)
 
@@ -67,10 +67,10 @@ def test_a_stopped_process_is_alive(child: subprocess.Popen[str], state: signal.
 
 
 def test_a_killed_process_is_dead_before_and_after_it_is_reaped(child: subprocess.Popen[str]) -> None:
-    """A zombie runs no more, whether or not anybody asks how it ended."""
+    """A zombie does not run any more, whether or not its parent reaps it."""
     who = _identity(child.pid)
     child.kill()
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and is left a zombie
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays a zombie
     assert who.is_proved_dead()
 
     child.wait()
@@ -78,7 +78,7 @@ def test_a_killed_process_is_dead_before_and_after_it_is_reaped(child: subproces
 
 
 def test_a_process_whose_first_thread_alone_has_ended_is_alive() -> None:
-    """It is shown as a zombie, and its other threads go on."""
+    """It is shown as a zombie, and its other threads continue."""
     with subprocess.Popen([sys.executable, "-c", _FIRST_THREAD_ENDS], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "on\n"
@@ -90,7 +90,7 @@ def test_a_process_whose_first_thread_alone_has_ended_is_alive() -> None:
 
 
 def test_another_process_with_the_same_id_proves_the_first_one_dead(child: subprocess.Popen[str]) -> None:
-    """An id is used again, at another time."""
+    """An id is reused at another time."""
     now = _identity(child.pid)
 
     assert replace(now, started=now.started - 1).is_proved_dead()
@@ -100,7 +100,7 @@ def test_another_process_with_the_same_id_proves_the_first_one_dead(child: subpr
 def test_of_another_machine_or_container_nothing_is_proved(
     child: subprocess.Popen[str], elsewhere: dict[str, Any]
 ) -> None:
-    """Where we do not see the processes, none is dead."""
+    """A process that cannot be seen is not proved dead."""
     who = replace(_identity(child.pid), **elsewhere)
     child.kill()
     child.wait()
@@ -111,7 +111,7 @@ def test_of_another_machine_or_container_nothing_is_proved(
 def test_a_process_that_proc_hides_is_not_proved_dead(
     child: subprocess.Popen[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Mounted with `hidepid`, /proc shows only what is ours; the system still knows of the others."""
+    """With `hidepid`, /proc shows only our own processes. The system still knows the others."""
     who = _identity(child.pid)
     monkeypatch.setattr(identity, "_PROC", tmp_path)
 
@@ -120,7 +120,7 @@ def test_a_process_that_proc_hides_is_not_proved_dead(
 
 
 def test_there_is_no_identity_without_a_process(child: subprocess.Popen[str]) -> None:
-    """Whom nobody has seen cannot be known again."""
+    """A process that was never seen cannot be recognised."""
     child.kill()
     child.wait()
 
@@ -129,13 +129,13 @@ def test_there_is_no_identity_without_a_process(child: subprocess.Popen[str]) ->
 
 @given(_identities)
 def test_an_identity_survives_its_text(who: ProcessIdentity) -> None:
-    """What is written is read back, in one line."""
+    """It is written and read back, in one line."""
     assert ProcessIdentity.from_text(who.to_text()) == who
     assert "\n" not in who.to_text()
 
 
 @pytest.mark.parametrize("text", ["", "a process", "7", "[]", "{}", '{"pid": 7}'])
 def test_what_is_no_identity_is_refused(text: str) -> None:
-    """A text that was not written by us raises ValueError, and is no proof of anything."""
+    """Any other text raises ValueError, and proves nothing."""
     with pytest.raises(ValueError):  # noqa: PT011 - json's own is as good
         ProcessIdentity.from_text(text)

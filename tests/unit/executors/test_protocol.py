@@ -1,4 +1,4 @@
-"""The daemon and a worker understand each other, whatever they say."""
+"""The frames between the daemon and a worker are understood, whatever their content."""
 
 from __future__ import annotations
 
@@ -21,24 +21,26 @@ from lakewarden.executors.contract import (
     Plan,
     Refused,
     Started,
-    Step,
     Succeeded,
     Yielded,
 )
+from lakewarden.executors.progress import RunProgress, StagesDone
 from lakewarden.executors.protocol import (
-    Answer,
     Beat,
     Begin,
     Cancel,
     Channel,
     Frame,
+    PermitAnswer,
     ProtocolError,
     Ready,
     Stop,
+    Unable,
     decode,
     encode,
 )
 from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.step import Step
 
 _text = st.text(max_size=30)
 _runs = _text.map(RunId)
@@ -60,6 +62,14 @@ _outcomes = (
     | st.builds(Yielded, reason=_text)
     | st.builds(Failed, kind=st.sampled_from(FailureKind), reason=_text, step=_steps, delay=_seconds)
 )
+_progress = st.builds(
+    RunProgress,
+    run=_runs,
+    step=st.none() | _steps,
+    bytes=_counts,
+    file_groups=_counts,
+    done=st.builds(StagesDone, tasks=st.integers(min_value=0), stage=st.none() | _text),
+)
 _frames: st.SearchStrategy[Frame] = st.one_of(
     st.builds(Begin, profile=_options),
     st.builds(
@@ -74,11 +84,12 @@ _frames: st.SearchStrategy[Frame] = st.one_of(
         table_options=_options,
         service_options=_options,
     ),
-    st.builds(Answer, run=_runs, step=_steps, permit=_permits),
+    st.builds(PermitAnswer, run=_runs, step=_steps, permit=_permits),
     st.builds(Cancel, run=_runs, reason=_text),
     st.just(Stop()),
     st.builds(Ready, jvm_pid=st.integers(), slots=st.integers(), zone=_text, versions=st.dictionaries(_text, _text)),
-    st.builds(Beat, rss_bytes=st.integers(min_value=0)),
+    st.builds(Beat, rss_bytes=st.integers(min_value=0), progress=st.lists(_progress, max_size=3).map(tuple)),
+    st.builds(Unable, reason=_text, no_run_is_to_blame=st.booleans()),
     st.builds(Started, run=_runs),
     st.builds(Asked, run=_runs, step=_steps, plan=st.none() | _plans),
     st.builds(Ended, run=_runs, outcome=_outcomes),
@@ -87,7 +98,7 @@ _frames: st.SearchStrategy[Frame] = st.one_of(
 
 @given(_frames)
 def test_what_is_said_is_what_is_heard(frame: Frame) -> None:
-    """Every frame survives the wire, with its types, in one line."""
+    """Every frame is sent and read back with its types, in one line."""
     line = encode(frame)
 
     assert decode(line) == frame
@@ -109,13 +120,13 @@ def test_what_is_said_is_what_is_heard(frame: Frame) -> None:
     ],
 )
 def test_what_is_no_frame_is_refused_with_a_quotation(line: bytes) -> None:
-    """A line that is not of the protocol raises one clear error that shows how it begins."""
+    """A line that is not of the protocol raises one clear error with the beginning of the line."""
     with pytest.raises(ProtocolError, match="not a frame of this protocol"):
         decode(line)
 
 
 def test_a_channel_ends_when_the_other_side_is_gone() -> None:
-    """What was said before arrives; a sentence that was cut off does not; then there is silence, not an error."""
+    """Complete frames arrive, and a frame that was cut off does not. After that the channel ends without an error."""
     left, right = socket.socketpair()
     channel = Channel(right)
     Channel(left).send(Started(run=RunId("r")))

@@ -1,4 +1,4 @@
-"""A failed commit counts as ours if anything of ours ran within a minute of it."""
+"""A failed commit counts as caused by Lakewarden if a run of Lakewarden was within a minute of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from lakewarden.demo.writers.record import Batch, Ending
 from lakewarden.service.http.schemas import RunBody
 from live.blame import caused_by_us
-from tests.support.run_bodies import NOON, a_run_told
+from tests.support.daemon.run_bodies import NOON, a_run_told
 
 
 def at(seconds: float) -> datetime:
@@ -48,10 +48,10 @@ def run(started: float | None, ended: float | None) -> RunBody:
     ],
 )
 def test_whatever_ran_within_a_minute_of_a_failure_is_blamed(batch: Batch, ours: RunBody, blamed: bool) -> None:
-    """Before it, beside it, or just after it."""
+    """The run may be before it, beside it, or just after it."""
     assert bool(caused_by_us([batch], [ours])) is blamed
 
 
-def test_without_runs_nobody_of_ours_is_to_blame() -> None:
-    """A writer may fail all by itself."""
+def test_without_runs_no_failure_is_ours() -> None:
+    """A writer may fail without any run."""
     assert caused_by_us([failed(0, 10)], []) == []

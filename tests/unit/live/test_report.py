@@ -1,4 +1,4 @@
-"""The suite's report: the demo's keys and more, and each promise stands for itself."""
+"""The suite's report has the demo's keys and more. Each promise is checked by itself."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_report_has_the_demos_keys_and_says_who_caused_the_writers_failures(
 
 
 def test_a_good_run_has_no_shortcomings() -> None:
-    """A run of ours that stepped back for a writer is none, nor is one that found nothing to do."""
+    """A run that yielded to a writer is none, nor is one that found nothing to do."""
     assert GOOD.shortcomings() == []
 
 
@@ -68,16 +68,16 @@ def test_a_good_run_has_no_shortcomings() -> None:
         pytest.param(replace(GOOD, doubled_micro_batches=[7]), id="a micro-batch written twice"),
         pytest.param(replace(GOOD, daemon_exit_code=-9), id="a daemon that had to be killed"),
         pytest.param(replace(GOOD, processes_left=["77 java"]), id="a process left behind"),
-        pytest.param(replace(GOOD, trouble=["the writer is gone"]), id="trouble on the way"),
+        pytest.param(replace(GOOD, errors=["the writer is gone"]), id="trouble on the way"),
     ],
 )
 def test_whatever_was_promised_and_not_shown_is_a_shortcoming(bad: LiveReport) -> None:
-    """Each promise stands for itself."""
+    """Each promise is checked by itself."""
     assert len(bad.shortcomings()) == 1
 
 
 def test_people_are_told_of_every_failure_and_every_wrong_instant() -> None:
-    """With the words of the writer's exception, taken literally."""
+    """The report quotes the writer's exception literally."""
     failed = Failure(at="2026-01-01T12:00:00+00:00", message="HoodieWriteConflictException: [a] lost to [b]")
     bad = replace(
         GOOD,

@@ -1,11 +1,11 @@
-"""Counting runs: what found nothing to do proves nothing, and no instant is completed twice."""
+"""The count of runs: a run that found nothing to do proves nothing, and no instant is completed twice."""
 
 from __future__ import annotations
 
 from lakewarden.service.http.schemas import RunBody
 from live.report import LiveServiceTally
 from live.tally import completed_twice, tallies
-from tests.support.run_bodies import a_run_told
+from tests.support.daemon.run_bodies import a_run_told
 
 
 def run(service: str, state: str, outcome: str = "", instant: str | None = None) -> RunBody:
@@ -13,7 +13,7 @@ def run(service: str, state: str, outcome: str = "", instant: str | None = None)
 
 
 def test_every_ending_has_its_count_and_idle_runs_are_no_successes() -> None:
-    """A clean that finds nothing to delete has not shown that it can delete."""
+    """If a clean finds nothing to delete, it has not shown that it can delete."""
     runs = [
         run("clean", "SUCCEEDED", "completed"),
         run("clean", "SUCCEEDED", "nothing to do: no plan"),
@@ -29,7 +29,7 @@ def test_every_ending_has_its_count_and_idle_runs_are_no_successes() -> None:
 
 
 def test_an_instant_that_two_runs_have_completed_is_told() -> None:
-    """A plan is executed once, whoever made it."""
+    """A plan is executed once, whichever client made it."""
     done = [run("compaction", "SUCCEEDED", "completed", instant) for instant in ("1", "2", "2")]
 
     assert completed_twice([*done, run("compaction", "FAILED", "", "1"), run("archive", "SUCCEEDED")]) == ["2"]

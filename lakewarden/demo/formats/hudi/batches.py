@@ -24,8 +24,8 @@ _SCHEMA = StructType(
 
 
 class BatchCommitter:
-    """Appends data frames to a table: fulfils `writing.Committer`. A writer that is one of several signs its commits,
-    as `<writer>:<batch>`.
+    """Appends data frames to a table. Fulfils `writing.Committer`. Each of several writers signs its commits, as
+    `<writer>:<batch>`.
     """
 
     def __init__(self, spark: SparkSession, *, path: Path, options: Mapping[str, str], writer: str = "") -> None:
@@ -43,26 +43,26 @@ class BatchCommitter:
 
 
 class StreamingCommitter:
-    """Feeds a Structured Streaming query into Hudi's sink: one file in `inbox`, one micro-batch, one commit. Fulfils
+    """Feeds a Structured Streaming query into Hudi's sink: one file in `arrivals`, one micro-batch, one commit. Fulfils
     `writing.Committer`.
 
-    The query goes on from its checkpoint. The sink itself remembers the number of its last micro-batch in
-    the metadata of its commits (`_hudi_streaming_sink_checkpoint`), so that a micro-batch which was committed to the
-    table, and not yet to the checkpoint, is not written twice (read in Hudi's `HoodieStreamingSink`).
+    The query continues from its checkpoint. The sink itself stores the number of its last micro-batch in the metadata
+    of its commits (`_hudi_streaming_sink_checkpoint`). So a micro-batch that was committed to the table, and not yet to
+    the checkpoint, is not written twice (read in Hudi's `HoodieStreamingSink`).
     """
 
     def __init__(self, spark: SparkSession, *, path: Path, options: Mapping[str, str], directory: Path) -> None:
         self._spark = spark
         self._path = path
         self._options = options
-        self._inbox = directory / "inbox"
+        self._arrivals = directory / "arrivals"
         self._checkpoint = directory / "checkpoint"
-        self._inbox.mkdir(parents=True, exist_ok=True)
+        self._arrivals.mkdir(parents=True, exist_ok=True)
         self._query: Any = None
 
     def commit(self, batch: int, rows: tuple[Row, ...]) -> None:
-        """Feed the rows, unless they were fed before, and wait until the query has taken all there is."""
-        arrived = self._inbox / f"batch-{batch:06}.json"
+        """Feed the rows, unless they were fed before. Wait until the query has taken all files."""
+        arrived = self._arrivals / f"batch-{batch:06}.json"
         if not arrived.exists():
             hidden = arrived.with_name(f".{arrived.name}")  # files that begin with a dot are not read
             hidden.write_text("".join(json.dumps(_values(row)) + "\n" for row in rows), encoding="utf-8")
@@ -72,7 +72,7 @@ class StreamingCommitter:
         self._query.processAllAvailable()
 
     def _started(self) -> Any:
-        rows = self._spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1).json(f"file://{self._inbox}")
+        rows = self._spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1).json(f"file://{self._arrivals}")
         return (
             rows.writeStream.format("hudi")
             .options(**self._options)

@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.demo.daemon import TABLE
-from lakewarden.demo.files import count_file_versions
 from lakewarden.demo.format_demo import Processes, Progress
+from lakewarden.demo.formats.hudi.files import count_file_versions
 from lakewarden.demo.formats.hudi.reader import read_snapshot
-from lakewarden.demo.reader import Snapshot
+from lakewarden.demo.reader import TableRows
 from lakewarden.demo.run import START_SECONDS
 
 
 def table_entry(table: Path, *, zookeeper: str) -> dict[str, Any]:
-    """Return the table's entry in the configuration; the hooks drive it, the cadence is the safety net."""
+    """Return the table's entry in the configuration. Hooks cause the observations; the cadence covers lost hooks."""
     lock = {"provider": "zookeeper", "url": zookeeper, "base_path": "/hudi", "lock_key": TABLE}
     return {"format": "hudi", "path": str(table), "poll": "10s", "options": {"lock": lock}}
 
 
 class HudiDemo:
-    """Fulfils `Piece`."""
+    """Fulfils `FormatDemo`."""
 
     format = "hudi"
     services: Mapping[str, Any] = {
@@ -35,7 +35,7 @@ class HudiDemo:
     reader = "lakewarden.demo.formats.hudi.reader"
 
     def folder(self, directory: Path) -> Path:
-        """Return where the table's files are going to be."""
+        """Return the folder of the table's files."""
         return directory / "table"
 
     def prepare(self, processes: Processes, progress: Progress) -> Mapping[str, Any]:
@@ -45,18 +45,18 @@ class HudiDemo:
         return table_entry(processes.table, zookeeper=zookeeper.address)
 
     def settings(self, directory: Path) -> Mapping[str, Any]:
-        """Return nothing: the table's entry says all."""
+        """Return nothing: the table's entry is enough."""
         return {}
 
     def writer_arguments(self, directory: Path) -> Sequence[str]:
-        """Return how the writer is told of the table."""
+        """Return the writer's arguments that name the table."""
         return ("--path", str(self.folder(directory)), "--table", TABLE)
 
     def reader_arguments(self, directory: Path) -> Sequence[str]:
-        """Return how the reader is told of the table."""
+        """Return the reader's arguments that name the table."""
         return ("--path", str(self.folder(directory)))
 
-    def read(self, directory: Path) -> Snapshot:
+    def read(self, directory: Path) -> TableRows:
         """Return the table's rows, as hudi-rs reads them."""
         return read_snapshot(self.folder(directory))
 
@@ -65,4 +65,4 @@ class HudiDemo:
         return {"file_versions": count_file_versions(self.folder(directory))}
 
 
-PIECE = HudiDemo()
+DEMO = HudiDemo()

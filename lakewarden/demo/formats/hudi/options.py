@@ -1,5 +1,5 @@
-"""The `hoodie.*` options of the demo's writers that are about their table. What a writer beside Lakewarden must set
-is not among them: `lakewarden writer-options` prints that.
+"""The `hoodie.*` options of the demo's writers that concern their table. The options that a writer beside Lakewarden
+must set are not among them: `lakewarden writer-options` prints those.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ from enum import StrEnum
 from typing import assert_never
 
 BATCH = "_batch"
-"""Under this key a commit bears the batch that it is of, where its writer signs: options with a leading underscore go
-into the commit's metadata (`hoodie.datasource.write.commitmeta.key.prefix`).
+"""The key under which a signed commit names its batch. Options with a leading underscore go into the commit's metadata
+(`hoodie.datasource.write.commitmeta.key.prefix`).
 """
 
 
 class TableType(StrEnum):
-    """`hoodie.datasource.write.table.type`, as the command line calls it."""
+    """`hoodie.datasource.write.table.type`, as the command line names it."""
 
     MOR = "mor"
     COW = "cow"
 
 
 class Workload(StrEnum):
-    """What is written: three regions for ever, or days that pass."""
+    """The rows that are written: three regions for ever, or days that pass."""
 
     REGIONS = "regions"
     DAYS = "days"
 
 
 def table_options(name: str, *, kind: TableType, workload: Workload) -> Mapping[str, str]:
-    """Return what a writer sets about the table itself. Batches are small: no statistics of columns, no server for
-    markers and listings.
+    """Return what a writer sets about the table itself. Batches are small, so there are no column statistics, and no
+    server for markers and listings.
     """
     kinds = {TableType.MOR: "MERGE_ON_READ", TableType.COW: "COPY_ON_WRITE"}
     return {
@@ -53,14 +53,14 @@ def table_options(name: str, *, kind: TableType, workload: Workload) -> Mapping[
 def _index(workload: Workload) -> Mapping[str, str]:
     match workload:
         case Workload.REGIONS:
-            # upserts find their file group without reading, and small ones go to log files
+            # an upsert finds its file group without reading; a small upsert goes to log files
             return {
                 "hoodie.index.type": "BUCKET",
                 "hoodie.index.bucket.engine": "SIMPLE",
                 "hoodie.bucket.index.num.buckets": "1",
             }
         case Workload.DAYS:
-            # every batch leaves small files of its own, which is what clustering is there for
+            # every batch leaves small files of its own, for clustering
             return {"hoodie.index.type": "SIMPLE", "hoodie.parquet.small.file.limit": "0"}
         case _:
             assert_never(workload)

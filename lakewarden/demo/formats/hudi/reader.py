@@ -1,4 +1,4 @@
-"""The reader of a Hudi table: hudi-rs, which shares no code with Hudi's Java, nor with anything that wrote or serviced
+"""The reader of a Hudi table: hudi-rs, which shares no code with Hudi's Java, nor with the writer or the services of
 the table.
 
     python -m lakewarden.demo.formats.hudi.reader --path DIRECTORY --record FILE --queries FILE
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hudi import HudiReadOptions, HudiTable
 
-from lakewarden.demo.reader import Snapshot, add_arguments, read_on
+from lakewarden.demo.reader import TableRows, add_arguments, read_on
 from lakewarden.demo.writers.record import Row
 
 _COLUMNS = ("order_id", "region", "version")
@@ -25,12 +25,12 @@ _METADATA_OF_TWO_RELEASES = re.compile(r"reconcile: column '\w+Metadata'")
 _COMPLETED_IS_GONE = re.compile(r"\.hoodie/timeline/\d+_\d+\.[a-z]+ not found")
 
 
-def read_snapshot(path: Path, *, as_of: str | None = None) -> Snapshot:
-    """Return what a snapshot query finds, now or as of an instant, and how many log files it has to merge.
+def read_snapshot(path: Path, *, as_of: str | None = None) -> TableRows:
+    """Return the rows of a snapshot query, now or as of an instant, and how many log files it must merge.
 
-    hudi-rs 0.5 cannot read a metadata table that a release before 1.1 and a later one write to: their records have
-    different schemas (run). Then the files are listed instead. Raises ValueError for a key found twice, and whatever
-    hudi-rs raises.
+    hudi-rs 0.5 cannot read a metadata table that both a release before 1.1 and a later one have written to: their
+    records have different schemas (run). In that case the files are listed instead. Raises ValueError for a key found
+    twice, and any error of hudi-rs.
     """
     try:
         return _read(path, as_of)
@@ -43,7 +43,7 @@ def read_snapshot(path: Path, *, as_of: str | None = None) -> Snapshot:
 
 @contextlib.contextmanager
 def without_metadata_table(path: Path) -> Iterator[Path]:
-    """Show a table as it would be without its metadata table: a folder of links, with properties of its own."""
+    """Provide the table as it would be without its metadata table: a folder of links, with properties of its own."""
     with tempfile.TemporaryDirectory(prefix="lakewarden-listed-") as folder:
         shown = Path(folder)
         (shown / ".hoodie").mkdir()
@@ -57,7 +57,7 @@ def without_metadata_table(path: Path) -> Iterator[Path]:
         yield shown
 
 
-def _read(path: Path, as_of: str | None) -> Snapshot:
+def _read(path: Path, as_of: str | None) -> TableRows:
     table = HudiTable(str(path))
     options = HudiReadOptions() if as_of is None else HudiReadOptions().with_as_of_timestamp(as_of)
     log_files = sum(len(part.log_file_names) for part in table.get_file_slices(options))
@@ -68,21 +68,21 @@ def _read(path: Path, as_of: str | None) -> Snapshot:
             if key in rows:
                 raise ValueError(f"{key} was found twice")
             rows[key] = Row(key=key, partition=partition, value=value)
-    return Snapshot(rows=rows, counted={"log_files": log_files})
+    return TableRows(rows=rows, counted={"log_files": log_files})
 
 
 def was_archived_meanwhile(error: Exception) -> bool:
-    """Whether a query has found an instant when it listed the timeline, and not any more when it opened it.
+    """Whether a query found an instant when it listed the timeline, and no longer found it when it opened it.
 
-    Whoever archives a Hudi table does that to a query now and then (docs/hudi.md); asked again, it succeeds.
+    An archive of a Hudi table can cause this for a query (docs/hudi.md). The query succeeds when it is repeated.
     """
     return _COMPLETED_IS_GONE.search(str(error)) is not None
 
 
 def main() -> int:
-    """Read until told to stop; returns 0 however many queries failed: the record of the queries says."""
+    """Read until told to stop. Returns 0 however many queries failed; the record of the queries has them."""
     parser = argparse.ArgumentParser(description="query a Hudi table all the time")
-    parser.add_argument("--path", type=Path, required=True, help="where the table is")
+    parser.add_argument("--path", type=Path, required=True, help="the folder of the table")
     add_arguments(parser)
     asked = parser.parse_args()
     read_on(partial(read_snapshot, asked.path), asked, passes=was_archived_meanwhile)

@@ -2,9 +2,9 @@
 
     python -m lakewarden.demo.formats.hudi.writer --path DIRECTORY --options FILE --record FILE
 
-It ends after `--seconds` from its first commit, on SIGTERM, or when whoever started it is gone: always between two
-commits. Failed commits are recorded, and the same rows are tried again. Started again on the same record, it goes on
-where it was.
+It ends `--seconds` after its first commit, on SIGTERM, or if the process that started it is gone. It always ends
+between two commits. It records failed commits and tries the same rows again. If it is started again on the same record,
+it continues where it was.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from pyspark.sql import SparkSession
 from lakewarden.demo.formats.hudi.batches import BatchCommitter, StreamingCommitter
 from lakewarden.demo.formats.hudi.options import TableType, Workload, table_options
 from lakewarden.demo.writers import orders
-from lakewarden.demo.writers.patience import Patience
+from lakewarden.demo.writers.arguments import add_writer_arguments
 from lakewarden.demo.writers.record import Row
 from lakewarden.demo.writers.small_spark import small_spark
 from lakewarden.demo.writers.writing import Committer, write_on
+from lakewarden.demo.writers.writing_time import WritingTime
 from lakewarden.executors.worker import bundles
 
 
@@ -50,27 +51,23 @@ def _stream(workload: Workload, seed: int) -> Iterator[tuple[Row, ...]]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--path", type=Path, required=True, help="where the table is, or is to be made")
+    parser.add_argument("--path", type=Path, required=True, help="the folder of the table, created if it is missing")
     parser.add_argument("--table", default="orders", help="its name")
     parser.add_argument("--table-type", type=TableType, default=TableType.MOR, help="its type, mor or cow")
-    parser.add_argument("--workload", type=Workload, default=Workload.REGIONS, help="what is written, regions or days")
+    parser.add_argument("--workload", type=Workload, default=Workload.REGIONS, help="the kind of rows, regions or days")
+    add_writer_arguments(parser, every=2)
     parser.add_argument(
-        "--options", type=Path, required=True, help="what a writer beside Lakewarden must set: a JSON object"
+        "--streaming", type=Path, metavar="DIRECTORY", help="write by a streaming query with its files in this folder"
     )
-    parser.add_argument("--record", type=Path, required=True, help="where every batch and its ending is recorded")
-    parser.add_argument("--seconds", type=float, help="how long, from the first commit; for ever by default")
-    parser.add_argument("--every", type=float, default=2, metavar="SECONDS", help="the least time between two commits")
-    parser.add_argument("--seed", type=int, default=0, help="which stream of batches")
-    parser.add_argument("--streaming", type=Path, metavar="DIRECTORY", help="write by a streaming query, kept there")
     return parser.parse_args()
 
 
 def main() -> int:
-    """Write until told to stop; returns 0 however many commits failed: the record says."""
+    """Write until told to stop. Returns 0 however many commits failed; the record has them."""
     asked = _arguments()
-    patience = Patience(asked.seconds)
+    writing_time = WritingTime(asked.seconds)
     spark = start_spark()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # pyspark has put its own handler there
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # pyspark has installed its own handler
     options = {
         **table_options(asked.table, kind=asked.table_type, workload=asked.workload),
         **json.loads(asked.options.read_text(encoding="utf-8")),
@@ -78,7 +75,7 @@ def main() -> int:
     committer: Committer = BatchCommitter(spark, path=asked.path, options=options)
     if asked.streaming is not None:
         committer = StreamingCommitter(spark, path=asked.path, options=options, directory=asked.streaming)
-    write_on(committer, _stream(asked.workload, asked.seed), asked.record, patience, every=asked.every)
+    write_on(committer, _stream(asked.workload, asked.seed), asked.record, writing_time, every=asked.every)
     spark.stop()
     return 0
 

@@ -1,4 +1,4 @@
-"""How one batch of rows becomes one Iceberg commit of Spark's: an append, a MERGE or a DELETE."""
+"""How one batch of rows becomes one Iceberg commit by Spark: an append, a MERGE or a DELETE."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ _PROPERTIES: Mapping[str, str] = {
     "write.update.mode": "merge-on-read",
     "write.merge.mode": "merge-on-read",
 }
-"""Deletes are written beside the data files, as position deletes, for a reader to merge."""
+"""Deletes are written beside the data files, as position deletes that a reader must merge."""
 
 
 class StatementCommitter:
-    """Commits each batch by one statement: fulfils `writing.Committer`."""
+    """Commits each batch by one statement. Fulfils `writing.Committer`."""
 
     def __init__(self, spark: SparkSession, *, table: str, properties: Mapping[str, str]) -> None:
-        """`table` is the identifier, its catalog first; `properties` are table properties besides the demo's own."""
+        """`table` is the identifier, with its catalog first. `properties` are table properties besides the
+        demo's own.
+        """
         self._spark = spark
         self._table = table
         self._properties = {**_PROPERTIES, **properties}
         self._made = False
 
     def commit(self, batch: int, rows: tuple[Row, ...]) -> None:
-        """Commit the rows, into a table that is made before the first of them. No rows are no commit."""
+        """Commit the rows, into a table that is created before the first rows. An empty batch makes no commit."""
         if not self._made:
             self._make_table()
             self._made = True
@@ -59,7 +61,7 @@ class StatementCommitter:
         )
 
     def _merge(self, rows: tuple[Row, ...]) -> None:
-        """Merge the rows. The partitions stand in the condition, so that no other one is read, or conflicts."""
+        """Merge the rows. The condition names the partitions, so that no other partition is read or conflicts."""
         self._frame(rows).createOrReplaceTempView("changes")
         self._spark.sql(
             f"MERGE INTO {self._table} t USING changes c "

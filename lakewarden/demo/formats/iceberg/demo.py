@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from lakewarden.demo.daemon import TABLE
-from lakewarden.demo.files import count_data_files
 from lakewarden.demo.format_demo import Processes, Progress
+from lakewarden.demo.formats.iceberg.files import count_data_files
 from lakewarden.demo.formats.iceberg.reader import open_folder, read_snapshot
-from lakewarden.demo.reader import Snapshot
+from lakewarden.demo.reader import TableRows
 
 NAMESPACE = "shop"
 
 
 class IcebergDemo:
-    """Fulfils `Piece`. Everything that waits for hours or days on a table of production waits for seconds here."""
+    """Fulfils `FormatDemo`. Everything that takes hours or days on a production table takes seconds here."""
 
     format = "iceberg"
     services: Mapping[str, Any] = {
@@ -40,34 +40,36 @@ class IcebergDemo:
     reader = "lakewarden.demo.formats.iceberg.reader"
 
     def folder(self, directory: Path) -> Path:
-        """Return where the catalog puts the table."""
+        """Return the folder in which the catalog puts the table."""
         return directory / "warehouse" / NAMESPACE / TABLE
 
     def prepare(self, processes: Processes, _progress: Progress) -> Mapping[str, Any]:
-        """Return the table's entry in the configuration: it is looked at often, nothing tells of a commit."""
+        """Return the table's entry in the configuration. Its cadence is short, for no hook tells of a commit."""
         options = {"longest_outage": "20s", "quiet_for": "10s", "quiet_intervals": 2, "distance": "5s"}
         return {"format": self.format, "path": str(processes.table), "poll": "1s", "options": options}
 
     def settings(self, directory: Path) -> Mapping[str, Any]:
-        """Return nothing: the table's entry says all."""
+        """Return nothing: the table's entry is enough."""
         return {}
 
     def writer_arguments(self, directory: Path) -> Sequence[str]:
-        """Return how the writer is told of the table."""
+        """Return the writer's arguments that name the table."""
         catalog = {"type": "hadoop", "warehouse": str(directory / "warehouse")}
         return ("--table", f"lake.{NAMESPACE}.{TABLE}", "--catalog", json.dumps(catalog))
 
     def reader_arguments(self, directory: Path) -> Sequence[str]:
-        """Return how the reader is told of the table."""
+        """Return the reader's arguments that name the table."""
         return ("--path", str(self.folder(directory)))
 
-    def read(self, directory: Path) -> Snapshot:
+    def read(self, directory: Path) -> TableRows:
         """Return the table's rows, as pyiceberg reads them."""
         return read_snapshot(open_folder(self.folder(directory)))
 
     def count_stored(self, directory: Path) -> Mapping[str, int]:
-        """Return the data and delete files that lie in the table's folder, whether a snapshot knows them or not."""
+        """Return the number of data and delete files in the table's folder, whether or not a snapshot refers to
+        them.
+        """
         return {"stored_files": count_data_files(self.folder(directory))}
 
 
-PIECE = IcebergDemo()
+DEMO = IcebergDemo()

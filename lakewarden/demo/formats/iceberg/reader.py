@@ -1,10 +1,9 @@
-"""The reader of an Iceberg table: pyiceberg, which shares no code with Iceberg's Java, nor with anything that wrote or
-serviced the table.
+"""The reader of an Iceberg table: pyiceberg, which shares no code with Iceberg's Java, nor with the writer or the
+services of the table.
 
     python -m lakewarden.demo.formats.iceberg.reader --path FOLDER --record FILE --queries FILE
 
-Where the table is one of a catalog of pyiceberg's, `--table CATALOG.NAMESPACE.NAME --catalog JSON` in place of
-`--path`.
+If the table is in a catalog of pyiceberg, use `--table CATALOG.NAMESPACE.NAME --catalog JSON` in place of `--path`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import StaticTable, Table
 
-from lakewarden.demo.reader import Snapshot, add_arguments, read_on
+from lakewarden.demo.reader import TableRows, add_arguments, read_on
 from lakewarden.demo.writers.record import Row
 
 _COLUMNS = ("order_id", "region", "version")
@@ -29,7 +28,7 @@ _VERSION = re.compile(r"v(\d+)\.metadata\.json")
 
 
 def open_folder(folder: Path) -> Table:
-    """Return the newest state of a table of a Hadoop catalog. Raises FileNotFoundError where there is none."""
+    """Return the newest state of a table of a Hadoop catalog. Raises FileNotFoundError if there is none."""
     names = (path.name for path in folder.glob("metadata/*"))
     versions = {int(found[1]): found[0] for name in names if (found := _VERSION.fullmatch(name))}
     if not versions:
@@ -38,17 +37,17 @@ def open_folder(folder: Path) -> Table:
 
 
 def open_named(identifier: str, catalog: Mapping[str, str]) -> Callable[[], Table]:
-    """Return what opens the newest state of a table of a catalog, whose name is the identifier's first part."""
+    """Return a function that opens the newest state of a table. The first part of its identifier names the catalog."""
     name, _, table = identifier.partition(".")
     opened = load_catalog(name, **catalog)
     return lambda: opened.load_table(table)
 
 
-def read_snapshot(table: Table, *, snapshot: int | None = None) -> Snapshot:
-    """Return the rows of a snapshot, by default the current one, the data files and delete files that hold them,
-    and how many snapshots the table has.
+def read_snapshot(table: Table, *, snapshot: int | None = None) -> TableRows:
+    """Return the rows of a snapshot, by default the current one, the number of data and delete files that hold them,
+    and the number of snapshots of the table.
 
-    Raises ValueError for a key found twice, and whatever pyiceberg raises.
+    Raises ValueError for a key found twice, and any error of pyiceberg.
     """
     scan = table.scan(selected_fields=_COLUMNS, snapshot_id=snapshot)
     tasks = list(scan.plan_files())
@@ -63,11 +62,11 @@ def read_snapshot(table: Table, *, snapshot: int | None = None) -> Snapshot:
         "delete_files": len({file.file_path for task in tasks for file in task.delete_files}),
         "snapshots": len(table.metadata.snapshots),
     }
-    return Snapshot(rows=rows, counted=counted)
+    return TableRows(rows=rows, counted=counted)
 
 
 def main() -> int:
-    """Read until told to stop; returns 0 however many queries failed: the record of the queries says."""
+    """Read until told to stop. Returns 0 however many queries failed; the record of the queries has them."""
     parser = argparse.ArgumentParser(description="query an Iceberg table all the time")
     address = parser.add_mutually_exclusive_group(required=True)
     address.add_argument("--path", type=Path, help="the folder of a table of a Hadoop catalog")

@@ -1,1 +1,1 @@
-"""Apache Hudi's table services, carried out by Hudi's own Spark write client."""
+"""Apache Hudi's table services, executed by Hudi's own Spark write client."""

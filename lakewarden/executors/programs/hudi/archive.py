@@ -1,7 +1,7 @@
 """Archive: old instants leave the active timeline for the archived one. It deletes no data file.
 
-It leaves no instant of its own, so its plan is only a count, and what was said of it is asked again under the table's
-lock before anything is moved.
+It leaves no instant of its own, so its plan is only a count. The count is made again under the table's lock before
+anything is moved.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.planners.formats.hudi.backlog.archive_reading import ArchiveReading
@@ -18,17 +18,18 @@ from lakewarden.planners.formats.hudi.backlog.archiving import BATCH, Archiving,
 from lakewarden.planners.formats.hudi.deletion.readers import needed_by
 from lakewarden.planners.formats.hudi.options.service_options import ArchiveOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import ReaderPosition
 from lakewarden.planners.ports import Storage
 
 SETTINGS = {
-    # Hudi raises keep.min above what it believes that cleans and compactions need, from this client's own settings,
-    # which are not those of the table's services. What they need is among our pins; so here they ask for the least.
+    # Hudi raises keep.min to what it believes that cleans and compactions need, by this client's own settings. Those
+    # are not the settings of the table's services. The services' needs are among our pins, so here they ask for least.
     "hoodie.clean.policy": "KEEP_LATEST_COMMITS",
     "hoodie.clean.commits.retained": "1",
     "hoodie.compact.inline.trigger.strategy": "NUM_COMMITS",
     "hoodie.compact.inline.max.delta.commits": "1",
-    "hoodie.archive.beyond.savepoint": "false",  # what it archives behind a savepoint readers take for never committed
+    "hoodie.archive.beyond.savepoint": "false",  # readers take what is archived behind a savepoint for never committed
 }
 
 
@@ -47,7 +48,7 @@ class Archive:
 
 
 class ArchiveSteps:
-    """The three steps, of which the second does nothing."""
+    """The three steps. The second does nothing."""
 
     def __init__(self, table: OpenTable, options: ArchiveOptions) -> None:
         self._table = table
@@ -55,7 +56,7 @@ class ArchiveSteps:
         self._reading = ArchiveReading(table.assignment.location, table.storage)
 
     def plan(self) -> Plan | NothingToDo:
-        """Count the instants that may go, or say what holds them."""
+        """Count the instants that may be archived, or say what holds them."""
         archiving = self._read()
         if not archiving.going:
             return NothingToDo(reason=archiving.reason)
@@ -67,11 +68,11 @@ class ArchiveSteps:
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
         """Archive what may go now, under the table's lock: no commit can be completed meanwhile.
 
-        Hudi archives down to a number of commits, not up to one of them. Only while that number stands still do both
-        mean the same.
+        Hudi archives down to a number of commits, not up to one of them. Both mean the same only while no commit is
+        added.
         """
         self._table.refuse_foreign_plans()
-        self._read()  # so that the lock is held for what is new since, and no longer
+        self._read()  # so that the lock is held only to read what is new since
         with translated(Step.COMMIT), self._table.client.locked():
             archiving = self._read(locked=True)
             archived = 0
@@ -81,16 +82,16 @@ class ArchiveSteps:
         return {"instants_archived": archived, **more}
 
     def _read(self, *, locked: bool = False) -> Archiving:
-        reader = needed_by(self._table.view().readers)  # the look also knows what the run's earlier ones have shown
+        reader = needed_by(self._table.view().readers)  # this observation also knows what earlier ones have shown
         unread = [] if reader is None or reader.needs is None else [Pin(at=reader.needs, reason=_unread(reader))]
         return self._reading.archiving(
             keep_min=self._options.keep_min_commits,
             keep_max=self._options.keep_max_commits,
-            known=self._table.looks.seen,
+            known=self._table.observations.seen,
             locked=locked,
             more=unread,
         )
 
 
 def _unread(reader: ReaderPosition) -> str:
-    return f"reader {reader.name} at {reader.at} has not read what follows"
+    return f"reader {reader.name} at {reader.at} has not read later commits"

@@ -1,10 +1,10 @@
-"""Catalog sync: a Hive metastore lists no partition any more that was deleted from the table.
+"""Catalog sync: a Hive metastore stops listing partitions that were deleted from the table.
 
-Hudi's own `HiveSyncTool` is not used. It makes the whole of the table in the metastore what its settings say (columns,
-serde, properties), and where those of a writer differ, each undoes the other's. Here only partitions go from the list:
-those that a deletion on the timeline names, and of which the table shows no file at this moment. That is asked under
-the table's lock. A writer syncs after its commit, so one that fills such a partition again either has committed before,
-and then the partition stays listed, or syncs after, and then lists it again.
+Hudi's own `HiveSyncTool` is not used. It sets everything of the table in the metastore (columns, serde, properties) by
+its own settings. If a writer's settings differ, each undoes the other's work. Here only partitions are removed from the
+list: those that a deletion on the timeline names and that show no file of the table at this moment. This is checked
+under the table's lock. A writer syncs after its commit. So a writer that fills such a partition again either has
+committed before, and the partition stays listed, or it syncs afterwards, and lists it again.
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
-from lakewarden.executors.faultpoints import Point
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.listed_partitions import ListedPartitions
 from lakewarden.planners.formats.hudi.deletion.deletions import MARK, noted, read_deletions, told
-from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
-from lakewarden.planners.formats.hudi.metadata.whole import whole_timeline
 from lakewarden.planners.formats.hudi.options.service_options import CatalogSyncOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.ports import Storage
 
 _AT_ONCE = 100
-"""Partitions that go in one hold of the table's lock: writers wait for it."""
+"""The most partitions that are removed in one hold of the table's lock, because writers wait for it."""
 
 
 class CatalogSync:
@@ -45,7 +44,7 @@ class CatalogSync:
 
 
 class CatalogSyncSteps:
-    """The three steps, of which the second does nothing."""
+    """The three steps. The second does nothing."""
 
     def __init__(self, table: OpenTable, options: CatalogSyncOptions) -> None:
         self._table = table
@@ -53,16 +52,16 @@ class CatalogSyncSteps:
         self._listed = ListedPartitions(options, table.assignment.location)
 
     def plan(self) -> Plan | NothingToDo:
-        """Look whether there is a deletion that the metastore was not told of."""
+        """Check whether there is a deletion that the metastore was not told of."""
         if self._deletions().keys() <= told(self._table.assignment.location, self._options, self._table.storage):
             return NothingToDo(reason="the catalog was told of every deletion of partitions on the timeline")
         return Plan(instant=None)
 
     def execute(self, plan: Plan) -> None:
-        """Do nothing: what is to go is found and taken in one act."""
+        """Do nothing: partitions are found and removed in one step."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Take the deleted partitions from the list, whatever is known of earlier runs, and note what was told."""
+        """Remove the deleted partitions from the list, also those of earlier runs, and note what was told."""
         deletions = self._deletions()
         deleted = frozenset[str]().union(*deletions.values())
         dropped = 0
@@ -76,7 +75,7 @@ class CatalogSyncSteps:
         return {"partitions_dropped": dropped}
 
     def _drop(self, table: str, listed: Mapping[str, str]) -> int:
-        """Take those partitions from a table's list of which the table shows no file, and return how many they were."""
+        """Remove the partitions that show no file of the table from a table's list, and return their number."""
         client = self._table.client
         with translated(Step.COMMIT), client.locked():
             shown = frozenset(client.shows_files_of(sorted(set(listed.values()))))
@@ -85,6 +84,5 @@ class CatalogSyncSteps:
         return len(gone)
 
     def _deletions(self) -> Mapping[str, frozenset[str]]:
-        location, storage = self._table.assignment.location, self._table.storage
-        properties = read_table_properties(location, storage)
-        return read_deletions(whole_timeline(properties, storage, known=self._table.looks.seen), properties, storage)
+        properties = self._table.properties()
+        return read_deletions(self._table.whole_timeline(properties), properties, self._table.storage)

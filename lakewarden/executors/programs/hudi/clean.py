@@ -1,4 +1,4 @@
-"""Clean: the deletion of file versions that nobody needs any more. Its execution is joined with its commit."""
+"""Clean: the deletion of file versions that are not needed any more. Its execution is joined with its commit."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, Plan, Step, Steps
+from lakewarden.executors.contract import Assignment, Plan, Steps
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.look import clean_plan, clean_size, retained_by
+from lakewarden.executors.programs.hudi.client.observing import clean_plan, clean_size, retained_by
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.slices import schedule_clean
 from lakewarden.planners.formats.hudi.deletion import guard
 from lakewarden.planners.formats.hudi.deletion.readers import needed_by
 from lakewarden.planners.formats.hudi.metadata.heartbeats import silent_for
-from lakewarden.planners.formats.hudi.metadata.plans import Plan as HudiPlan
+from lakewarden.planners.formats.hudi.metadata.plans import HudiPlan
 from lakewarden.planners.formats.hudi.options.service_options import CleanOptions, CleanPolicy
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, Service, State
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.ports import Storage
 
 WRITER_DEAD_AFTER = timedelta(minutes=15)
-"""When a clean takes a write for failed, counted from its last heartbeat. Hudi's own clean judges by the cleaning
-client's interval, by default two minutes: it rolls back a live writer that pauses for longer."""
+"""How long after its last heartbeat a clean takes a write for failed. Hudi's own clean judges by the cleaning client's
+interval, by default two minutes, and so rolls back a live writer that pauses for longer."""
 
 
 def settings(options: CleanOptions) -> dict[str, str]:
     """Return what a clean sets: which versions stay, and a trigger of one commit.
 
-    A clean that finds nothing leaves no instant, and so the next one looks through the same commits again, and they
-    cannot be archived. Hudi's empty clean, once an hour, moves both on.
+    A clean that finds nothing leaves no instant. So the next one looks through the same commits again, and they cannot
+    be archived. Hudi's empty clean, once an hour, moves both on.
     """
     counted = {
         "hoodie.clean.commits.retained": options.commits_retained,
@@ -65,17 +66,17 @@ class Clean:
 
 
 class CleanSteps:
-    """The three steps, of which the second does nothing."""
+    """The three steps. The second does nothing."""
 
     def __init__(self, table: OpenTable, options: CleanOptions) -> None:
         self._table = table
         self._options = options
 
     def plan(self) -> Plan | None:
-        """Take up the unfinished cleans, whoever planned them; only without one, plan a new one.
+        """Take up the unfinished cleans, also those of others. If there is none, plan a new one.
 
-        Hudi executes every pending clean at once, the oldest first, so there is no choice to be made: what they delete
-        is told together.
+        Hudi executes every pending clean in one call, the oldest first. So there is no choice, and their deletions are
+        reported together.
         """
         pending = self._pending()
         instants = [clean.time for clean in pending]
@@ -96,8 +97,8 @@ class CleanSteps:
         )
 
     def _files_in_table(self, files_to_delete: int, *, begun: bool) -> int | None:
-        """Return how many data files the table has, if asked. Of what a clean that was begun deletes, some may be gone
-        already, and a table must not wait for a person because of that: they are counted once more.
+        """Return how many data files the table has, if asked. A clean that was begun may have deleted some already, and
+        the table must not wait for an operator because of that. So they are counted once more.
         """
         found = self._table.files_if_asked(files_to_delete)
         return found if found is None or not begun else found + files_to_delete
@@ -106,11 +107,11 @@ class CleanSteps:
         """Do nothing: a deletion cannot be prepared."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Delete, after a last look at everything that may need what is to be deleted."""
-        self._table.refuse_foreign_plans()  # before the guard, which may withdraw one that is a person's to judge
+        """Delete, after a last check of everything that may need the files."""
+        self._table.refuse_foreign_plans()  # before the guard, which may withdraw a plan that an operator has to judge
         for clean in self._pending():
             if not self._spare_folders(clean.time):
-                raise YieldError(f"clean {clean.time} names folders alone, which are left: its plan was withdrawn")
+                raise YieldError(f"clean {clean.time} names only folders, which must stay: its plan was withdrawn")
         self._guard()
         self._table.before_a_commit()
         self._roll_back_the_dead()
@@ -122,10 +123,10 @@ class CleanSteps:
         return self._table.view().timeline.pending(Service.CLEAN)
 
     def _spare_folders(self, clean: str) -> bool:
-        """Let a clean delete the files that it names, and no folder. False where that leaves nothing of its plan.
+        """Let a clean delete the files that it names, and no folder. False if that leaves nothing of its plan.
 
-        Hudi deletes a folder with whatever lies in it by then: rows that were written after the plan, and those that a
-        writer writes at this moment. A name in the plan stays what it is.
+        Hudi deletes a folder with everything in it at that time, including rows that were written after the plan and
+        rows that are being written. The files that the plan names do not change.
         """
         if not clean_size(self._table.assignment, clean, self._table.storage).folders:
             return True
@@ -133,15 +134,15 @@ class CleanSteps:
             return self._table.client.spare_folders(clean)
 
     def _guard(self) -> None:
-        """Raise unless no file of any pending clean is part of the table as it is now, needed by a pending plan, held
-        by a savepoint, or not read yet by a reader that is declared. A file that was superseded is part of the table
-        again where what superseded it was undone: by a restore, or the rollback of a commit.
+        """Raise if a file of any pending clean is part of the table as it is now, is needed by a pending plan, is held
+        by a savepoint, or was not read yet by a declared reader. A superseded file is part of the table again if its
+        successor was undone: by a restore, or by the rollback of a commit.
 
-        An overlapping plan that nobody has begun is withdrawn, else whoever cleans next would execute it.
+        An overlapping plan that was not begun is withdrawn, or the next cleaner would execute it.
         """
         location, storage = self._table.assignment.location, self._table.storage
         for clean in self._pending():
-            seen = self._table.looks.seen
+            seen = self._table.observations.seen
             overlaps = guard.clean_overlaps(location, storage, instant=clean.time, known=seen, more=self._newest)
             unread = self._unread(clean.time)
             if not overlaps and unread is None:
@@ -149,13 +150,13 @@ class CleanSteps:
             found = f"clean {clean.time} would delete "
             found += f"{overlaps[0].file.name}: {overlaps[0].reason}" if overlaps else f"{unread}"
             if clean.state is not State.REQUESTED:
-                raise PermanentError(f"{found}. It is being executed: stop every cleaner of the table and look at it")
+                raise PermanentError(f"{found}. It is being executed: stop every cleaner of the table and inspect it")
             with translated(Step.PLAN):
                 withdrawn = self._table.client.withdraw(clean.time)
-            raise TemporaryError(f"{found}. The plan was {'withdrawn' if withdrawn else 'taken up by somebody else'}")
+            raise TemporaryError(f"{found}. The plan was {'withdrawn' if withdrawn else 'begun by another cleaner'}")
 
     def _unread(self, clean: str) -> str | None:
-        """Return what a pending clean would take from a reader that is declared; None if nothing."""
+        """Return what a pending clean would take from a declared reader; None if nothing."""
         reader = needed_by(self._table.view().readers)
         if reader is None or reader.needs is None:
             return None
@@ -164,18 +165,18 @@ class CleanSteps:
             return None
         return f"what reader {reader.name} at {reader.at} has not read: it needs everything since {reader.needs}"
 
-    def _newest(self, clean: HudiPlan) -> Iterator[guard.Need]:
+    def _newest(self, clean: HudiPlan) -> Iterator[guard.NeededFiles]:
         with translated(Step.PLAN):
             files = self._table.client.newest_of(clean.files)
-        yield guard.Need(by="the newest version of the table", files=files)
+        yield guard.NeededFiles(by="the newest version of the table", files=files)
 
     def _roll_back_the_dead(self) -> None:
         """Undo the writes that have been silent for longer than any writer, the newest first, by name.
 
-        Hudi's clean would take for failed whatever shows no heartbeat when it looks: a live write of a writer that is
-        not LAZY among it, and one that began after our last look. So it is left nothing to undo: the policy NEVER
-        leaves failed writes alone. The builder of a multi-writer configuration insists on LAZY, so it is set on what
-        was built.
+        Hudi's clean would take every write for failed that shows no heartbeat when it looks. Among them may be a live
+        write of a writer that is not LAZY, and a write that began after our last observation. So nothing is left for
+        it to undo: the policy NEVER leaves failed writes alone. The builder of a multi-writer configuration insists on
+        LAZY, so NEVER is set on the built one.
         """
         now = self._table.clock.now()
         for write in reversed(self._table.view().writers.in_flight):

@@ -1,9 +1,9 @@
 """Clustering: small files become larger ones, in a chosen order. Its execution is joined with its commit.
 
-It yields to writers. A pending plan makes their updates of its file groups fail, so only partitions that nobody has
-touched for a while are taken; the plan is executed at once, or taken back at once; and where it meets a write all the
-same, it is ours that Hudi lets lose (docs/hudi.md). Planning, beginning and committing are done under the table's lock,
-each with a look at the writers: so a step lies between two of their checks.
+It yields to writers. A pending plan makes their updates of its file groups fail. So only partitions that no write has
+touched for a while are taken, and the plan is executed or withdrawn at once. If it meets a write all the same, Hudi
+lets the clustering lose (docs/hudi.md). Planning, beginning and committing are done under the table's lock, each with
+an observation of the writers. So a step lies between two of their checks.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, Plan, Step, Steps
-from lakewarden.executors.faultpoints import Point
+from lakewarden.executors.contract import Assignment, Plan, Steps
+from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.client.look import clustered_files, pending_plan, plan_of
+from lakewarden.executors.programs.hudi.client.observing import clustered_files, pending_plan, plan_of
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
 from lakewarden.executors.programs.hudi.steps.giving_up import give_up, give_up_alone
 from lakewarden.executors.programs.hudi.steps.resizing import refuse_what_would_lose_rows, resizing, take_back
 from lakewarden.executors.programs.hudi.steps.stream_copy import copy_files, decode_files, why_not_copied
+from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.hudi.backlog.cold import ColdPartitions, cold_partitions, disturbed, known_since
 from lakewarden.planners.formats.hudi.indexes.buckets import named_after_buckets, why_not_clustered
 from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY, DataFile
@@ -31,6 +32,7 @@ from lakewarden.planners.formats.hudi.writers.beside import does_not_say, meetin
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Deed, Instant, Service, State
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_duration, format_size
@@ -40,20 +42,20 @@ _PLAN_KEYS = "hoodie.clustering.plan.strategy"
 _WE_LOSE = "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
 _HALVED_AT_MOST = 20
 _UNTIL_WRITES_SAY_WHERE = timedelta(seconds=10)
-"""How long a write in flight may leave open which partitions it touches. Spark's writers say it when they have found
-where their rows belong; others never do, and are in the way until they end."""
+"""How long a write in flight may leave open which partitions it touches. Spark's writers name them when they have found
+where their rows belong. Others never do, and block until they end."""
 
 
-def settings(options: ClusteringOptions, *, largest_plan: int | None = None, stepped_back: int = 0) -> dict[str, str]:
-    """Return what a clustering sets. Which partitions are taken is chosen for each plan. A single file is left as it
-    is, or it would be rewritten again and again; where rows are ordered Hudi takes it all the same.
+def settings(options: ClusteringOptions, *, largest_plan: int | None = None, retries: int = 0) -> dict[str, str]:
+    """Return what a clustering sets. The partitions are chosen for each plan. A single file is left as it is, or it
+    would be rewritten again and again. If rows are ordered, Hudi takes it all the same.
 
-    Each time that it has `stepped_back` in a row it takes half as many groups: a write that comes back to any cold
-    partition meets a smaller plan more seldom, and for a shorter time.
+    For each of its `retries` in a row it takes half as many groups. A write that comes back to a cold
+    partition meets a smaller plan less often, and for a shorter time.
     """
     group = options.max_bytes_per_group if largest_plan is None else min(options.max_bytes_per_group, largest_plan)
     groups = options.max_num_groups if largest_plan is None else min(options.max_num_groups, largest_plan // group)
-    groups = max(1, groups >> min(stepped_back, _HALVED_AT_MOST))
+    groups = max(1, groups >> min(retries, _HALVED_AT_MOST))
     return {
         "hoodie.write.lock.conflict.resolution.strategy": _WE_LOSE,
         "hoodie.clustering.plan.partition.filter.mode": "NONE",
@@ -75,26 +77,22 @@ class Clustering:
 
     @contextlib.contextmanager
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort takes the plan back, with what Hudi wrote for it."""
+        """Open the write client for one run. An abort withdraws the plan, with what Hudi wrote for it."""
         options = ClusteringOptions.model_validate(dict(assignment.service_options))
         declared = HudiTableOptions.model_validate(dict(assignment.table_options)).bucket_index
-        service = settings(options, largest_plan=assignment.largest_plan, stepped_back=assignment.stepped_back)
+        service = settings(options, largest_plan=assignment.largest_plan, retries=assignment.retries)
         if declared is not None:
             service = resizing(declared, options, service)
         with open_table(session, assignment, storage, service=service, clock=self._clock) as table:
             table.client.lose_to_writes_alone()
             if options.layout is LayoutStrategy.NONE and declared is None:  # buckets are resized, never copied
                 copy_files(table.client)
-            steps = ClusteringSteps(table, options)
-            try:
+            with undertaken(ClusteringSteps(table, options)) as steps:
                 yield steps
-            except Exception:
-                steps.abort()
-                raise
 
 
 class ClusteringSteps:
-    """The three steps, of which the second does nothing, and the way back."""
+    """The three steps, and the way back. The second step does nothing."""
 
     def __init__(self, table: OpenTable, options: ClusteringOptions) -> None:
         self._table = table
@@ -114,7 +112,7 @@ class ClusteringSteps:
             self._give_up_if_too_large(pending)
         elif pending.state is State.INFLIGHT:
             raise PermanentError(
-                f"clustering {instant} was begun by somebody else, and nobody can tell whether it is still being "
+                f"clustering {instant} was begun by another client, and nothing shows whether it is still being "
                 "executed: let it end, or roll it back"
             )
         files = clustered_files(self._table.assignment, pending, self._table.storage)
@@ -123,12 +121,12 @@ class ClusteringSteps:
         return plan_of(pending)
 
     def execute(self, plan: Plan) -> None:
-        """Do nothing: once the rewrite has begun, its plan is in the writers' way until it is committed."""
+        """Do nothing: once the rewrite has begun, its plan blocks the writers until it is committed."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Rewrite the files and commit them, each after a look at the writers. Raises YieldError if one is in the way.
+        """Rewrite the files and commit them, each after an observation of the writers. Raises YieldError if one blocks.
 
-        What we have begun is ours to take back, whoever planned it.
+        A plan that we have begun is ours to withdraw, even if another client planned it.
         """
         instant = plan.on_timeline
         self._refuse_a_wrong_copy(instant, ours=self._ours is not None)
@@ -154,13 +152,13 @@ class ClusteringSteps:
         return {"file_groups": plan.file_groups or 0, "files_written": files}
 
     def _give_up_if_too_large(self, plan: Instant) -> None:
-        """Raise YieldError for a plan that was too large before: it is taken back, and a smaller one made later."""
+        """Raise YieldError for a plan that was too large before: it is withdrawn, and a smaller one made later."""
         most, size = self._table.assignment.largest_plan, None if plan.plan is None else plan.plan.bytes
         if self._table.assignment.instant is not None and most is not None and size is not None and size > most:
-            raise YieldError(f"plan {plan.time} of {format_size(size)} is taken back, for one of {format_size(most)}")
+            raise YieldError(f"plan {plan.time} of {format_size(size)} is withdrawn, for one of {format_size(most)}")
 
     def abort(self) -> None:
-        """Give the plan up if it is ours, or was begun by us, and has not been completed."""
+        """Give the plan up if it is ours, or was begun by us, and is not completed."""
         if self._ours is not None:
             with on_the_way_out("give the plan up"):
                 if self._resizes:
@@ -170,14 +168,14 @@ class ClusteringSteps:
                     give_up(self._table, self._ours)
 
     def _schedule(self) -> str | None:
-        """Put a plan for the cold partitions on the timeline; None where there is nothing to do in any partition.
+        """Put a plan for the cold partitions on the timeline; None if no partition has anything to do.
 
-        Raises NotYetError where there may be in one that is not cold yet: it will be without another commit.
+        Raises NotYetError if a partition that is not cold yet may have: it becomes cold without another commit.
         """
         _refuse_buckets(self._table)
         with translated(Step.PLAN):
             partitions = self._table.client.partitions()
-        first = self._cold(self._look(), partitions)
+        first = self._cold(self._observed(), partitions)
         candidates = self._unordered(first.partitions) if self._options.sort_columns else first.partitions
         instant, cold = self._planned(candidates)
         if instant is not None and self._must_be_decoded(instant):
@@ -194,9 +192,10 @@ class ClusteringSteps:
         return instant
 
     def _planned(self, candidates: Sequence[str]) -> tuple[str | None, ColdPartitions]:
-        """Look, plan, and look again, all under the table's lock: no writer's check can meet a plan that fails it.
+        """Observe, plan, and observe again, all under the table's lock. No writer's check meets a plan that fails it.
 
-        Planned is what no write in flight touches; that none comes to sight afterwards is asked before the lock goes.
+        Only partitions that no write in flight touches are planned. Before the lock is released, it is checked that no
+        further write has appeared.
         """
         if not candidates:
             return None, ColdPartitions(partitions=())
@@ -210,24 +209,24 @@ class ClusteringSteps:
             if instant is not None:
                 self._ours = instant
                 self._table.reach(Point.LOOKING)
-                self._stay_out_of_the_way(instant, self._look())
+                self._stay_out_of_the_way(instant, self._observed())
             return instant, cold
 
     def _must_be_decoded(self, instant: str) -> bool:
-        """Return whether a plan, made a moment ago, copies files that must not be copied."""
+        """Return whether a plan that was just made copies files that must not be copied."""
         with translated(Step.PLAN):
             return why_not_copied(self._table.client, instant) is not None
 
     def _refuse_a_wrong_copy(self, instant: str, *, ours: bool, footers: bool = True) -> None:
-        """Raise an error for a plan that copies what must not be copied: YieldError for one of ours, which is taken
-        back, and PermanentError for any other.
+        """Raise an error for a plan that copies files that must not be copied: YieldError for one of ours, which is
+        withdrawn, and PermanentError for any other.
         """
         with translated(Step.COMMIT):
             why = why_not_copied(self._table.client, instant, footers=footers)
         if why is not None and ours:
             raise YieldError(why)
         if why is not None:
-            raise PermanentError(f"{why}: have it rolled back")
+            raise PermanentError(f"{why}: roll it back")
 
     def _cold(self, view: TableView, partitions: Sequence[str]) -> ColdPartitions:
         return cold_partitions(
@@ -241,7 +240,7 @@ class ClusteringSteps:
         )
 
     def _unordered(self, partitions: Sequence[str]) -> Sequence[str]:
-        """Return the partitions without those whose only file no writer has written: its rows are ordered already."""
+        """Return the partitions without those with a single file that no writer has written: it is ordered already."""
         with translated(Step.PLAN):
             lone = self._table.client.lone_files(partitions)
         instants = self._table.view(commits=True).timeline.instants
@@ -252,7 +251,7 @@ class ClusteringSteps:
     def _between_writers(self, instant: str | None = None) -> Iterator[TableView]:
         """Hold the table's lock in a moment in which every write in flight says which partitions it touches.
 
-        Raises YieldError if there is none for too long, or a write is in the way of the plan of `instant`.
+        Raises YieldError if there is none for too long, or if a write conflicts with the plan of `instant`.
         """
         with alone_between_writes(
             self._table,
@@ -271,8 +270,8 @@ class ClusteringSteps:
 
     def _stay_out_of_the_way(self, instant: str, view: TableView) -> None:
         """Raise YieldError if a write has touched a planned partition since the plan, or is about to. To be called
-        under the lock: what began before the plan would fail by it at its next check, so the plan goes at once; nor
-        does it wait for such a write to say where.
+        under the lock. A write that began before the plan would fail by it at its next check. So the plan is withdrawn
+        at once, without waiting for such a write to say what it touches.
         """
         pending = pending_plan(view, Service.CLUSTERING, instant)
         files = clustered_files(self._table.assignment, pending, self._table.storage)
@@ -294,11 +293,11 @@ class ClusteringSteps:
             raise YieldError(reason, delay=self._options.untouched_for)
 
     def _silent(self, view: TableView, instant: str | None) -> Sequence[Instant]:
-        """Return the writes in flight that may touch what they do not say. Where one began before the plan of `instant`
-        none is waited for: what it means for the plan is to be judged at once.
+        """Return the writes in flight that may touch partitions that they do not name. If one of them began before the
+        plan of `instant`, none is waited for: its effect on the plan has to be judged at once.
 
-        A plan to resize buckets is made beside none (Hudi plans nothing then), and waits for those, too, that touch
-        what it resizes: they fail by its commit alone.
+        A plan to resize buckets is made without a write in flight (Hudi plans nothing beside one). It also waits for
+        writes that touch its buckets, because only its commit fails them.
         """
         now = view.observed_at
         if self._resizes and not self._resized:
@@ -323,16 +322,16 @@ class ClusteringSteps:
             return [write for write in met if write.time in view.writers.touching]
         return met
 
-    def _look(self) -> TableView:
+    def _observed(self) -> TableView:
         view = self._table.view(commits=True)
         _refuse_unknown_touches(view)
         return view
 
 
 def _refuse_unknown_touches(view: TableView) -> None:
-    """Raise TemporaryError where nobody can say which partitions are cold."""
+    """Raise TemporaryError if it is not known which partitions are cold."""
     if view.writers.touches is None:
-        raise TemporaryError("what was written to which partition cannot be read from the timeline")
+        raise TemporaryError("the timeline does not show which partitions were written to")
 
 
 def _refuse_buckets(table: OpenTable) -> None:
@@ -343,6 +342,6 @@ def _refuse_buckets(table: OpenTable) -> None:
 
 
 def _refuse_files_of_buckets(table: OpenTable, files: frozenset[DataFile]) -> None:
-    """Raise PermanentError if any of the files that a clustering by size would take bears the number of a bucket."""
+    """Raise PermanentError if a file that a clustering by size would take bears the number of a bucket."""
     if table.options.bucket_index is None and named_after_buckets([file.name for file in files]):
-        raise PermanentError("the table's writers use a bucket index, whose files must not be clustered")
+        raise PermanentError("the table's writers use a bucket index, and its files must not be clustered")

@@ -7,33 +7,34 @@ from collections.abc import Collection, Iterator
 from datetime import timedelta
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, Plan, Step, Steps
-from lakewarden.executors.faultpoints import Point
+from lakewarden.executors.contract import Assignment, Plan, Steps
+from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.client.look import compacted_files
+from lakewarden.executors.programs.hudi.client.observing import compacted_files
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
-from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, undertaken
+from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, rewriting
 from lakewarden.planners.formats.hudi.options.service_options import CompactionOptions
 from lakewarden.planners.formats.hudi.writers.beside import meeting, silent_writes, touched_in_flight
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.ports import Storage
 
 _CALLS = Calls(service=Service.COMPACTION, schedule="COMPACT", execute="compact", commit="commitCompaction")
 
 _PENDING_PLAN_IS_HARMLESS_FROM = 9
-"""Below this table version a compaction that merely waits fails writes that began before it: the check of 1.0.2, and of
-every release on a table below version 8, compares with its plan (bytecode; run on version 6)."""
+"""Below this table version a pending compaction fails writes that began before it. The check of 1.0.2, and of every
+release on a table below version 8, compares with its plan (bytecode; run on version 6)."""
 
 _UNTIL_WRITES_SAY_WHERE = timedelta(seconds=10)
 
 
 def settings(options: CompactionOptions, *, largest_plan: int | None = None) -> dict[str, str]:
-    """Return what a compaction sets: when to plan was decided before, so one delta commit is enough.
+    """Return what a compaction sets. The decision to plan was made before, so one delta commit is enough.
 
-    Hudi's `BoundedIOCompactionStrategy` counts what is read and written, and takes one file group at least.
+    Hudi's `BoundedIOCompactionStrategy` counts bytes read and written, and takes at least one file group.
     """
     target = options.target_io_mb if largest_plan is None else min(options.target_io_mb, largest_plan // 2**20)
     return {
@@ -56,7 +57,7 @@ class Compaction:
         service = settings(options, largest_plan=assignment.largest_plan)
         with (
             open_table(session, assignment, storage, service=service, clock=self._clock) as table,
-            undertaken(CompactionSteps(table)) as steps,
+            rewriting(CompactionSteps(table)) as steps,
         ):
             yield steps
 
@@ -70,8 +71,8 @@ class CompactionSteps(RewriteSteps):
         self._executing: str | None = None
 
     def _schedule(self) -> str | None:
-        """Schedule a compaction. Where its plan alone would fail a write, it leaves out what writes in flight touch,
-        and is made between two looks under the lock. Raises YieldError where a write does not say what it touches.
+        """Schedule a compaction. If its plan alone would fail a write, it leaves out what writes in flight touch, and
+        is made between two looks under the lock. Raises YieldError if a write does not say what it touches.
         """
         harmless = self._table.client.table_version >= _PENDING_PLAN_IS_HARMLESS_FROM
         if harmless or self._table.view().writers.non_blocking:
@@ -108,9 +109,9 @@ class CompactionSteps(RewriteSteps):
         super().execute(plan)
 
     def abort(self) -> None:
-        """Step back. What was executed stays as it is, for the plan's next owner; only our claim on it ends."""
+        """Leave the plan. Executed work stays for its next owner. Only our heartbeat on it ends."""
         client = self._table.client
-        with on_the_way_out("step back"):
+        with on_the_way_out("leave the plan"):
             if self._executing is not None:
                 client.stop_heartbeat(self._executing)
             elif self._planned is not None and client.table_version < _PENDING_PLAN_IS_HARMLESS_FROM:

@@ -1,11 +1,11 @@
-"""Indexing: indexes of the metadata table are built, finished where an indexer has only planned them, or dropped.
+"""Indexing: indexes of the metadata table are built or dropped. An index that an indexer only planned is finished.
 
-An index is built in one hold of the table's lock, in a moment without a write in flight: what is committed beside a
-build Hudi takes for indexed, and it is not (docs/hudi.md). It is listed in the table's properties when it is complete,
-and not before: nobody reads it, or keeps it up, until then. A drop takes an index out of the properties first, under
-the lock, and its files afterwards.
+An index is built in one hold of the table's lock, in a moment without a write in flight. Hudi takes what is committed
+beside a build for indexed, and it is not (docs/hudi.md). The index is listed in the table's properties only when it is
+complete. Until then it is neither read nor kept up. A drop takes an index out of the properties first, under the lock,
+and deletes its files afterwards.
 
-What somebody has begun to build is left alone: before Hudi 1.1 an indexer shows no heartbeat.
+A build that was begun is left alone: before Hudi 1.1 an indexer shows no heartbeat.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.look import pending_plan, planned_indexes
+from lakewarden.executors.programs.hudi.client.observing import pending_plan, planned_indexes
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
 from lakewarden.executors.programs.hudi.steps.listings import Listings
@@ -32,11 +32,11 @@ from lakewarden.planners.formats.hudi.indexes.indexes import (
     to_drop,
 )
 from lakewarden.planners.formats.hudi.metadata.names import Layout
-from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties, read_table_properties
 from lakewarden.planners.formats.hudi.options.service_options import BuiltIndex, IndexingOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Deed, Instant, Service, State
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_size, shown
@@ -64,7 +64,7 @@ class Indexing:
 
 
 class IndexingSteps:
-    """The three steps, of which the second does nothing."""
+    """The three steps. The second does nothing."""
 
     def __init__(self, table: OpenTable, options: IndexingOptions) -> None:
         self._table = table
@@ -72,10 +72,10 @@ class IndexingSteps:
         self._building: Sequence[str] = ()
 
     def plan(self) -> Plan | NothingToDo:
-        """Take up the assigned plan, or tell what is to be built, or else what is to be dropped."""
+        """Take up the assigned plan, or say what is to be built, or else what is to be dropped."""
         if self._table.assignment.instant is not None:
             return self._taken_up(self._table.assignment.instant)
-        self._building = at_once(to_build(self._options, self._properties()))
+        self._building = at_once(to_build(self._options, self._table.properties()))
         if self._building:
             self._judge(self._building)
         elif not to_drop(self._options, self._indexes().complete):
@@ -86,7 +86,7 @@ class IndexingSteps:
         """Do nothing: Hudi builds an index and completes it in one call."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Build what is to be built, or drop what is still there. Raises YieldError beside a write in flight."""
+        """Build the missing indexes, or drop the unwanted ones. Raises YieldError beside a write in flight."""
         self._table.before_a_commit()
         if not self._building:
             dropped = to_drop(self._options, self._indexes().complete)
@@ -100,7 +100,7 @@ class IndexingSteps:
         missing = sorted(set(self._building) - self._indexes().complete)
         if missing:
             raise TemporaryError(f"Hudi has not built {missing[0]}: the worker's log says why")
-        more = {GOES_ON: 1} if plan.instant is None and to_build(self._options, self._properties()) else {}
+        more = {GOES_ON: 1} if plan.instant is None and to_build(self._options, self._table.properties()) else {}
         return {"indexes_built": len(self._building), "lock_held_seconds": round(held, 3), **more}
 
     def _build(self, plan: Plan, view: TableView) -> None:
@@ -120,18 +120,18 @@ class IndexingSteps:
                 client.java.index(plan.instant)
 
     def _taken_up(self, instant: str) -> Plan:
-        """Return the plan of an indexer, or of an earlier run, that nobody has begun.
+        """Return the plan of an indexer, or of an earlier run, that was not begun.
 
-        Raises YieldError for one that somebody has, TemporaryError for what a dead JVM of ours has left half-way: Hudi
-        undoes it when its heartbeat is silent.
+        Raises YieldError if it was begun. Raises TemporaryError for a build that a dead JVM of ours has left
+        unfinished: Hudi undoes it when its heartbeat is silent.
         """
         pending = pending_plan(self._table.view(), Service.INDEXING, instant)
         if pending.state is State.INFLIGHT and self._table.assignment.predecessor_dead:
             with translated(Step.PLAN):
                 self._table.client.java.lazyRollbackFailedIndexing()
-            raise TemporaryError(f"indexing {instant} was left half-way, and is undone first", delay=_UNTIL_SILENT)
+            raise TemporaryError(f"indexing {instant} was left unfinished, and is undone first", delay=_UNTIL_SILENT)
         if pending.state is State.INFLIGHT:
-            raise YieldError(f"indexing {instant} was begun, perhaps by an indexer that lives", delay=_MAY_TAKE)
+            raise YieldError(f"indexing {instant} was begun, perhaps by an indexer that is alive", delay=_MAY_TAKE)
         self._building = planned_indexes(self._table.assignment, instant, self._table.storage)
         unknown = sorted(set(self._building) - _BUILT)
         if unknown or len(self._building) > 1:
@@ -141,8 +141,8 @@ class IndexingSteps:
         return Plan(instant=instant)
 
     def _refuse_what_was_overtaken(self, instant: str, view: TableView) -> None:
-        """Raise PermanentError where Hudi would leave out what was committed since a plan was made: it lists files up
-        to the plan, for any index but that of keys.
+        """Raise PermanentError if Hudi would leave out what was committed since a plan was made. It lists files up to
+        the plan, for any index but that of keys.
         """
         since = [one.time for one in view.timeline.instants if one.stands_for is Deed.WRITE and one.time > instant]
         if since and list(self._building) != [_OF_KEYS]:
@@ -152,7 +152,7 @@ class IndexingSteps:
             )
 
     def _judge(self, building: Sequence[str]) -> None:
-        """Raise PermanentError where an index could not be built, or not be kept up afterwards."""
+        """Raise PermanentError if an index could not be built, or not be kept up afterwards."""
         size = Listings(self._table.client).bytes_stored()
         if size > self._options.largest_table:
             raise PermanentError(
@@ -165,9 +165,9 @@ class IndexingSteps:
     def _judge_columns(self) -> None:
         if not self._options.columns and not self._table.options.conf.get(COLUMNS):
             raise PermanentError(f"{_STATS} are planned: name their columns in the policy's options")
-        if self._options.columns and self._properties().layout is Layout.V1:
+        if self._options.columns and self._table.properties().layout is Layout.V1:
             raise PermanentError(
-                f"a table below version 8 does not say of which columns its {_STATS} are: let its writers build them, "
+                f"a table below version 8 does not name the columns of its {_STATS}: let its writers build them, "
                 f"and name the columns under options.conf: {COLUMNS}"
             )
         missing = sorted({column.partition(".")[0] for column in self._options.columns} - self._table.client.columns())
@@ -175,10 +175,7 @@ class IndexingSteps:
             raise PermanentError(f"columns: the table has no column {shown(missing[0])}")
 
     def _indexes(self) -> Indexes:
-        return read_indexes(self._table.assignment.location, self._properties(), self._table.storage)
-
-    def _properties(self) -> TableProperties:
-        return read_table_properties(self._table.assignment.location, self._table.storage)
+        return read_indexes(self._table.assignment.location, self._table.properties(), self._table.storage)
 
 
 def _in_flight(view: TableView) -> Sequence[Instant]:

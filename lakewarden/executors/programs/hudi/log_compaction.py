@@ -1,8 +1,8 @@
 """Log compaction of a merge-on-read table: the log blocks of a file group become one, and its base file stays.
 
-Its plans are not durable. Hudi refuses to execute one that was begun before, or that a later compaction has made
-void, and until it is gone its file groups are not compacted. No heartbeat guards one either. So a plan that is not
-carried out at once is taken back at once, and what a killed run left behind is taken back by the next one.
+Its plans are not durable. Hudi refuses to execute a plan that was begun before, or that a later compaction has made
+void, and its file groups are not compacted until it is gone. No heartbeat guards it either. So a plan that is not
+executed at once is withdrawn at once, and the next run withdraws the plan of a killed run.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Steps
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out
-from lakewarden.executors.programs.hudi.client.look import compacted_files
+from lakewarden.executors.programs.hudi.client.observing import compacted_files
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
 from lakewarden.executors.programs.hudi.steps.giving_up import give_up
-from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, undertaken
+from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, rewriting
 from lakewarden.planners.formats.hudi.options.service_options import LogCompactionOptions
 from lakewarden.planners.formats.hudi.writers.beside import meeting
 from lakewarden.planners.model.clock import Clock, SystemClock
@@ -31,7 +31,7 @@ _CALLS = Calls(
 )
 _SOON = timedelta(seconds=1)
 _UNTIL_WRITES_TOUCH_OTHERS = timedelta(seconds=10)
-"""No longer: a compaction that has become due meanwhile waits as long."""
+"""The limit is short because a compaction that has become due meanwhile waits as long."""
 
 
 def settings(options: LogCompactionOptions) -> dict[str, str]:
@@ -50,11 +50,11 @@ class LogCompaction:
 
     @contextlib.contextmanager
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run. An abort takes the plan back, with what Hudi wrote for it."""
+        """Open the write client for one run. An abort withdraws the plan, with what Hudi wrote for it."""
         service = settings(LogCompactionOptions.model_validate(dict(assignment.service_options)))
         with (
             open_table(session, assignment, storage, service=service, clock=self._clock) as table,
-            undertaken(LogCompactionSteps(table)) as steps,
+            rewriting(LogCompactionSteps(table)) as steps,
         ):
             yield steps
 
@@ -72,11 +72,11 @@ class LogCompactionSteps(RewriteSteps):
         super().execute(plan)
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Complete the instant, in a moment in which no write in flight touches its partitions, or may touch them.
+        """Complete the instant in a moment in which no write in flight touches, or may touch, its partitions.
 
         A writer that prefers to lose (`PreferWriterConflictResolutionStrategy`) compares itself with everything that
-        was completed since it began, a log compaction of any age among it (run, live). Raises YieldError where there
-        is no such moment soon.
+        was completed since it began, including log compactions of any age (run, live). Raises YieldError if there is
+        no such moment soon.
         """
         table = self._table
         pending = super()._pending(plan.on_timeline)
@@ -90,23 +90,23 @@ class LogCompactionSteps(RewriteSteps):
             return super().commit(plan)
 
     def abort(self) -> None:
-        """Give the plan up if it is ours, or was begun by us, and has not been completed."""
+        """Give the plan up if it is ours, or was begun by us, and is not completed."""
         if self._ours is not None:
             with on_the_way_out("give the plan up"):
                 give_up(self._table, self._ours)
 
     def _pending(self, instant: str) -> Instant:
-        """Return the plan, if it can still be executed; what cannot is ours to take back, or a person's to see to."""
+        """Return the plan, if it can still be executed. Otherwise it is ours to withdraw, or an operator has to act."""
         pending = super()._pending(instant)
         if pending.author is not None:
             self._ours = instant
         if pending.state is State.INFLIGHT:
             if pending.author is None:
                 raise PermanentError(
-                    f"log compaction {instant} was begun by somebody else, and nobody can tell whether it is still "
+                    f"log compaction {instant} was begun by another client, and nothing shows whether it is still "
                     "being executed: let it end, or roll it back"
                 )
-            raise YieldError(f"log compaction {instant} was begun by a run that is gone: taken back", delay=_SOON)
+            raise YieldError(f"log compaction {instant} was begun by a run that is gone: withdrawn", delay=_SOON)
         later = [i for i in self._table.view().timeline.instants if _voids(i, pending)]
         if later and self._ours is not None:
             raise YieldError(f"compaction {later[0].time} has made log compaction {instant} void", delay=_SOON)

@@ -1,10 +1,10 @@
-"""Metadata rebuild: the metadata table is dropped and made anew, because a person has asked for it.
+"""Metadata rebuild: the metadata table is dropped and made anew, because an operator has asked for it.
 
-All of it happens in one hold of the table's lock, in a moment in which nothing is in flight: no write begins or commits
-meanwhile, and so none sees a table whose indexes are half there. It leaves the table's properties first, and nobody
-reads it any more; then its files are deleted, and Hudi makes it, from the table's folders and files, with the indexes
-that it had. Each is listed in the properties when it is complete, and not before. Killed at any step it leaves a table
-without metadata table, or with some of its indexes: readers list folders instead, and a writer makes what it wants.
+All of it happens in one hold of the table's lock, in a moment in which nothing is in flight. No write begins or commits
+meanwhile, so none sees a table with incomplete indexes. The metadata table is first removed from the table's
+properties, and is not read any more. Then its files are deleted, and Hudi makes it from the table's folders and files,
+with the indexes that it had. Each index is listed in the properties only when it is complete. A kill at any step leaves
+a table without metadata table, or with some of its indexes: readers list folders instead, and a writer makes its own.
 """
 
 from __future__ import annotations
@@ -14,26 +14,25 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
-from lakewarden.executors.faultpoints import Point
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
 from lakewarden.executors.programs.hudi.steps.listings import Listings
 from lakewarden.executors.programs.hudi.steps.metadata_remains import Remains
 from lakewarden.planners.formats.hudi.indexes.indexes import Indexes, read_indexes, switches
-from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties, read_table_properties
 from lakewarden.planners.formats.hudi.options.service_options import MetadataRebuildOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, Service, State
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_duration
 
-_UNTIL_A_GAP = timedelta(minutes=1)
 _LONGEST_LISTING = timedelta(minutes=2)
-"""Hudi lists the table once more under the lock; its writers try for ten minutes to get that (`LEAST_PATIENCE`)."""
+"""Hudi lists the table once more under the lock, and its writers try for ten minutes to get it (`LEAST_RETRY_TIME`)."""
 
 _AT_ONCE = {"hoodie.metadata.index.async": "false"}
 
@@ -53,18 +52,18 @@ class MetadataRebuild:
 
 
 class MetadataRebuildSteps:
-    """The three steps, of which the second does nothing."""
+    """The three steps. The second does nothing."""
 
     def __init__(self, table: OpenTable, options: MetadataRebuildOptions) -> None:
         self._table = table
         self._options = options
 
     def plan(self) -> Plan | NothingToDo:
-        """Look whether there is a metadata table, and whether the table's folders are soon listed.
+        """Check whether there is a metadata table, and whether the table's folders are listed soon.
 
-        Raises PermanentError where they are not: the writers would wait for the lock for as long.
+        Raises PermanentError if they are not: the writers would wait for the lock for as long.
         """
-        if not self._properties().has_metadata_table:
+        if not self._table.properties().has_metadata_table:
             return NothingToDo(
                 reason="the table has no metadata table: a writer that keeps one makes it when it writes"
             )
@@ -76,35 +75,35 @@ class MetadataRebuildSteps:
         if took > _LONGEST_LISTING:
             raise PermanentError(
                 f"it takes {format_duration(took)} to list the table's {files} files, and its writers would wait for "
-                "that: stop them, CALL delete_metadata_table, and let the next commit of one make it"
+                "that: stop them, CALL delete_metadata_table, and let a writer's next commit make it"
             )
         return Plan(instant=None)
 
     def execute(self, plan: Plan) -> None:
-        """Do nothing: there is nothing that could be prepared."""
+        """Do nothing: nothing can be prepared."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Drop it and make it. Raises YieldError where something is in flight all the time."""
+        """Drop it and make it. Raises YieldError if something is in flight all the time."""
         self._table.refuse_foreign_plans()
         with alone_between_writes(
             self._table,
             lambda view: view.writers.in_flight,
             why=_why,
-            within=self._options.look_for,
+            within=self._options.max_wait_for_writers,
             judge=_nothing_else_is_in_flight,
         ):
             began = self._table.clock.monotonic()
             had = self._make_anew()
             held = self._table.clock.monotonic() - began
-        missing = sorted(had.complete - self._properties().metadata_partitions)
+        missing = sorted(had.complete - self._table.properties().metadata_partitions)
         if missing:
             raise TemporaryError(f"the metadata table was made without {missing[0]}: the worker's log says why")
         return {"indexes": ", ".join(sorted(had.complete)), "lock_held_seconds": round(held, 3)}
 
     def _make_anew(self) -> Indexes:
-        """Return the indexes that it had, and has again. To be called under the lock."""
+        """Make it anew and return its indexes, which are the same as before. To be called under the lock."""
         client, table = self._table.client, self._table
-        properties = self._properties()
+        properties = self._table.properties()
         had = read_indexes(table.assignment.location, properties, table.storage)
         remains = Remains(client, table.storage)
         with translated(Step.COMMIT):
@@ -119,16 +118,13 @@ class MetadataRebuildSteps:
             table.reach(Point.REBUILDING)
         return had
 
-    def _properties(self) -> TableProperties:
-        return read_table_properties(self._table.assignment.location, self._table.storage)
-
 
 def _why(write: Instant) -> str:
-    return f"write {write.time} is in flight, and at work in the metadata table: it is not made anew beside one"
+    return f"write {write.time} is in flight, and at work in the metadata table, which must not be made anew meanwhile"
 
 
 def _nothing_else_is_in_flight(view: TableView) -> None:
-    """Raise YieldError, by name, for what is no write: an index that is being built, or what was left half-way."""
+    """Raise YieldError for an instant that is no write: an index that is being built, or one that was left pending."""
     writes = {write.time for write in view.writers.in_flight}
     for one in view.timeline.instants:
         planned = one.state is State.REQUESTED and one.stands_for is not Service.INDEXING

@@ -1,7 +1,7 @@
-"""Metadata validation: what the metadata table lists is held against what lies in the table's folders. It only looks.
+"""Metadata validation: compares the metadata table's lists with the files in the table's folders. It changes nothing.
 
-Both are asked of Hudi, which lists the folders in Spark tasks. Writers go on meanwhile: only what two looks agree on,
-of commits that are completed, is a difference. While a clean or a rollback deletes, no file is missed.
+Hudi reads both, and lists the folders in Spark tasks. Writers go on meanwhile. So only a difference of completed
+commits that two looks agree on counts. While a clean or a rollback deletes, no file counts as missing.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.listings import AT_ONCE, Listings
 from lakewarden.planners.formats.hudi.indexes.metadata_check import Committed, Differences, Folders, differences, named
 from lakewarden.planners.formats.hudi.metadata.names import Layout
-from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
 
@@ -33,13 +33,13 @@ class MetadataValidation:
 
     @contextlib.contextmanager
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the write client for one run, which only looks."""
+        """Open the write client for one run. It changes nothing."""
         with open_table(session, assignment, storage, service={}, clock=self._clock) as table:
             yield MetadataValidationSteps(table)
 
 
 class MetadataValidationSteps:
-    """The three steps, of which the last one tells what the second has found."""
+    """The three steps. The last reports what the second has found."""
 
     def __init__(self, table: OpenTable) -> None:
         self._table = table
@@ -47,14 +47,13 @@ class MetadataValidationSteps:
         self._figures: Mapping[str, int | str] = {}
 
     def plan(self) -> Plan | NothingToDo:
-        """Look whether there is a metadata table."""
-        location, storage = self._table.assignment.location, self._table.storage
-        if not read_table_properties(location, storage).has_metadata_table:
+        """Check whether there is a metadata table."""
+        if not self._table.properties().has_metadata_table:
             return NothingToDo(reason="the table has no metadata table")
         return Plan(instant=None)
 
     def execute(self, plan: Plan) -> None:
-        """Compare the two, and whatever differs once more. A few partitions are in memory at a time."""
+        """Compare the two, and compare differences once more. A few partitions are in memory at a time."""
         with translated(Step.EXECUTE):
             partitions = self._listings.partitions()
         found, files = Differences(), 0
@@ -76,12 +75,12 @@ class MetadataValidationSteps:
         self._figures |= {key: text for key, text in told.items() if text}
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Tell what differs, by name."""
+        """Report the differences, by name."""
         return self._figures
 
     def _compared(self, partitions: list[str]) -> tuple[Differences, int]:
-        """Return how these partitions differ, and how many files lie in them. What the metadata table knows is read
-        first, and what is committed before either: a commit in between is no difference in either of them.
+        """Return how these partitions differ, and how many files they have. The timeline is read first, then the
+        metadata table, then the folders: a commit in between is no difference in either of them.
         """
         view = self._table.view()
         with translated(Step.EXECUTE):
@@ -94,11 +93,10 @@ class MetadataValidationSteps:
 
     def _committed(self, view: TableView) -> Committed:
         times = [instant.time for instant in view.timeline.instants]
-        properties = read_table_properties(self._table.assignment.location, self._table.storage)
         return Committed(
             completed=frozenset(instant.time for instant in view.timeline.instants if not instant.pending),
             before=min(times, default=""),
-            appended=properties.layout is Layout.V1,
+            appended=self._table.properties().layout is Layout.V1,
             quiet=not view.writers.in_flight,
         )
 

@@ -1,7 +1,7 @@
-"""Rollback: what dead writers left half-done is undone, and rollbacks that nobody finished are finished.
+"""Rollback: the unfinished work of dead writers is undone, and unfinished rollbacks are finished.
 
-A clean would roll writes back, too, but all at once and by a window of its own. Here each write is one that we have
-proved dead, and nothing else is touched.
+A clean would also roll writes back, but all at once and by a window of its own. Here only writes are undone that were
+proved dead, one by one.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.look import pending_plan, rollback_target
+from lakewarden.executors.programs.hudi.client.observing import pending_plan, rollback_target
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.planners.formats.hudi.metadata.heartbeats import dead_since
 from lakewarden.planners.formats.hudi.options.service_options import RollbackOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_duration
 
@@ -41,7 +42,7 @@ class Rollback:
 
 
 class RollbackSteps:
-    """The three steps, of which the second does nothing."""
+    """The three steps. The second does nothing."""
 
     def __init__(self, table: OpenTable, options: RollbackOptions) -> None:
         self._table = table

@@ -1,7 +1,7 @@
-"""Savepoints on a schedule: the newest commit that can be saved is saved, and those of ours that have expired go.
+"""Savepoints on a schedule: the newest commit that can be saved is saved, and our expired savepoints are removed.
 
-Both happen in one hold of the table's lock, in which no write begins or commits and nobody plans. What is read there is
-what is acted on: so nobody's restore, rollback or clean is in the way, and whose a savepoint is was read from itself.
+Both happen in one hold of the table's lock, in which no client begins, commits or plans. The run acts on what it reads
+there. So no restore, rollback or clean interferes, and the maker of each savepoint is read from its own metadata.
 """
 
 from __future__ import annotations
@@ -12,23 +12,22 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
-from lakewarden.executors.faultpoints import Point
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.planners.formats.hudi.metadata import savepoints
 from lakewarden.planners.formats.hudi.metadata.names import Action, InstantFiles
 from lakewarden.planners.formats.hudi.metadata.savepoints import Savable, Savepoint
-from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
-from lakewarden.planners.formats.hudi.metadata.whole import whole_timeline
 from lakewarden.planners.formats.hudi.options.service_options import SavepointOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.instant import State
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.ports import Storage
 
 _IN_THE_WAY = (Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT)
-"""While one of these is pending nobody can tell which files a savepoint would hold, or who needs one."""
+"""While one of these is pending, nothing shows which files a savepoint would hold, or whether one is needed."""
 _SOON = timedelta(seconds=30)
 
 
@@ -48,27 +47,27 @@ class Savepointing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Found:
-    """The savepoints that there are, and the commit to be saved."""
+    """The existing savepoints, and the commit to be saved."""
 
     there: Sequence[Savepoint]
     savable: Savable
 
     @property
     def new(self) -> str | None:
-        """The commit to be saved; None where it has a savepoint, whoever made it, or there is none."""
+        """The commit to be saved; None if it has a savepoint of any maker, or if there is none."""
         commit = self.savable.commit
         return None if commit in {one.time for one in self.there} else commit
 
 
 class SavepointSteps:
-    """The three steps, of which the second does nothing."""
+    """The three steps. The second does nothing."""
 
     def __init__(self, table: OpenTable, options: SavepointOptions) -> None:
         self._table = table
         self._options = options
 
     def plan(self) -> Plan | NothingToDo:
-        """Take back what a dead run has left, and say what there is to do."""
+        """Undo what a dead run has left, and say what there is to do."""
         location, storage = self._table.assignment.location, self._table.storage
         if savepoints.left_half_way(location, storage) is not None:
             with translated(Step.PLAN), self._table.client.locked():
@@ -83,10 +82,10 @@ class SavepointSteps:
         """Do nothing: a savepoint cannot be prepared."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Take the savepoint, and remove those of ours that have expired. Raises YieldError while something is pending
-        that bears on them.
+        """Take the savepoint, and remove our expired ones. Raises YieldError while an instant is pending that affects
+        them.
         """
-        self._table.view()  # what the look under the lock has to show as well
+        self._table.view()  # the timeline under the lock has to show this as well
         client, run = self._table.client, self._table.assignment.run
         with translated(Step.COMMIT), client.locked():
             self._take_back()
@@ -101,7 +100,7 @@ class SavepointSteps:
         return {"savepoints_removed": len(gone)}
 
     def _take_back(self) -> None:
-        """Take back what a dead run has left of a savepoint. To be called under the lock: nobody of ours is at one."""
+        """Undo what a dead run has left of a savepoint. To be called under the lock, which excludes our other runs."""
         half = savepoints.left_half_way(self._table.assignment.location, self._table.storage)
         if half is not None:
             self._table.client.undo_savepoint(half)
@@ -110,10 +109,9 @@ class SavepointSteps:
         return savepoints.expired(there, self._options, now=self._table.clock.now())
 
     def _read(self) -> _Found:
-        """Read the timeline whole. Raises YieldError while anything is pending that is in the way."""
-        location, storage = self._table.assignment.location, self._table.storage
-        properties = read_table_properties(location, storage)
-        instants = whole_timeline(properties, storage, known=self._table.looks.seen)
+        """Read the timeline whole. Raises YieldError while an instant is pending that blocks savepoints."""
+        properties, storage = self._table.properties(), self._table.storage
+        instants = self._table.whole_timeline(properties)
         _nothing_is_in_the_way(instants)
         retained = savepoints.retained_since(instants, properties, storage)
         return _Found(

@@ -1,8 +1,8 @@
-"""TTL: partitions to which nothing was written for a time are deleted. Execution and commit are one step.
+"""TTL: partitions that are old enough are deleted. Execution and commit are one step.
 
-The deletion is a `replacecommit`: readers see the rows no more, and the files go with a later clean. Hudi's
-`managePartitionTTL` would choose the partitions once more, by rules of its own (docs/hudi.md); so they are deleted by
-name, exactly those that were planned, approved, and looked at again.
+The deletion is a `replacecommit`: readers do not see the rows any more, and a later clean deletes the files. Hudi's
+`managePartitionTTL` would choose the partitions again, by rules of its own (docs/hudi.md). So they are deleted by name:
+exactly those that were planned, approved, and checked again.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
-from lakewarden.executors.faultpoints import Point
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.planners.formats.hudi.deletion import guard
 from lakewarden.planners.formats.hudi.deletion.deletions import read_deletions
 from lakewarden.planners.formats.hudi.deletion.expiry import Partition, Term, confirm_expired, read_partitions
 from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY
-from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
-from lakewarden.planners.formats.hudi.metadata.whole import whole_timeline
-from lakewarden.planners.formats.hudi.options.service_options import SilentWrites, TtlOptions, TtlStrategy
+from lakewarden.planners.formats.hudi.options.service_options import SilentWrites
+from lakewarden.planners.formats.hudi.options.ttl_options import TtlOptions, TtlStrategy
 from lakewarden.planners.formats.hudi.writers.beside import does_not_say, meeting
 from lakewarden.planners.formats.hudi.writers.non_blocking import GIVEN_AGAIN
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, YieldError
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import shown
 
@@ -46,7 +46,7 @@ class Ttl:
 
 
 class TtlSteps:
-    """The three steps, of which the second does nothing."""
+    """The three steps. The second does nothing."""
 
     def __init__(self, table: OpenTable, options: TtlOptions) -> None:
         self._table = table
@@ -73,9 +73,9 @@ class TtlSteps:
         """Do nothing: a deletion cannot be prepared."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Delete what was planned and is expired still, all of it between two checks of the writers: while the table's
-        lock is held, none begins or commits. Raises YieldError where a write in flight touches one of the partitions,
-        or does not say what it touches.
+        """Delete the planned partitions that are still expired, all of them between two checks of the writers: while
+        the table's lock is held, no writer begins or commits. Raises YieldError if a write in flight touches one of the
+        partitions, or does not say what it touches.
         """
         self._table.view(commits=True)  # under the lock only what is new has to be read
         began = self._table.clock.now()
@@ -107,15 +107,15 @@ class TtlSteps:
             return [path for path in self._table.client.partitions() if path]
 
     def _expired(self, paths: Iterable[str]) -> list[Partition]:
-        """Return those of the partitions that are expired, show files still, and are needed by nobody. Raises
-        PermanentError where writers would come back to one and find its file groups' names taken.
+        """Return the partitions that are expired, still show files, and are not needed. Raises PermanentError if
+        writers would come back to one and find its file groups' names taken.
 
-        Many are listed at a time, of those that may have expired by their paths. A listing that leaves out the newest
-        files makes a partition look old. So whatever looks expired is listed once more.
+        Partitions that may have expired by their paths are listed many at a time. A listing that leaves out the newest
+        files makes a partition look old. So every partition that looks expired is listed once more.
         """
         location, storage, now = self._table.assignment.location, self._table.storage, self._table.clock.now()
         old = [path for path in paths if self._term.may_have_expired(path, now=now)]
-        self._table.view()  # it also knows what the run's earlier looks have shown
+        self._table.view()  # it also knows what the run's earlier observations have shown
         partitions = read_partitions(location, old, storage)
         before = self._deleted_before()
         expired = [
@@ -125,7 +125,7 @@ class TtlSteps:
         ]
         for path, again in read_partitions(location, expired, storage).items():
             confirm_expired(partitions[path], again)
-        held = self._held = guard.partitions_in_need(location, storage, expired, known=self._table.looks.seen)
+        held = self._held = guard.partitions_in_need(location, storage, expired, known=self._table.observations.seen)
         with translated(Step.PLAN):
             there = self._table.client.shows_files_of([path for path in expired if path not in held])
         for path in there:
@@ -134,18 +134,17 @@ class TtlSteps:
         return [partitions[path] for path in there]
 
     def _deleted_before(self) -> frozenset[str]:
-        """Return the partitions that deletions on the timeline name, where that matters: their files may lie there
-        still.
+        """Return the partitions that deletions on the timeline name, for the strategy that depends on it: their old
+        files may still be there.
         """
         if self._options.strategy is not TtlStrategy.KEEP_BY_CREATION_TIME:
             return frozenset()
-        location, storage = self._table.assignment.location, self._table.storage
-        properties = read_table_properties(location, storage)
-        instants = whole_timeline(properties, storage, known=self._table.looks.seen)
-        return frozenset[str]().union(*read_deletions(instants, properties, storage).values())
+        properties = self._table.properties()
+        deletions = read_deletions(self._table.whole_timeline(properties), properties, self._table.storage)
+        return frozenset[str]().union(*deletions.values())
 
     def _why_none(self) -> str:
-        """Return why no partition goes: those that somebody needs stay for as long."""
+        """Return why no partition is deleted: some may stay because they are needed."""
         old = f"older than {self._options.days_retain} days"
         if not self._held:
             return f"no partition that shows rows is {old}"
@@ -159,7 +158,7 @@ class TtlSteps:
         view = self._table.view(commits=True)
         touches = view.writers.touches
         if touches is None:
-            raise TemporaryError("what was written to which partition cannot be read from the timeline")
+            raise TemporaryError("the timeline does not show which partitions were written to")
         for path in partitions:
             if path in touches and touches[path].at >= since:
                 raise YieldError(f"write {touches[path].instant} has just touched partition {path}")

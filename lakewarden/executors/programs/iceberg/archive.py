@@ -1,8 +1,8 @@
-"""Archive: manifests are written anew by partition (`rewrite_manifests`); the log of metadata files is bounded.
+"""Archive: manifests are rewritten by partition (`rewrite_manifests`), and the log of metadata files is bounded.
 
-It deletes no data file, and joins its commit with the writing of the manifests: they are few and small. Only the small
-ones of one kind are taken, of data or of deletes: a MERGE of Spark replaces the delete files of the data files that it
-touches, and with them manifests of deletes, by which a rewrite of all manifests would fail at almost every commit.
+It deletes no data file. Writing the manifests is joined with the commit, because they are few and small. Only the small
+manifests of one kind are taken, of data or of deletes. A MERGE of Spark replaces the delete files of the data files
+that it touches, and with them their manifests. A rewrite of all manifests would conflict with almost every such commit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.iceberg.client.errors import translated
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.iceberg.client.signature import signed
@@ -24,6 +24,7 @@ from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import ArchiveOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import YieldError
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.ports import Storage
 
 
@@ -42,7 +43,7 @@ class Archive:
 
 
 class ArchiveSteps:
-    """The three steps, of which the second does nothing."""
+    """The three steps. The second does nothing."""
 
     def __init__(self, table: OpenTable, options: ArchiveOptions) -> None:
         self._table = table
@@ -51,13 +52,13 @@ class ArchiveSteps:
         self._sets_versions = False
 
     def plan(self) -> Plan | NothingToDo:
-        """Find what there is to do; nothing is written."""
+        """Find what there is to do. It writes nothing."""
         metadata = self._table.metadata()
         small = self._small_manifests(metadata)
         versions = self._options.metadata_versions
         self._small = small if len(small) >= self._options.small_manifests else ()
         self._sets_versions = versions is not None and not bounds_versions(metadata.properties, versions)
-        if self._sets_versions:  # by which each commit deletes metadata files
+        if self._sets_versions:  # each commit then deletes metadata files
             require_permission(metadata)
         if not self._small and not self._sets_versions:
             return NothingToDo(reason=f"{len(small)} of {self._options.small_manifests} small manifests")
@@ -67,7 +68,7 @@ class ArchiveSteps:
         """Do nothing: Iceberg writes and commits manifests in one call."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Set the properties, then rewrite the manifests: the commit that names the run is the last one."""
+        """Set the properties, then rewrite the manifests. The commit that names the run is the last one."""
         figures = {"manifests_rewritten": 0, "manifests_added": 0}
         with translated(Step.COMMIT):
             if self._sets_versions:
@@ -95,7 +96,9 @@ class ArchiveSteps:
         return signed(rewrite, self._table.assignment).execute()
 
     def _is_small(self) -> Any:
-        """Return Java's predicate over manifests, which are equal where their paths are (`GenericManifestFile`)."""
+        """Return Java's predicate over manifests. Two manifests are equal if their paths are equal
+        (`GenericManifestFile`).
+        """
         wanted = {manifest.path for manifest in self._small}
         manifests = each(self._table.java.currentSnapshot().allManifests(self._table.java.io()))
         equal = self._table.jvm.java.util.function.Predicate.isEqual
@@ -106,8 +109,8 @@ class ArchiveSteps:
 
 
 def _any(predicates: list[Any]) -> Any:
-    """Return what is true where one of Java's predicates is. It is joined in halves, so that it is asked no deeper than
-    the logarithm of their number.
+    """Return a predicate that is true if one of Java's predicates is. They are joined in halves, so that the calls nest
+    only as deep as the logarithm of their number.
     """
     if len(predicates) == 1:
         return predicates[0]

@@ -1,41 +1,60 @@
-"""Clean: snapshots expire, and the files that they alone need are deleted. Its execution is joined with its commit.
+"""Clean: snapshots expire, and the files that only they need are deleted. Its execution is joined with its commit.
 
-Iceberg's own action expires by age what it finds at the time of the commit, gives up names by age too, and knows what
-to delete only as long as it lives. So ids are chosen here, the list of files is written before, and the commit removes
-these ids and nothing else.
+Iceberg's own action chooses snapshots, branches and tags by age at the time of the commit. And if it dies, what was
+left to delete is not known any more. So Lakewarden chooses the ids and the names, writes the list of files first, and
+commits the removal of exactly these.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
-from py4j.protocol import Py4JJavaError
 
-from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Step, Steps
-from lakewarden.executors.faultpoints import FAULTS, Point
+from lakewarden.executors import points
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.points import Point
 from lakewarden.executors.programs.iceberg.client.errors import translated
+from lakewarden.executors.programs.iceberg.client.exchange import moved
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
-from lakewarden.executors.programs.iceberg.steps.deleting import Journal, delete, files_if_asked, require_permission
+from lakewarden.executors.programs.iceberg.client.rest_commits import applies_changes
+from lakewarden.executors.programs.iceberg.steps.deleting import delete, files_if_asked, require_permission
+from lakewarden.executors.programs.iceberg.steps.deletion_plans import PlanStore
+from lakewarden.executors.programs.iceberg.steps.restoring import UnknownNamesError, restore_lost_names
 from lakewarden.planners.formats.iceberg.deletion.ahead import require_newest
 from lakewarden.planners.formats.iceberg.deletion.expiry import expirable
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan, PlanBeside
-from lakewarden.planners.formats.iceberg.deletion.reachable import Kind, Suspects, only_reachable_from
-from lakewarden.planners.formats.iceberg.metadata.files import read_table
-from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.retries import pauses
+from lakewarden.planners.formats.iceberg.deletion.reachable import FileKind, Suspects, only_reachable_from
+from lakewarden.planners.formats.iceberg.deletion.refs import NamedRef, named
+from lakewarden.planners.formats.iceberg.deletion.unused_metadata import unused
+from lakewarden.planners.formats.iceberg.metadata.files import list_of, manifests_in, read_table
+from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.retries import waits
 from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling
 from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import State
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.ports import Storage
 
 log = structlog.get_logger(__name__)
+
+
+class ChosenSnapshots(NamedTuple):
+    """What is going to expire."""
+
+    snapshots: tuple[int, ...]
+    refs: tuple[NamedRef, ...]
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing expires."""
+        return not self.snapshots and not self.refs
 
 
 class Clean:
@@ -52,153 +71,216 @@ class Clean:
 
 
 class CleanSteps:
-    """The three steps, of which the second does nothing."""
+    """The three steps. The second does nothing."""
 
     def __init__(self, table: OpenTable) -> None:
         self._table = table
         self._options = CleanOptions.model_validate(dict(table.assignment.service_options))
         self._planned: Suspects | None = None
+        self._specs: dict[int, frozenset[int]] = {}
 
     def plan(self) -> Plan | NothingToDo:
-        """Take up the pending plan, whoever made it; only without one, make a new one.
+        """Take up the pending plan of any author. If there is none, make a new one.
 
-        One whose snapshots the table still has was not carried out, even if it was begun: they go all at once. It is
-        made anew under its name, of those that may still expire.
+        If the table still has snapshots of the plan, it was not carried out, even if it was begun, because all of them
+        expire in one commit. Then the plan is made again under its name, with the snapshots that may still expire.
         """
         metadata = self._table.metadata()
         require_permission(metadata)
-        journal = Journal.of(self._table, metadata)
-        beside = journal.read()
+        plan_store = PlanStore.of(self._table, metadata)
+        beside = plan_store.read()
         pending = beside.pending
         if pending is None and self._table.assignment.instant is not None:
             return NothingToDo(reason=f"{self._table.assignment.instant} is not pending any more")
-        if pending is not None and not _left(pending, metadata):
-            if journal.listed(pending) is not None:
+        if pending is not None and _left(pending, metadata).is_nothing:
+            if plan_store.is_listed(pending):
                 return self._told(pending, metadata)
-            log.warning("the list of a deletion was taken away: orphans will find what it left", plan=pending.instant)
-        ids = self._may_expire(metadata, among=None if pending is None else pending.snapshots)
-        if not ids:
+            log.warning("deletion_list_missing", plan=pending.instant)
+        chosen = self._may_expire(
+            metadata, among=None if pending is None else ChosenSnapshots(pending.snapshots, pending.refs)
+        )
+        if chosen.is_nothing:
             if pending is not None:
-                journal.forget(beside)
+                plan_store.forget(beside)
             return NothingToDo(reason="no snapshot may expire")
         require_newest(metadata, self._table.storage, now=self._table.clock.now())
-        unneeded = only_reachable_from(ids, metadata, self._table.storage)
-        self._planned = unneeded.among(journal.ground.own(unneeded.files()))
-        return self._told(journal.plan(beside, self._planned.files(), snapshots=ids), metadata)
+        unneeded = only_reachable_from(chosen.snapshots, metadata, self._table.storage)
+        self._planned = unneeded.among(plan_store.ground.own(unneeded.files()))
+        files = self._planned.files()
+        return self._told(plan_store.plan(beside, files, snapshots=chosen.snapshots, refs=chosen.refs), metadata)
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a deletion cannot be prepared."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Expire what the plan names and may still expire; then delete what of its list the table does not need now."""
+        """Expire the snapshots of the plan that may still expire. Then delete the files of its list that the table does
+        not need now.
+        """
         metadata = self._table.metadata()
         require_permission(metadata)
-        journal = Journal.of(self._table, metadata)
-        beside, pending, files = journal.to_carry_out(plan.on_timeline)
+        plan_store = PlanStore.of(self._table, metadata)
+        beside, pending, files = plan_store.to_carry_out(plan.on_timeline)
         require_newest(metadata, self._table.storage, now=self._table.clock.now())
-        journal.begin(beside, pending)
-        expired = self._expire(journal, beside, pending, metadata)
-        FAULTS.reach(Point.EXPIRED, run=self._table.assignment.run, service=self._table.assignment.service)
+        plan_store.begin(beside, pending)
+        expired = self._expire(plan_store, beside, pending, metadata)
+        points.reach(Point.EXPIRED, run=self._table.assignment.run, service=self._table.assignment.service)
+        pending, restored = self._with_lost_names(plan_store, beside, pending)
         planned = self._planned
+        if pending.files == 0:
+            planned, files = None, ()
         suspects = planned if planned is not None and planned.files() == files else Suspects(files, Spelling())
-        gone = delete(self._table, suspects, lambda current: self._spare(suspects, current, pending, journal.uuid))
-        journal.complete(beside, pending)
+        gone = delete(self._table, suspects, lambda current: self._spare(suspects, current, pending, plan_store.uuid))
+        plan_store.complete(beside, pending)
         return {
-            "snapshots_expired": expired,
+            "snapshots_expired": len(expired.snapshots),
+            "refs_expired": len(expired.refs),
+            "refs_restored": restored,
             "files_deleted": sum(gone.values()),
-            "data_files_deleted": gone[Kind.CONTENT],
+            "data_files_deleted": gone[FileKind.CONTENT],
         }
 
     def _told(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
-        """Return the plan as the daemon is told it. The budget is of data files: those hold rows."""
+        """Return the plan as it is reported to the daemon. The budget counts data files, because those hold rows."""
         in_table = files_if_asked(self._table, metadata, unneeded=plan.data_files)
         return Plan(instant=plan.instant, files_to_delete=plan.data_files, files_in_table=in_table)
 
-    def _may_expire(self, metadata: TableMetadata, *, among: Collection[int] | None = None) -> tuple[int, ...]:
-        """Return what may expire now, of all snapshots or `among` those that were chosen before."""
-        options = self._options
-        if among is not None:
-            options = options.model_copy(update={"max_snapshots": len(metadata.snapshots)})
-        found = expirable(metadata, options, self._table.options, self._table.clock.now()).ids
-        return found if among is None else tuple(one for one in found if one in among)
+    def _may_expire(self, metadata: TableMetadata, *, among: ChosenSnapshots | None = None) -> ChosenSnapshots:
+        """Return what may expire now: of all snapshots and names, or of those that were chosen before (`among`)."""
+        options, table_options, now = self._options, self._table.options, self._table.clock.now()
+        if among is None:
+            found = expirable(metadata, options, table_options, now)
+            return ChosenSnapshots(found.ids, tuple(map(named, found.refs)))
+        options = options.model_copy(update={"max_snapshots": len(metadata.snapshots)})
+        found = expirable(metadata, options, table_options, now, among=among.refs)
+        chosen = frozenset(among.snapshots)
+        return ChosenSnapshots(tuple(one for one in found.ids if one in chosen), tuple(map(named, found.refs)))
 
-    def _confirm(self, pending: DeletionPlan, metadata: TableMetadata) -> tuple[int, ...]:
-        """Return those of the plan's snapshots that the table still has. Raises YieldError unless each may expire now:
-        a rollback, a tag or a job of Flink's may have come to need it.
+    def _confirm(self, pending: DeletionPlan, metadata: TableMetadata) -> ChosenSnapshots:
+        """Return the snapshots and names of the plan that the table still has. Raises YieldError unless each may expire
+        now. A rollback, a tag or a Flink job may need one by now.
         """
         present = _left(pending, metadata)
-        needed = sorted(set(present) - set(self._may_expire(metadata, among=present)))
+        may = self._may_expire(metadata, among=present)
+        needed = [f"snapshot {one}" for one in sorted(set(present.snapshots) - set(may.snapshots))]
+        needed += [f"the name {name!r}" for name, _ in sorted(set(present.refs) - set(may.refs))]
         if needed:
-            raise YieldError(f"snapshot {needed[0]} was planned to expire, and must stay now: the plan is made anew")
+            raise YieldError(f"{needed[0]} was planned to expire, and must stay now: the plan is made anew")
         return present
 
-    def _expire(self, journal: Journal, beside: PlanBeside, pending: DeletionPlan, metadata: TableMetadata) -> int:
-        """Remove the plan's snapshots from the table, in one commit; return how many were there.
+    def _expire(
+        self, plan_store: PlanStore, beside: PlanBeside, pending: DeletionPlan, metadata: TableMetadata
+    ) -> ChosenSnapshots:
+        """Remove the plan's snapshots and names from the table in one commit. Return those that were there.
 
-        Each attempt looks anew, as often as the table's `commit.retry.*` allow: it reads what is new since `metadata`,
-        for a writer may commit every second. Where the last look forbids it, or every attempt found the pointer moved,
-        nothing was committed, and the plan is one that nobody has begun. Raises UnknownError where that is not known.
+        Each attempt checks again, as often as the table's `commit.retry.*` allow. It reads only what is new since
+        `metadata`, because a writer may commit every second. If the last check forbids the commit, or the pointer had
+        moved at every attempt, nothing was committed, and the plan counts as not begun. Raises UnknownError if the
+        outcome is not known.
         """
-        waits = (0.0, *pauses(metadata.properties))
-        for wait in waits:
+        tries = tuple(waits(metadata.properties))
+        for wait in tries:
             time.sleep(wait)
             base, metadata = self._fresh(metadata)
             try:
                 present = self._confirm(pending, metadata)
             except YieldError:
-                journal.write(replace(beside, pending=replace(pending, state=State.REQUESTED)))
+                plan_store.write(replace(beside, pending=replace(pending, state=State.REQUESTED)))
                 raise
-            if not present:
-                return 0
-            if self._removed(base, present):
-                return len(present)
-        journal.write(replace(beside, pending=replace(pending, state=State.REQUESTED)))
+            if present.is_nothing or self._removed(base, metadata, present):
+                return present
+        plan_store.write(replace(beside, pending=replace(pending, state=State.REQUESTED)))
         raise YieldError(
-            f"the table moved on during each of {len(waits)} attempts to expire {len(pending.snapshots)} snapshots: "
+            f"the table moved on during each of {len(tries)} attempts to expire {len(pending.snapshots)} snapshots: "
             "raise its commit.retry.num-retries if it is so each time"
         )
 
+    def _with_lost_names(
+        self, plan_store: PlanStore, beside: PlanBeside, pending: DeletionPlan
+    ) -> tuple[DeletionPlan, int]:
+        """Restore the names that were made of expiring snapshots in the moment of the commit. Return the plan without
+        those snapshots, and how many names these are. If it is not known whether there are any, the plan has no files:
+        they are left to orphans.
+        """
+        if not applies_changes(self._table):
+            return pending, 0
+        try:
+            names = restore_lost_names(self._table, pending)
+        except UnknownNamesError as unknown:
+            log.warning("names_unknown", plan=pending.instant, reason=str(unknown))
+            return replace(pending, files=0, data_files=0), 0
+        if names:
+            back = {one.snapshot for one in names}
+            pending = replace(pending, snapshots=tuple(one for one in pending.snapshots if one not in back))
+            plan_store.begin(beside, pending)
+        return pending, len(names)
+
     def _fresh(self, known: TableMetadata) -> tuple[Any, TableMetadata]:
-        """Return the metadata of now, as Iceberg's own object and as we read the same file: what is `known` of an
-        earlier one is not decoded again.
+        """Return the current metadata twice: as Iceberg's own object, and as the daemon's reader reads the same file.
+        Snapshots that are `known` are not decoded again.
         """
         with translated(Step.PLAN):
             base = self._table.java.operations().refresh()
             file = str(base.metadataFileLocation())
         return base, known if known.file == file else read_table(file, self._table.storage, told=known.told)
 
-    def _removed(self, base: Any, snapshots: Collection[int]) -> bool:
-        """Commit `base` without these snapshots; False where the pointer had moved."""
-        ids = self._table.jvm.java.util.HashSet()  # a list would be taken for one of snapshots
-        for snapshot in snapshots:
+    def _removed(self, base: Any, metadata: TableMetadata, chosen: ChosenSnapshots) -> bool:
+        """Commit `base` without these snapshots and names. Return False if the pointer or a name had moved."""
+        ids = self._table.jvm.java.util.HashSet()  # Java would take a list for a list of snapshots
+        for snapshot in chosen.snapshots:
             ids.add(snapshot)
         with translated(Step.EXECUTE):
-            updated = self._table.jvm.org.apache.iceberg.TableMetadata.buildFrom(base).removeSnapshots(ids).build()
+            builder = self._table.jvm.org.apache.iceberg.TableMetadata.buildFrom(base)
+            for name, _ in chosen.refs:
+                builder = builder.removeRef(name)
+            builder = builder.removeSnapshots(ids)
+            self._remove_metadata(builder, metadata)
+            updated = builder.build()
             left, names = updated.snapshots().size(), updated.refs().size()
-            if left != base.snapshots().size() - len(snapshots) or names != base.refs().size():
-                raise PermanentError("Iceberg would remove something else than the snapshots that were chosen")
-        FAULTS.reach(Point.EXPIRING, run=self._table.assignment.run, service=self._table.assignment.service)
-        with translated(Step.COMMIT):
-            try:
-                self._table.java.operations().commit(base, updated)
-            except Py4JJavaError as error:
-                if not str(error.java_exception.getClass().getName()).endswith(".CommitFailedException"):
-                    raise
-                return False
-        return True
+            expected = base.snapshots().size() - len(chosen.snapshots), base.refs().size() - len(chosen.refs)
+            if (left, names) != expected:
+                raise PermanentError("Iceberg would remove something else than what was chosen")
+        points.reach(Point.EXPIRING, run=self._table.assignment.run, service=self._table.assignment.service)
+        return moved(self._table, base, updated, requires_names=True)
+
+    def _remove_metadata(self, builder: Any, metadata: TableMetadata) -> None:
+        """Remove the schemas and partition specs that are out of use, if the options ask for it. These options are
+        refused for catalogs with a commit that is not conditional on `metadata`.
+        """
+        if not self._options.clean_expired_metadata:
+            return
+        now = self._table.clock.now()
+        found = unused(metadata, self._table.options, now, specs_of=self._specs_of)
+        updates, sets = self._table.jvm.org.apache.iceberg.MetadataUpdate, self._table.jvm.java.util.HashSet
+        if found.specs:
+            updates.RemovePartitionSpecs(sets(list(found.specs))).applyTo(builder)
+        if found.schemas:
+            updates.RemoveSchemas(sets(list(found.schemas))).applyTo(builder)
+
+    def _specs_of(self, snapshot: Snapshot) -> frozenset[int]:
+        """Return the partition specs of a snapshot's manifests. A manifest list never changes, and is read once."""
+        if snapshot.id not in self._specs:
+            manifests = manifests_in(list_of(snapshot), self._table.storage)
+            self._specs[snapshot.id] = frozenset(one.spec for one in manifests)
+        return self._specs[snapshot.id]
 
     def _spare(self, suspects: Suspects, metadata: TableMetadata, carried_out: DeletionPlan, uuid: str) -> None:
-        """Let go of everything that the table reaches now. Raises where it is another table, or has a snapshot that
-        has expired: then what was read is not of now.
+        """Spare everything that the table needs now. Raises if it is another table, or still has a snapshot that has
+        expired: then the metadata is stale.
         """
         if metadata.uuid != uuid:
             raise PermanentError("the table was dropped and made again while its snapshots expired")
-        back = _left(carried_out, metadata)
+        back = _left(carried_out, metadata).snapshots
         if back:
             raise TemporaryError(f"snapshot {back[0]} has expired, and the table still shows it")
         suspects.spare_reachable(metadata, self._table.storage)
 
 
-def _left(plan: DeletionPlan, metadata: TableMetadata) -> tuple[int, ...]:
-    """Return those of a plan's snapshots that the table has."""
-    return tuple(one for one in plan.snapshots if one in metadata.by_id)
+def _left(plan: DeletionPlan, metadata: TableMetadata) -> ChosenSnapshots:
+    """Return the snapshots and names of a plan that the table has. All of them expire in one commit. If every snapshot
+    is gone, a name that is there was made again since.
+    """
+    snapshots = tuple(one for one in plan.snapshots if one in metadata.by_id)
+    if plan.snapshots and not snapshots:
+        return ChosenSnapshots((), ())
+    present = set(map(named, metadata.refs))
+    return ChosenSnapshots(snapshots, tuple(one for one in plan.refs if one in present))

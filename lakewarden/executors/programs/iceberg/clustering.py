@@ -1,4 +1,4 @@
-"""Clustering: the files of a partition are written anew in an order (`rewrite_data_files`, strategy `sort`)."""
+"""Clustering: the files of a partition are rewritten in an order (`rewrite_data_files`, strategy `sort`)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from lakewarden.executors.contract import Assignment, Steps
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.iceberg.client.runners import ordering
 from lakewarden.executors.programs.iceberg.steps.file_groups import FileGroup
-from lakewarden.executors.programs.iceberg.steps.rewriting import RewriteSteps, undertaken
-from lakewarden.planners.formats.iceberg.backlog.clustered import is_worth_clustering, unordered_since, untouchable
+from lakewarden.executors.programs.iceberg.steps.rewriting import RewriteSteps
+from lakewarden.executors.programs.undertaking import undertaken
+from lakewarden.planners.formats.iceberg.backlog.clustered import (
+    is_worth_clustering,
+    ordered_by,
+    remembering,
+    untouchable,
+)
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import ClusteringOptions
-from lakewarden.planners.formats.iceberg.rewriting.groups import Thresholds
+from lakewarden.planners.formats.iceberg.rewriting.thresholds import Thresholds
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
@@ -29,7 +35,9 @@ class Clustering:
 
     @contextlib.contextmanager
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the table for one run. An abort deletes what the run itself has written, and never tried to commit."""
+        """Open the table for one run. An abort deletes the files that the run has written and has not tried to
+        commit.
+        """
         options = ClusteringOptions.model_validate(dict(assignment.service_options))
         with (
             open_table(session, assignment, storage, clock=self._clock) as table,
@@ -39,21 +47,30 @@ class Clustering:
 
 
 class ClusteringSteps(RewriteSteps):
-    """The three steps, for the groups that hold a file which no clustering has written."""
+    """The three steps, for groups with a file that no clustering has written."""
 
     everything = True
 
     def __init__(self, table: OpenTable, options: ClusteringOptions) -> None:
         super().__init__(table, options, ordering(options))
         self._clustering = options
+        self._own: set[int] = set()
 
     def avoided(self, view: TableView) -> Mapping[str, datetime]:
-        """Return the partitions to which something was written of late."""
+        """Return the partitions with recent writes."""
         return untouchable(view.writers, self._table.options, self._clustering, view.observed_at)
 
     def worthwhile(
         self, groups: Sequence[FileGroup], rules: Thresholds, metadata: TableMetadata
     ) -> Sequence[FileGroup]:
         """Return the groups with enough files that are not in order yet."""
-        unordered = unordered_since(metadata)
-        return [group for group in groups if is_worth_clustering(group.files, unordered, rules)]
+        ordered = ordered_by(metadata)
+        return [group for group in groups if is_worth_clustering(group.files, ordered, rules)]
+
+    def properties(self, snapshot: int, now: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the property that remembers this snapshot. It shows that its files are in order even after it has
+        expired.
+        """
+        live = {file.snapshot for file in self._observations.everything()} | self._own
+        self._own.add(snapshot)
+        return remembering(self._observations.metadata(), live, snapshot, now=now)

@@ -1,6 +1,6 @@
 """Compaction: small files, and files with many deletes, become larger ones (`rewrite_data_files`, strategy `binpack`).
 
-Where the options ask for it, it then joins position deletes, and removes deletes that no data file needs any more.
+If the options say so, it then joins position deletes, and removes deletes that apply to no data file any more.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from lakewarden.executors.contract import Assignment, Steps
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.iceberg.client.runners import bin_packing
 from lakewarden.executors.programs.iceberg.steps.delete_files import DeleteFiles
-from lakewarden.executors.programs.iceberg.steps.rewriting import RewriteSteps, undertaken
+from lakewarden.executors.programs.iceberg.steps.rewriting import RewriteSteps
+from lakewarden.executors.programs.undertaking import undertaken
+from lakewarden.planners.formats.iceberg.backlog.clustered import untouchable
 from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
-from lakewarden.planners.formats.iceberg.writers.cold import left_alone
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.view import TableView
@@ -35,7 +36,9 @@ class Compaction:
 
     @contextlib.contextmanager
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
-        """Open the table for one run. An abort deletes what the run itself has written, and never tried to commit."""
+        """Open the table for one run. An abort deletes the files that the run has written and has not tried to
+        commit.
+        """
         options = CompactionOptions.model_validate(dict(assignment.service_options))
         with (
             open_table(session, assignment, storage, clock=self._clock) as table,
@@ -45,25 +48,25 @@ class Compaction:
 
 
 class CompactionSteps(RewriteSteps):
-    """The three steps, with what follows the exchange of the data files."""
+    """The three steps, and the work on delete files after the commit of the data files."""
 
     def __init__(self, table: OpenTable, options: CompactionOptions) -> None:
         super().__init__(table, options, bin_packing)
         self._deletes = options
 
     def avoided(self, view: TableView) -> Mapping[str, datetime]:
-        """Return the partitions whose rows a writer changes these days."""
-        return left_alone(view.writers, self._table.options, view.observed_at)
+        """Return the partitions with rows that a writer is changing, and those with recent writes."""
+        return untouchable(view.writers, self._table.options, self._deletes, view.observed_at)
 
     def _follow_up(self, partitions: frozenset[str]) -> None:
-        """Take care of delete files. The run has succeeded already, for its data files are exchanged: where a writer is
-        in the way, these are left to the next one.
+        """Rewrite or remove delete files. The run has already succeeded, because its data files are committed. If a
+        writer conflicts, the next run does it.
         """
-        deletes = DeleteFiles(self._table, self._looks)
+        deletes = DeleteFiles(self._table, self._observations)
         try:
             if self._deletes.rewrite_position_deletes:
                 deletes.join_positions(partitions)
             if self._deletes.remove_dangling_deletes:
                 deletes.remove_needless()
         except TemporaryError as error:
-            log.info("delete files are left as they are", run=self._table.assignment.run, reason=str(error))
+            log.info("delete_files_kept", run=self._table.assignment.run, reason=str(error))

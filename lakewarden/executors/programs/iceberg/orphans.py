@@ -1,17 +1,27 @@
-"""Orphans: files below the table's folder that nothing knows are deleted. Its execution is joined with its commit."""
+"""Orphans: files below the table's folder that the table does not know are deleted. Its execution is joined with its
+commit.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
-from lakewarden.executors.programs.iceberg.steps.deleting import Journal, delete, files_if_asked, require_permission
-from lakewarden.planners.formats.iceberg.deletion.orphan_files import Listing, Probe, listed, spare_known
-from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan
-from lakewarden.planners.formats.iceberg.deletion.reachable import NamedFile
+from lakewarden.executors.programs.iceberg.steps.deleting import delete, files_if_asked, require_permission
+from lakewarden.executors.programs.iceberg.steps.deletion_plans import PlanStore
+from lakewarden.executors.programs.iceberg.steps.lists import MOST_LISTED
+from lakewarden.planners.formats.iceberg.deletion.candidates import Candidates, Digests, TableFolder
+from lakewarden.planners.formats.iceberg.deletion.orphan_files import FolderListing, Probe, listed, spare_known
+from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan, PlanBeside
+from lakewarden.planners.formats.iceberg.deletion.reachable import DeletableFile, FileKind
+from lakewarden.planners.formats.iceberg.deletion.spool import Spool
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.ages import age_of_orphans
 from lakewarden.planners.formats.iceberg.options.service_options import OrphansOptions
@@ -34,75 +44,120 @@ class Orphans:
 
 
 class OrphansSteps:
-    """The three steps, of which the second does nothing: each of the others lists the whole folder."""
+    """The three steps. The second does nothing. Each of the others lists the whole folder."""
 
     def __init__(self, table: OpenTable) -> None:
         self._table = table
         self._options = OrphansOptions.model_validate(dict(table.assignment.service_options))
-        self._unknown: int | None = None
+        self._found: FoundOrphans | None = None
 
     def plan(self) -> Plan | NothingToDo:
-        """Take up the pending plan; without one, list the folder and write down what nothing knows.
+        """Take up the pending plan. If there is none, list the folder and write down the files that the table does not
+        know.
 
-        What the listings of earlier runs did not show as unknown waits: then the plan leaves it out, and may be empty,
-        so that the run counts and the next one comes in its time.
+        A file that earlier listings did not show as unknown must wait. The plan leaves it out. So a plan may be empty:
+        the run then counts, and the next one comes when it is due.
         """
         metadata = self._table.metadata()
         require_permission(metadata)
-        journal = Journal.of(self._table, metadata)
-        beside = journal.read()
+        plan_store = PlanStore.of(self._table, metadata)
+        beside = plan_store.read()
         if beside.pending is not None:
-            if journal.listed(beside.pending) is not None:
+            if plan_store.is_listed(beside.pending):
                 return self._told(beside.pending, metadata)
-            journal.forget(beside)
-            beside = journal.read()
+            plan_store.forget(beside)
+            beside = plan_store.read()
         elif self._table.assignment.instant is not None:
             return NothingToDo(reason=f"{self._table.assignment.instant} is not pending any more")
-        listing = self._listed(metadata, probe=journal.write(beside))
-        self._spare(listing, journal, self._table.metadata())
-        before, unknown = journal.seen_before(), listing.unknown()
-        self._unknown = len(unknown)
-        if unknown or len(before):
-            journal.remember(before.then(unknown, at=listing.at))
-        if not unknown:
+        listing = self._listed(metadata, probe=plan_store.write(beside))
+        unknown = self._unknown_of(listing, plan_store, self._table.metadata())
+        before, found = plan_store.seen_before(), FoundOrphans(unknown=sum(map(len, unknown)))
+        self._found = found
+        now = before.then(chain.from_iterable(unknown), at=listing.at)
+        if found.unknown or len(before):
+            plan_store.remember(now)
+        if not found.unknown:
             return NothingToDo(reason="every file below the table's folder is known, or too young")
-        times = {path: before.unknown_for(path, at, at=listing.at) for path, at in unknown.items()}
-        wanted = self._options.unknown_for
-        ripe = [file for file in listing.suspects.files() if times[file.path] >= wanted]
-        longest = max((time for time in times.values() if time < wanted), default=None)
-        until = None if longest is None else self._table.clock.now() + wanted - longest
-        return self._told(journal.plan(beside, ripe, waits_until=until), metadata)
+        old_enough, wanted = Spool(), self._options.unknown_for
+        for path, written_at in chain.from_iterable(unknown):
+            time = before.unknown_for(path, written_at, at=listing.at)
+            if time < wanted:
+                found.longest = max(found.longest or time, time)
+            elif len(old_enough) < MOST_LISTED:
+                old_enough.add(path, written_at)
+            else:
+                found.also_old_enough += 1
+        files = (DeletableFile(FileKind.ORPHAN, f"{metadata.location}/{path}") for path, _ in old_enough)
+        until = found.waits_until(wanted, now=self._table.clock.now())
+        left_over = max(found.also_old_enough, found.unknown - len(now)) if old_enough else 0
+        return self._told(plan_store.plan(beside, files, waits_until=until, left_over=left_over), metadata)
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: a deletion cannot be prepared."""
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Delete what was listed, is listed again, is still old, and is not known to the metadata of now."""
+        """Delete the planned files that are listed again, are still old, and are not known to the current metadata."""
         metadata = self._table.metadata()
-        journal = Journal.of(self._table, metadata)
-        beside, pending, files = journal.to_carry_out(plan.on_timeline)
+        plan_store = PlanStore.of(self._table, metadata)
+        beside, pending = plan_store.pending(plan.on_timeline)
         require_permission(metadata)
-        deleted = self._delete(files, metadata, journal, probe=journal.begin(beside, pending)) if files else 0
-        journal.complete(beside, pending)
-        waiting = {} if self._unknown is None else {"files_unknown": self._unknown - len(files)}
+        deleted = self._delete(beside, pending, metadata, plan_store) if pending.files else 0
+        plan_store.complete(beside, pending)
+        waiting = {} if self._found is None else {"files_unknown": self._found.unknown - pending.files}
         return {"files_deleted": deleted, **waiting}
 
-    def _delete(self, files: Sequence[NamedFile], metadata: TableMetadata, journal: Journal, *, probe: Probe) -> int:
-        listing = self._listed(metadata, probe=probe).among(files)
-        gone = delete(self._table, listing.suspects, lambda current: self._spare(listing, journal, current))
-        return sum(gone.values())
+    def _delete(self, beside: PlanBeside, pending: DeletionPlan, metadata: TableMetadata, plan_store: PlanStore) -> int:
+        planned = plan_store.digests(pending, TableFolder(metadata.location))
+        listing = self._listed(metadata, probe=plan_store.begin(beside, pending), among=planned)
+        deleted = 0
+        for candidates in listing.candidates():
+            spare = partial(self._spare, candidates, listing, plan_store)
+            deleted += sum(delete(self._table, candidates, spare).values())
+        return deleted
 
-    def _listed(self, metadata: TableMetadata, *, probe: Probe) -> Listing:
+    def _listed(self, metadata: TableMetadata, *, probe: Probe, among: Digests | None = None) -> FolderListing:
         old = age_of_orphans(self._options, self._table.options).age
-        return listed(metadata, self._table.storage, older_than=old, probe=probe, now=self._table.clock.now())
+        now = self._table.clock.now()
+        return listed(metadata, self._table.storage, older_than=old, probe=probe, now=now, among=among)
 
-    def _spare(self, listing: Listing, journal: Journal, metadata: TableMetadata) -> None:
-        """Let go of what the table knows, by metadata that was read after the listing."""
-        if (metadata.uuid, metadata.location) != (journal.uuid, journal.location):
+    def _unknown_of(self, listing: FolderListing, plan_store: PlanStore, metadata: TableMetadata) -> Sequence[Spool]:
+        """Return the files of a listing that the table does not know."""
+        unknown = []
+        for candidates in listing.candidates():
+            self._spare(candidates, listing, plan_store, metadata)
+            unknown.append(candidates.unknown())
+        return unknown
+
+    def _spare(
+        self, candidates: Candidates, listing: FolderListing, plan_store: PlanStore, metadata: TableMetadata
+    ) -> None:
+        """Spare the files that the table knows, by metadata that was read after the listing."""
+        if (metadata.uuid, metadata.location) != (plan_store.uuid, plan_store.location):
             raise PermanentError("the table was made again or moved while its folder was listed")
-        lists = journal.pending_lists()
-        spare_known(listing, metadata, self._options, self._table.storage, lists=lists)
+        lists = plan_store.pending_lists()
+        spare_known(candidates, listing, metadata, self._options, self._table.storage, lists=lists)
 
     def _told(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
-        in_table = files_if_asked(self._table, metadata, unneeded=plan.files)
-        return Plan(instant=plan.instant, files_to_delete=plan.files, files_in_table=in_table)
+        """Return the plan as it is reported to the daemon. The budget counts all files that may be deleted, whatever
+        number of runs they take.
+        """
+        files = plan.files + plan.left_over
+        in_table = files_if_asked(self._table, metadata, unneeded=files)
+        return Plan(instant=plan.instant, files_to_delete=files, files_in_table=in_table)
+
+
+@dataclass(kw_only=True, slots=True)
+class FoundOrphans:
+    """The result of a listing: how many files are `unknown`, the `longest` time for which a waiting file has been
+    unknown, and how many are `also_old_enough` but too many for one list.
+    """
+
+    unknown: int
+    longest: timedelta | None = None
+    also_old_enough: int = 0
+
+    def waits_until(self, unknown_for: timedelta, *, now: datetime) -> datetime | None:
+        """Return when the first of the waiting files may be deleted. None if there are none."""
+        if self.also_old_enough:
+            return now
+        return None if self.longest is None else now + unknown_for - self.longest

@@ -1,4 +1,4 @@
-"""Settings of one Hudi table that cannot hold together."""
+"""Settings of one Hudi table that contradict each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakewarden.planners.formats.hudi.catalogs import HiveCatalog
 from lakewarden.planners.formats.hudi.deletion.readers import misread
 from lakewarden.planners.formats.hudi.options.locks import lockless, misplaced
 from lakewarden.planners.formats.hudi.options.ours import why_not
-from lakewarden.planners.formats.hudi.options.service_options import CatalogSyncOptions
+from lakewarden.planners.formats.hudi.options.service_options import catalog_sync_of
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, HudiTableOptions
 from lakewarden.planners.formats.hudi.writers.acquisitions.sights import leaves_traces
 from lakewarden.planners.formats.hudi.writers.non_blocking import GIVEN_AGAIN
@@ -20,21 +20,21 @@ from lakewarden.planners.storage.locations import is_in_catalog
 
 _NO_LOCK = (
     "is missing, and mode is act: nothing runs beside live writers without a lock that both sides name. Name the "
-    "writers' lock (docs/writers.md), or say writers: none where nobody writes"
+    "writers' lock (docs/writers.md), or set writers: none if the table has no writers"
 )
 
 
 _NO_TRACE = (
-    "a {} lock leaves no trace of having been taken, so nobody can see whether the writers take it: nothing runs. "
+    "a {} lock leaves no trace when it is taken, so nothing shows whether the writers take it, and nothing runs. "
     "Compare the lock options of every writer with `lakewarden writer-options`, then set lock_proof: trusted"
 )
-_SIMPLE_BUCKETS = "files of a simple bucket index must not be clustered: it never runs. Remove the policy"
+_SIMPLE_BUCKETS = "files of a simple bucket index must not be clustered: clustering never runs. Remove the policy"
 
 
 def contradictions(table: Table) -> Iterator[Contradiction]:
-    """Yield the keys that have to change, why, and what to set: a lock that is missing or cannot work where the table
-    is, an archive that takes a clean's commits, readers whose needs cannot be kept, keys that are not the user's to
-    set, and what never runs. Where a table that is yet to be found will be, is not known.
+    """Yield the keys that have to change, with the reason and the remedy: a lock that is missing or cannot work at the
+    table's location, an archive that takes a clean's commits, readers with needs that cannot be kept, keys that users
+    may not set, and policies that never run. The place of a table that is not found yet is not known.
     """
     options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
     alone = options.lock is None and options.writers == "none"
@@ -52,27 +52,26 @@ def contradictions(table: Table) -> Iterator[Contradiction]:
 
 
 def _nowhere(table: Table, *, is_known: bool) -> str | None:
-    """Return what is not known of the table's place in a catalog, and will not be when the table is found."""
-    policy = table.policies.get(Service.CATALOG_SYNC)
-    options = policy.options if policy is not None else None
-    if not isinstance(options, CatalogSyncOptions):
+    """Return the missing parts of the table's place in a catalog that will not be known when the table is found."""
+    options = catalog_sync_of(table)
+    if options is None:
         return None
     told = () if is_known else ("database", "table", *(["uri"] if isinstance(table.catalog, HiveCatalog) else []))
     lacking = [key for key in options.lacking if key not in told]
-    return f"say what the table is called in which metastore: {', '.join(lacking)}" if lacking else None
+    return f"set the table's place in its metastore: {', '.join(lacking)}" if lacking else None
 
 
 def _holding_back(table: Table, options: HudiTableOptions) -> Iterator[Contradiction]:
-    """Yield what keeps services from running on a table that can be looked at all the same."""
+    """Yield what blocks services on a table that can still be observed."""
     if Service.CLUSTERING in table.policies and options.declared_index is BucketIndex.SIMPLE:
-        yield Contradiction(key="services.clustering", reason=_SIMPLE_BUCKETS, holds_back=True)
+        yield Contradiction(key="services.clustering", reason=_SIMPLE_BUCKETS, blocks=True)
     if Service.TTL in table.policies and options.concurrency == "non_blocking":
-        reason = f"writers do not block: {GIVEN_AGAIN}. It never runs: remove the policy"
-        yield Contradiction(key="services.ttl", reason=reason, holds_back=True)
+        reason = f"writers do not block: {GIVEN_AGAIN}. ttl never runs: remove the policy"
+        yield Contradiction(key="services.ttl", reason=reason, blocks=True)
     if options.writers != "live" or table.mode is Mode.OBSERVE or not table.policies:
         return
     if options.lock is None and table.mode is Mode.ACT:
-        yield Contradiction(key="options.lock", reason=_NO_LOCK, holds_back=True)
+        yield Contradiction(key="options.lock", reason=_NO_LOCK, blocks=True)
     if options.lock is not None and options.lock_proof == "observed" and not leaves_traces(options.lock):
         reason = _NO_TRACE.format(options.lock.provider)
-        yield Contradiction(key="options.lock_proof", reason=reason, holds_back=True)
+        yield Contradiction(key="options.lock_proof", reason=reason, blocks=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from lakewarden.planners.formats.hudi.backlog.needs import needs_commits
 from lakewarden.planners.formats.hudi.catalogs import Catalog, as_found, tables_in
 from lakewarden.planners.formats.hudi.contradictions import contradictions
+from lakewarden.planners.formats.hudi.history.pages import archived_page
 from lakewarden.planners.formats.hudi.metadata.table_properties import CLAIM, HOME
 from lakewarden.planners.formats.hudi.metadata.tokens import Tokens
 from lakewarden.planners.formats.hudi.observing import observed
@@ -24,24 +25,40 @@ from lakewarden.planners.formats.hudi.options.service_options import (
     NoOptions,
     RollbackOptions,
     SavepointOptions,
-    TtlOptions,
 )
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options.trigger_strategies import STRATEGIES
+from lakewarden.planners.formats.hudi.options.ttl_options import TtlOptions
 from lakewarden.planners.formats.hudi.writers.acquisitions.around import around
+from lakewarden.planners.formats.hudi.writers.commit_callback import HOOK
 from lakewarden.planners.formats.hudi.writers.endangered import awaited, endangered_writes
-from lakewarden.planners.formats.hudi.writers.writer_options import writer_options
+from lakewarden.planners.formats.hudi.writers.writer_options import ENGINES, writer_options
+from lakewarden.planners.hooks import CommitHook
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.timeline import ArchivePage
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import Contradiction, Listing, Observation, Storage, WriterEngine, WriterOption
+from lakewarden.planners.ports import (
+    NOTHING_MEASURED,
+    Contradiction,
+    Listing,
+    Measured,
+    Observation,
+    Storage,
+    TableFormat,
+    WriterEngine,
+    WriterOption,
+)
 from lakewarden.planners.settings import Settings, shown
+from lakewarden.planners.triggers import Trigger
 
 
 class HudiFormat:
-    """Reads `.hoodie`: two stats for a token; for an observation the properties, a listing of the timeline (of the
-    heartbeats too while something is pending) and of its metadata table, and those payloads that were not read before.
-    What completed commits wrote is read where a policy of the table asks for it, or always if it is `thorough`.
+    """Reads `.hoodie`. A token takes two stats. An observation takes the properties, a listing of the timeline, one of
+    its metadata table, one of the heartbeats while something is pending, and the payloads that were not read before. It
+    reads what completed commits wrote if a policy of the table needs it, or always if it is `thorough`.
     """
 
     def __init__(self, *, thorough: bool = False) -> None:
@@ -60,16 +77,16 @@ class HudiFormat:
 
     @property
     def catalog_settings(self) -> Any:
-        """Return the type of the catalogs that its tables may be found in."""
+        """Return the type of the catalogs in which its tables may be found."""
         return Catalog
 
     def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
-        """Return the tables that the catalog finds, with their locations: no Hudi table is known by a name alone."""
+        """Return the tables that the catalog finds, with their locations: a name alone identifies no Hudi table."""
         return tables_in(catalog, settings, storage)
 
     @property
     def services(self) -> Mapping[Service, type[Settings]]:
-        """Return what Hudi's own client can do for a table, with the types of the options."""
+        """Return the services that Hudi's own client can execute, with the types of their options."""
         return {
             Service.COMPACTION: CompactionOptions,
             Service.LOG_COMPACTION: LogCompactionOptions,
@@ -85,42 +102,68 @@ class HudiFormat:
             Service.METADATA_REBUILD: MetadataRebuildOptions,
         }
 
+    @property
+    def trigger_strategies(self) -> Mapping[str, Callable[[Any], Trigger]]:
+        """Return the names of Hudi's own strategies."""
+        return STRATEGIES
+
+    @property
+    def thorough(self) -> TableFormat:
+        """Return the format that reads what completed commits wrote, of every table."""
+        return THOROUGH
+
+    @property
+    def commit_hook(self) -> CommitHook | None:
+        """Return Hudi's HTTP commit callback."""
+        return HOOK
+
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
-        """Return a lock that is missing or cannot work where the table is, an archive that takes a clean's commits, and
-        keys that are not the user's to set. Where a table that is yet to be found will be, is not known.
+        """Return a lock that is missing or cannot work at the table's location, an archive that takes a clean's
+        commits, and keys that users may not set. The place of a table that is not found yet is not known.
         """
         return tuple(contradictions(table))
 
     def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
-        """Raise PermanentError: a Hudi table is known by its path, whoever found it."""
+        """Raise PermanentError: every catalog knows a Hudi table by its path."""
         raise PermanentError(
-            f"a hudi table is named by its path: the catalog {shown(catalog)} is for discover, which finds {identifier}"
+            f"a hudi table is named by its path; the catalog {shown(catalog)} is for patterns, which find {identifier}"
         )
 
     def as_found(self, table: Table, identifier: str) -> Table:
-        """Return the table with its place in the catalog that knows it, for what tells that catalog of changes."""
+        """Return the table with its name in the catalog that knows it. Catalog sync reports changes to that catalog."""
         return as_found(table, identifier)
 
+    @property
+    def writer_engines(self) -> tuple[WriterEngine, ...]:
+        """Return Spark, Flink and Hudi Streamer."""
+        return ENGINES
+
     def writer_options(
-        self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None
+        self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED
     ) -> Sequence[WriterOption]:
-        """Return the lock, multi-writer mode, the commit callback, and the services that are Lakewarden's."""
-        return writer_options(table, engine=engine, hook_url=hook_url, worst_hold=worst_hold)
+        """Return the options for the lock, multi-writer mode, the commit callback, and Lakewarden's services."""
+        return writer_options(table, engine=engine, hook_url=hook_url, measured=measured)
+
+    @property
+    def notes_are_facts(self) -> bool:
+        """Return False: the notes speak of policies."""
+        return False
 
     def claim_location(self, table: Table) -> str | None:
-        """Return a file in a folder of its own below `.hoodie`, in which no release of Hudi looks (docs/hudi.md)."""
+        """Return a file in a folder of its own below `.hoodie`. No release of Hudi looks in it (docs/hudi.md)."""
         return f"{table.location}/{HOME}/{CLAIM}"
 
     def token(self, table: Table, storage: Storage) -> str:
-        """Return the version of its properties and the stamp of its timeline's folder, wherever they say it is."""
+        """Return the version of the properties file, and the stamp of the timeline's folder that they name."""
         return self._tokens.of(table.location, storage)
 
     def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
         """Return the table's view.
 
-        An equal token vouches for it until the next heartbeat that guards something pending runs out; not at all
-        if it has faults, its newest change is younger than two seconds, or a pending write has no heartbeat: that
-        comes a moment after the write's first file, into a folder that the token does not watch.
+        An equal token vouches for it until the next heartbeat that guards a pending instant expires. It does not
+        vouch for it if the view has faults, if its newest change is younger than two seconds, or if a pending write
+        has no heartbeat. The first heartbeat comes a moment after the write's first file, into a folder that the token
+        does not watch.
         """
         commits = self._thorough or needs_commits(table)
 
@@ -129,16 +172,21 @@ class HudiFormat:
 
         return around(table, storage, look)
 
-    def endangered(self, view: TableView, service: Service, *, step: str, instant: str | None) -> tuple[Instant, ...]:
-        """Return the writes in flight that would fail if `service` now took `step`."""
+    def archived(self, table: Table, storage: Storage, *, before: datetime | None, limit: int) -> ArchivePage:
+        """Return archived instants of a table version 8 or 9."""
+        options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
+        return archived_page(table, options, storage, before=before, limit=limit)
+
+    def endangered(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> tuple[Instant, ...]:
+        """Return the writes in flight that would fail if `service` took `step` now."""
         return endangered_writes(view, service, step=step, instant=instant)
 
-    def awaited(self, view: TableView, service: Service, *, step: str, instant: str | None) -> str | None:
-        """Return what `service` had better wait for before it takes `step`."""
+    def awaited(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> str | None:
+        """Return what `service` should wait for before it takes `step`."""
         return awaited(view, service, step=step, instant=instant)
 
 
 HUDI = HudiFormat()
 
 THOROUGH = HudiFormat(thorough=True)
-"""For whoever has to know what each commit wrote, whatever the table's policies ask for."""
+"""For callers that need to know what each commit wrote, whatever the table's policies ask for."""

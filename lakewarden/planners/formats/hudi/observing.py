@@ -1,4 +1,4 @@
-"""One look at a Hudi table: its properties, a listing of its timeline, and the payloads that were not read before."""
+"""An observation of a Hudi table: its properties, a listing of its timeline, and the payloads not read before."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakewarden.planners.formats.hudi.backlog.backlog import backlogs
-from lakewarden.planners.formats.hudi.backlog.hindrances import hindrances, notes, warnings
+from lakewarden.planners.formats.hudi.backlog.blockers import blockers, notes, warnings
 from lakewarden.planners.formats.hudi.backlog.neglected import recovery_notes, uncleaned_of
+from lakewarden.planners.formats.hudi.backlog.shorter import kept_more
 from lakewarden.planners.formats.hudi.deletion import deletions, readers
-from lakewarden.planners.formats.hudi.deletion.folders import hindrance as stray_hindrance
+from lakewarden.planners.formats.hudi.deletion.folders import blocker as stray_blocker
 from lakewarden.planners.formats.hudi.deletion.folders import stray_folder
-from lakewarden.planners.formats.hudi.deletion.foreign import Ground, foreign_plans
-from lakewarden.planners.formats.hudi.deletion.foreign import hindrances as foreign_hindrances
+from lakewarden.planners.formats.hudi.deletion.foreign import TimelineRoot, foreign_plans
+from lakewarden.planners.formats.hudi.deletion.foreign import blockers as foreign_blockers
 from lakewarden.planners.formats.hudi.indexes.buckets import why_not_clustered
 from lakewarden.planners.formats.hudi.indexes.file_groups import file_groups
-from lakewarden.planners.formats.hudi.indexes.indexes import hindrances as index_hindrances
+from lakewarden.planners.formats.hudi.indexes.indexes import blockers as index_blockers
 from lakewarden.planners.formats.hudi.indexes.indexes import read_indexes
 from lakewarden.planners.formats.hudi.indexes.metadata_table import incomplete, metadata_backlog, metadata_instants
 from lakewarden.planners.formats.hudi.metadata import savepoints
@@ -42,7 +43,7 @@ from lakewarden.planners.formats.hudi.writers.touches import touches, touching
 from lakewarden.planners.model.instant import Deed, Service, State
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
-from lakewarden.planners.model.view import Hindrance, TableView, WriterActivity
+from lakewarden.planners.model.view import Blocker, TableView, WriterActivity
 from lakewarden.planners.ports import FileEntry, Observation, Storage
 
 _TICK = timedelta(seconds=2)
@@ -51,10 +52,10 @@ _TICK = timedelta(seconds=2)
 def observed(
     table: Table, storage: Storage, previous: Observation | None, *, token: str, commits: bool, now: datetime
 ) -> Observation:
-    """Return the table as it is now, under the token that was read before; with `commits` also what each completed
-    commit wrote.
+    """Return the table as it is now, under the token that was read before. With `commits` the view also shows what each
+    completed commit wrote.
 
-    Raises PermanentError or TemporaryError where the table's properties cannot be read.
+    Raises PermanentError or TemporaryError if the table's properties cannot be read.
     """
     properties = read_table_properties(table.location, storage)
     reading = Reading(
@@ -84,7 +85,7 @@ def _view(
     groups = reading.derive(_sources(known), file_groups, known, layout) if commits else None
     indexes = read_indexes(table.location, properties, storage)
     metadata, foreign = _foreign(table.location, properties, instants, reading)
-    of_indexes = index_hindrances(indexes, properties, timeline, conf=options.conf)
+    of_indexes = index_blockers(indexes, properties, timeline, conf=options.conf)
     names = non_blocking.found_in(table, options, known, properties, reading)
     of_names = non_blocking.warning(options, properties, names)
     positions = readers.read_positions(options.readers, timeline, storage, now=now)
@@ -93,10 +94,10 @@ def _view(
         *_not_clustered(table, options, storage, names),
         *_not_deleted(table, options, names),
         *_savepoints(table, timeline, storage),
-        *readers.hindrances(positions),
-        *deletions.hindrances(untold),
+        *readers.blockers(positions),
+        *deletions.blockers(untold),
     )
-    found = (*foreign, *of_indexes, *of_table, *hindrances(table, options, timeline, properties, now=now))
+    found = (*foreign, *of_indexes, *of_table, *blockers(table, options, timeline, properties, now=now))
     cleaned = last_clean(known, reading)
     left = uncleaned_of(
         table,
@@ -119,7 +120,7 @@ def _view(
         backlogs=backlogs(
             table, timeline, properties, cleaned=cleaned, uncleaned=left, groups=groups, untold=untold, now=now
         ),
-        hindrances=(*found, finding.hindrance) if finding.hindrance else found,
+        blockers=(*found, finding.blocker) if finding.blocker else found,
         faults=tuple(reading.faults),
         warnings=(*warnings(options), *([] if of_names is None else [of_names]), *reading.remarks),
         notes=_notes(
@@ -130,14 +131,15 @@ def _view(
             recovery_notes(table, timeline, left),
         ),
         readers=positions,
-        metadata=None if metadata is None else metadata_backlog(metadata, properties, timeline, zone=finding.zone),
+        kept_more=kept_more(table, timeline, cleaned),
+        inner=() if metadata is None else (metadata_backlog(metadata, properties, timeline, zone=finding.zone),),
     )
 
 
 def _not_clustered(
     table: Table, options: HudiTableOptions, storage: Storage, names: non_blocking.Names | None
-) -> tuple[Hindrance, ...]:
-    """Return what keeps a table from the clustering that is asked for."""
+) -> tuple[Blocker, ...]:
+    """Return why the clustering that the table's policies ask for must not run."""
     if Service.CLUSTERING not in table.policies:
         return ()
     declared = BucketIndex.SIMPLE if names is non_blocking.Names.SHARED else options.declared_index
@@ -145,15 +147,15 @@ def _not_clustered(
     return () if why is None else (why,)
 
 
-def _not_deleted(table: Table, options: HudiTableOptions, names: non_blocking.Names | None) -> tuple[Hindrance, ...]:
+def _not_deleted(table: Table, options: HudiTableOptions, names: non_blocking.Names | None) -> tuple[Blocker, ...]:
     why = non_blocking.not_deleted(table, options, names)
     return () if why is None else (why,)
 
 
-def _savepoints(table: Table, timeline: Timeline, storage: Storage) -> tuple[Hindrance, ...]:
-    """Return what savepoints hold back, and what holds back those that are asked for."""
+def _savepoints(table: Table, timeline: Timeline, storage: Storage) -> tuple[Blocker, ...]:
+    """Return what savepoints block, and what blocks the savepoints of the policies."""
     ours = savepoints.left_half_way(table.location, storage) if savepoints.in_flight(timeline) else None
-    return tuple(savepoints.hindrances(timeline, ours=ours, wanted=Service.SAVEPOINT in table.policies))
+    return tuple(savepoints.blockers(timeline, ours=ours, wanted=Service.SAVEPOINT in table.policies))
 
 
 def _notes(*several: Mapping[Service, tuple[str, ...]]) -> Mapping[Service, tuple[str, ...]]:
@@ -163,24 +165,24 @@ def _notes(*several: Mapping[Service, tuple[str, ...]]) -> Mapping[Service, tupl
 
 def _foreign(
     location: str, properties: TableProperties, instants: Sequence[InstantFiles], reading: Reading
-) -> tuple[Sequence[InstantFiles] | None, tuple[Hindrance, ...]]:
-    """Return the instants of the metadata table, if there is one, and what is held back by foreign plans in either
-    timeline, and by what the one does not know of the other.
+) -> tuple[Sequence[InstantFiles] | None, tuple[Blocker, ...]]:
+    """Return the instants of the metadata table, if there is one. Return also the blockers for foreign plans in either
+    timeline, and for commits that the metadata table lacks.
 
-    Plans are rare in a metadata table, and gone in a moment: they are read each time.
+    Plans are rare and short-lived in a metadata table, so they are read each time.
     """
-    table, beside = Ground.of_table(location, properties), Ground.of_metadata(location, properties)
+    table, beside = TimelineRoot.of_table(location, properties), TimelineRoot.of_metadata(location, properties)
     metadata = metadata_instants(beside.timeline, properties, reading.storage)
     afresh = Reading(storage=reading.storage, folder=beside.timeline, remembered=Memo())
     found = (*foreign_plans(metadata or (), beside, afresh), *foreign_plans(instants, table, reading))
     stray = stray_folder(location, properties)
     lacking = incomplete(metadata or (), instants, properties.layout)
-    hindrances = (*foreign_hindrances(found), *(() if lacking is None else (lacking,)))
-    return metadata, hindrances if stray is None else (stray_hindrance(stray), *hindrances)
+    blockers = (*foreign_blockers(found), *(() if lacking is None else (lacking,)))
+    return metadata, blockers if stray is None else (stray_blocker(stray), *blockers)
 
 
 def _sources(known: Sequence[Known]) -> tuple[str, ...]:
-    """Return the files that tell what the completed commits wrote; an empty name for one that could not be read."""
+    """Return the files that tell what the completed commits wrote. A file that could not be read has an empty name."""
     completed = ((one, one.files.completed) for one in known if one.is_commit)
     return tuple("" if one.written is None else entry.name for one, entry in completed if entry is not None)
 
@@ -204,9 +206,10 @@ def _writers(
 
 
 def _zone(table: Table, options: HudiTableOptions, properties: TableProperties, known: Sequence[Known]) -> ZoneFinding:
-    """Find the timeline's zone. Writers are asked before services, which may be our own.
+    """Find the timeline's zone. Instants of writers are used before those of services, which Lakewarden may have
+    stamped.
 
-    Before the first completed instant there is nothing to prove it by, and nothing to serve either.
+    Before the first completed instant nothing proves the zone, and no service has anything to do.
     """
     done = [one for one in known if one.files.state is State.COMPLETED]
     if not done and options.timeline_timezone is None:
@@ -227,9 +230,9 @@ def _timeline(location: str, storage: Storage, known: Sequence[Known], zone: tzi
 
 
 def _timeline_files(reading: Reading, seen: Timeline, layout: Layout) -> Sequence[InstantFiles]:
-    """Return the timeline's files, by their instants. It is a fault if they are not all of them: if some that were
-    `seen` before are not listed, and are there. A missing folder is one where the storage knows empty folders: there
-    the timeline was lost, and is not only new.
+    """Return the timeline's files, by their instants. It is a fault if instants that were `seen` before are there but
+    not listed. If the storage knows empty folders, a missing folder is also a fault: the timeline is lost, and not
+    only new.
     """
     entries = _listing(reading.folder, reading.storage)
     if not entries and _is_gone(reading.folder, reading.storage):
@@ -251,7 +254,7 @@ def _is_gone(folder: str, storage: Storage) -> bool:
 
 
 def _listing(folder: str, storage: Storage) -> Sequence[FileEntry]:
-    """Return a folder's entries; none if it is missing, as empty folders are in object stores."""
+    """Return a folder's entries. A missing folder has none, as object stores have no empty folders."""
     try:
         return storage.listing(folder)
     except FileNotFoundError:
@@ -261,7 +264,7 @@ def _listing(folder: str, storage: Storage) -> Sequence[FileEntry]:
 def _keep_until(
     view: TableView, table: Table, storage: Storage, properties: TableProperties, now: datetime
 ) -> datetime | None:
-    """Return how long an equal token vouches for the view. The times are read after what they are to vouch for."""
+    """Return until when an equal token vouches for the view. Folders are stamped after they were read."""
     home = f"{table.location}/{HOME}"
     watched = {home, f"{home}/{TIMELINE}"}
     if view.faults or properties.timeline_folder not in watched:
@@ -271,13 +274,13 @@ def _keep_until(
     if any(write.guarded_until is None for write in view.writers.in_flight):
         return now
     if view.backlogs[Service.CATALOG_SYNC].commits:
-        return now  # that it is told the catalog shows in no token
+        return now  # no token shows whether the catalog knows the deletion
     guards = [i.guarded_until for i in view.timeline.instants if i.guarded_until is not None]
     return min([*guards, *([now + readers.LOOKED_AT] if view.readers else [])], default=None)
 
 
 def _is_young(folder: str, storage: Storage, now: datetime) -> bool:
-    """Whether a folder changed so lately that its token may miss a further change; one that has gone did."""
+    """Whether a folder changed so recently that its token may miss a further change. A folder that is gone counts."""
     try:
         changed = storage.changed_at(folder)
     except FileNotFoundError:

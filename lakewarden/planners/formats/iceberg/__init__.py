@@ -1,4 +1,4 @@
-"""Apache Iceberg, read without a JVM (docs/iceberg.md)."""
+"""The format Apache Iceberg, read without a JVM (docs/iceberg.md)."""
 
 from lakewarden.planners.formats.iceberg.format import ICEBERG, IcebergFormat
 

@@ -1,10 +1,12 @@
-"""Settings of one table that cannot hold together."""
+"""Settings of one table that contradict each other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
 
+from lakewarden.planners.formats.iceberg.catalogs.settings import RestCatalog
+from lakewarden.planners.formats.iceberg.deletion.readers import misread
 from lakewarden.planners.formats.iceberg.options.ages import Age, least_age_of_orphans, least_age_of_snapshots
 from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions, OrphansOptions, RewriteOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
@@ -14,12 +16,14 @@ from lakewarden.planners.settings import format_duration, format_size
 
 
 def contradictions(table: Table) -> Iterator[Contradiction]:
-    """Yield the keys that have to change, why, and what to set."""
+    """Yield each key that has to change, the reason, and the value to set."""
     options = table.options if isinstance(table.options, IcebergTableOptions) else IcebergTableOptions()
+    if (why := misread(options.readers)) is not None:
+        yield Contradiction(key="options.readers", reason=why)
     for service, policy in table.policies.items():
         match policy.options:
             case CleanOptions() as clean:
-                found = _of_clean(clean, options)
+                found = _of_clean(clean, options, table.catalog)
             case OrphansOptions() as orphans:
                 found = _of_orphans(orphans, options)
             case RewriteOptions() as rewrite:
@@ -31,11 +35,21 @@ def contradictions(table: Table) -> Iterator[Contradiction]:
 
 _Found = Iterator[tuple[str, str]]
 
+_REST_HOLDS_NO_WRITER = (
+    "a REST catalog removes a partition spec although a writer commits a file of it at the same moment, and the table "
+    "cannot be read from then on. Remove clean_expired_metadata"
+)
 
-def _of_clean(clean: CleanOptions, options: IcebergTableOptions) -> _Found:
+
+def _of_clean(clean: CleanOptions, options: IcebergTableOptions, catalog: object) -> _Found:
+    if clean.clean_expired_metadata and isinstance(catalog, RestCatalog):
+        yield "clean_expired_metadata", _REST_HOLDS_NO_WRITER
     least = least_age_of_snapshots(options)
     if clean.max_snapshot_age is not None and clean.max_snapshot_age < least.age:
         yield "max_snapshot_age", _too_young("max_snapshot_age", clean.max_snapshot_age, least)
+    for at, branch in enumerate(clean.branches):
+        if branch.max_snapshot_age is not None and branch.max_snapshot_age < least.age:
+            yield f"branches.{at}.max_snapshot_age", _too_young("max_snapshot_age", branch.max_snapshot_age, least)
 
 
 def _of_orphans(orphans: OrphansOptions, options: IcebergTableOptions) -> _Found:

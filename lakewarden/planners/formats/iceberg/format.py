@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer, Pointers
-from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog, shared_name
+from lakewarden.planners.formats.iceberg.catalogs.reports import HOOK
+from lakewarden.planners.formats.iceberg.catalogs.settings import Access, Catalog, RestCatalog, shared_name
+from lakewarden.planners.formats.iceberg.catalogs.vended.tables import VendedFiles
 from lakewarden.planners.formats.iceberg.contradictions import contradictions
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError
 from lakewarden.planners.formats.iceberg.observing import observed, plans_token
@@ -18,29 +20,47 @@ from lakewarden.planners.formats.iceberg.options.service_options import (
     ClusteringOptions,
     CompactionOptions,
     OrphansOptions,
+    TableStatsOptions,
 )
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.writers.distance import awaited
-from lakewarden.planners.formats.iceberg.writers.writer_options import writer_options
+from lakewarden.planners.formats.iceberg.writers.writer_options import ENGINES, writer_options
+from lakewarden.planners.hooks import CommitHook
 from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import TableView
-from lakewarden.planners.ports import Contradiction, Listing, Observation, Storage, WriterEngine, WriterOption
+from lakewarden.planners.ports import (
+    NOTHING_MEASURED,
+    Contradiction,
+    Listing,
+    Measured,
+    Observation,
+    Storage,
+    TableFormat,
+    WriterEngine,
+    WriterOption,
+)
 from lakewarden.planners.settings import Settings
 from lakewarden.planners.storage.content import StoreRefusedError
 from lakewarden.planners.storage.locations import named_in_catalog
+from lakewarden.planners.triggers import Trigger
 
-PATIENCE = timedelta(seconds=20)
-"""So long a look reads manifests: twice, if the table moves meanwhile, within `reading.deadline`."""
+TIMEOUT = timedelta(seconds=20)
+"""How long one attempt of an observation reads manifests. There is a second attempt if the table changes meanwhile.
+Both fit into `reading.deadline`."""
 
 
 class IcebergFormat:
-    """Asks the catalog for a token; for an observation reads the metadata file, the manifest list and, where a policy
-    of the table asks for its files, those manifests that were not read before.
+    """Observes Iceberg tables.
+
+    The token comes from the catalog. An observation reads the metadata file and the manifest list. If a policy of the
+    table depends on its files, it also reads the manifests that were not read before.
     """
 
     def __init__(self) -> None:
         self._pointers = Pointers()
+        self._vended = VendedFiles(self._pointers)
 
     @property
     def name(self) -> str:
@@ -54,102 +74,148 @@ class IcebergFormat:
 
     @property
     def catalog_settings(self) -> Any:
-        """Return the type of the catalogs that its tables may be found in."""
+        """Return the type of the settings of a catalog."""
         return Catalog
 
     def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
-        """Return the identifiers of the catalog's tables, as it spells them."""
+        """Return the identifiers of the catalog's tables, as the catalog spells them."""
         return self._pointers.tables(catalog, settings, storage)
 
     @property
     def services(self) -> Mapping[Service, type[Settings]]:
-        """Return what Iceberg's own actions can do for a table, with the types of the options."""
+        """Return the services that Iceberg's own actions can run, with the types of their options."""
         return {
             Service.COMPACTION: CompactionOptions,
             Service.CLUSTERING: ClusteringOptions,
             Service.CLEAN: CleanOptions,
             Service.ORPHANS: OrphansOptions,
             Service.ARCHIVE: ArchiveOptions,
+            Service.TABLE_STATS: TableStatsOptions,
         }
 
+    @property
+    def trigger_strategies(self) -> Mapping[str, Callable[[Any], Trigger]]:
+        """Return none."""
+        return {}
+
+    @property
+    def thorough(self) -> TableFormat:
+        """Return the format itself. It always reads all of a table's metadata."""
+        return self
+
+    @property
+    def commit_hook(self) -> CommitHook | None:
+        """Return the hook that receives what writers and catalogs report of commits."""
+        return HOOK
+
     def contradictions(self, table: Table) -> Sequence[Contradiction]:
-        """Return where a policy would delete what a writer may still need, or asks for what cannot be."""
+        """Yield the policies that would delete what a writer may still need, and the settings that contradict each
+        other.
+        """
         return tuple(contradictions(table))
 
     def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
-        """Return a table's folder in a warehouse that is one; elsewhere its name under the server's own address."""
+        """Return a name that is the same for every address of the table: its folder if the warehouse is a folder, else
+        its name under the address of the server.
+        """
         return shared_name(catalog, settings, identifier)
 
     def as_found(self, table: Table, identifier: str) -> Table:
         """Return the table as it is."""
         return table
 
+    @property
+    def writer_engines(self) -> tuple[WriterEngine, ...]:
+        """Return Spark and Flink."""
+        return ENGINES
+
     def writer_options(
-        self, table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None
+        self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED
     ) -> Sequence[WriterOption]:
-        """Return what lets a writer's commits and ours go beside each other, and where it may report them."""
+        """Return the options with which a writer can commit beside Lakewarden, and the options that report its
+        commits.
+        """
         return writer_options(table, engine=engine, hook_url=hook_url)
 
+    @property
+    def notes_are_facts(self) -> bool:
+        """Return False: the notes speak of policies."""
+        return False
+
     def claim_location(self, table: Table) -> str | None:
-        """Return None: a commit is one exchange of the table's pointer, of which the second of two executors loses, and
-        what a run deletes it proves to be needed by nobody, whoever else is at it.
+        """Return None: Iceberg tables need no claim. A commit is one exchange of the table's pointer. If two daemons
+        commit, the second one fails. A run deletes a file only if it has proved that no reader needs it.
         """
         return None
 
     def token(self, table: Table, storage: Storage) -> str:
-        """Return what the catalog says of the table's current metadata file, and what our plans beside it say."""
-        with self._hindered_by_name(table, storage):
+        """Return a text that changes with the table's current metadata file and with Lakewarden's plans beside the
+        table.
+        """
+        storage = self._vended.of(table, storage)
+        with self._blocked_by_name(table, storage):
             return self._asked(table, storage)[1]
 
     def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
-        """Return the table's view.
+        """Return the observation of the table.
 
-        An equal token vouches for it until time alone changes what is due; not at all if it has faults. Where a file
-        went away while it was read, because a commit or an expiry was faster, the table is looked at once more.
+        If the token stays equal, the view stays valid until time alone changes what is due. A view with faults is not
+        kept. If a commit or an expiry deletes a file during the observation, the table is observed once more.
         """
-        with self._hindered_by_name(table, storage):
+        storage = self._vended.of(table, storage)
+        with self._blocked_by_name(table, storage):
             return self._observed(table, storage, previous, now=now)
 
     def _observed(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
         pointer, token = self._asked(table, storage)
         try:
-            observation = observed(table, storage, previous, pointer=pointer, token=token, now=now, patience=PATIENCE)
-            previous = observation  # what it has read stays read
+            observation = observed(table, storage, previous, pointer=pointer, token=token, now=now, timeout=TIMEOUT)
+            previous = observation  # the second attempt does not read again what this one has read
         except VanishedError:
             observation = None
         if observation is None or observation.view.faults:
             moved, token = self._asked(table, storage)
             if observation is None or moved != pointer:
-                return observed(table, storage, previous, pointer=moved, token=token, now=now, patience=PATIENCE)
+                return observed(table, storage, previous, pointer=moved, token=token, now=now, timeout=TIMEOUT)
         return observation
 
+    def located(self, table: Table, storage: Storage) -> tuple[Storage, Pointer]:
+        """Return the storage of the files of a table in a catalog, with the table's pointer. Raises what observing the
+        table raises.
+        """
+        storage = self._vended.of(table, storage)
+        with self._blocked_by_name(table, storage):
+            return storage, self._pointers.of(table, storage)
+
     @contextlib.contextmanager
-    def _hindered_by_name(self, table: Table, storage: Storage) -> Iterator[None]:
-        """Say of a table whose store lets us not in that its catalog has means for that, of which we make no use."""
+    def _blocked_by_name(self, table: Table, storage: Storage) -> Iterator[None]:
+        """If the store refuses access, add what kind of access the table's catalog offers."""
         try:
             yield
         except StoreRefusedError as refused:
+            if isinstance(table.catalog, RestCatalog) and table.catalog.access is Access.VENDED:
+                raise  # its message names the catalog
             means = self._pointers.hands_out(table, storage)
             if means is None:
                 raise
             catalog, _ = named_in_catalog(table.location)
             raise StoreRefusedError(
-                f"the catalog {catalog} {means}, which Lakewarden does not use: give it credentials of its own, by an "
-                f"entry for that bucket under storage ({refused})"
+                f"the catalog {catalog} {means}. Credentials of Lakewarden's own serve as well: add an entry for that "
+                f"bucket under storage ({refused})"
             ) from refused
 
     def _asked(self, table: Table, storage: Storage) -> tuple[Pointer, str]:
         pointer = self._pointers.of(table, storage)
         return pointer, pointer.token + plans_token(table, pointer.metadata_file, storage)
 
-    def endangered(self, view: TableView, service: Service, *, step: str, instant: str | None) -> tuple[Instant, ...]:
-        """Return none: nobody sees a write before it is committed. What keeps off them is told by `awaited`, by the
-        partitions that are left alone, and by the commit itself.
+    def endangered(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> tuple[Instant, ...]:
+        """Return none: no write is visible before its commit. Three things protect writers: `awaited`, the partitions
+        that are left alone, and the conflict check of the commit.
         """
         return ()
 
-    def awaited(self, view: TableView, service: Service, *, step: str, instant: str | None) -> str | None:
-        """Return what `service` had better wait for before it takes `step`: the distance from our last commit."""
+    def awaited(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> str | None:
+        """Return why `service` should wait before `step`: the distance to Lakewarden's last commit."""
         return awaited(view, service, step=step)
 
 

@@ -1,17 +1,19 @@
-"""One look at an Iceberg table: its metadata file, the manifest list, and the manifests that were not read before."""
+"""One observation of an Iceberg table. It reads the metadata file, the manifest list, and the manifests that were not
+read before.
+"""
 
 from __future__ import annotations
 
 import posixpath
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
-from lakewarden.planners.formats.iceberg.backlog.hindrances import is_encrypted
+from lakewarden.planners.formats.iceberg.backlog.blockers import is_encrypted
 from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
-from lakewarden.planners.formats.iceberg.backlog.memo import Memo, Reading
+from lakewarden.planners.formats.iceberg.backlog.memo import ManifestPass, Memo
 from lakewarden.planners.formats.iceberg.backlog.needs import needs_of
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
@@ -22,14 +24,20 @@ from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
     plan_beside,
     waits_until,
 )
+from lakewarden.planners.formats.iceberg.deletion.readers import positions
+from lakewarden.planners.formats.iceberg.deletion.shorter import kept_more
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.formats.iceberg.metadata.identity import table_identity
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.spelling import address_of
 from lakewarden.planners.formats.iceberg.metadata.tallies import Tallies
-from lakewarden.planners.formats.iceberg.metadata.timeline import timeline_of, writes_of
+from lakewarden.planners.formats.iceberg.metadata.timeline import timeline_of
 from lakewarden.planners.formats.iceberg.options.service_options import CompactionOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.rewriting.groups import ContradictoryThresholdsError, thresholds
+from lakewarden.planners.formats.iceberg.rewriting.reach import mark_of
+from lakewarden.planners.formats.iceberg.rewriting.selection import EVERYTHING, UnknownFieldError, selection
+from lakewarden.planners.formats.iceberg.rewriting.thresholds import ContradictoryThresholdsError, thresholds
 from lakewarden.planners.formats.iceberg.writers.activity import usual_interval, writer_activity
 from lakewarden.planners.formats.iceberg.writers.cold import with_new_ones, with_rhythm
 from lakewarden.planners.formats.iceberg.writers.touches import (
@@ -41,9 +49,8 @@ from lakewarden.planners.formats.iceberg.writers.touches import (
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.view import TableView, WriterActivity
+from lakewarden.planners.model.view import Blocker, TableView, WriterActivity
 from lakewarden.planners.ports import Observation, Storage
-from lakewarden.planners.storage.locations import canonical_location
 
 _REWRITES = frozenset({Service.COMPACTION, Service.CLUSTERING})
 
@@ -56,21 +63,21 @@ def observed(
     pointer: Pointer,
     token: str,
     now: datetime,
-    patience: timedelta | None = None,
+    timeout: timedelta | None = None,
 ) -> Observation:
-    """Return the table as the metadata file says that `pointer` names, under the token that was read with it.
+    """Return the table as its metadata file shows it. `pointer` names that file, and `token` was read with it.
 
-    With `patience` no more manifests are read after it; which is a fault of the view, and the next look goes on.
+    If `timeout` is over, no more manifests are read. The view then has a fault, and the next observation continues.
 
-    Raises PermanentError where that file is none, VanishedError where it is not there, TemporaryError where it cannot
-    be read. Manifests that cannot be read, or are not there, are faults of the view.
+    Raises PermanentError if the file is no metadata file, VanishedError if it does not exist, and TemporaryError if it
+    cannot be read. A manifest that is missing or cannot be read is a fault of the view.
     """
     remembered = Memo() if previous is None or previous.memo is None else previous.memo
     metadata = read_table(pointer.metadata_file, storage, told=remembered.told)
-    ends_at = None if patience is None else time.monotonic() + patience.total_seconds()
-    reading = Reading(storage=storage, metadata=metadata, remembered=remembered, ends_at=ends_at)
+    ends_at = None if timeout is None else time.monotonic() + timeout.total_seconds()
+    reading = ManifestPass(storage=storage, metadata=metadata, remembered=remembered, ends_at=ends_at)
     manifests = () if is_encrypted(metadata) else reading.manifests(metadata.current_snapshot)
-    holdings, tallies = _holdings(table, reading, manifests) if counts_files(table) else (Holdings(), Tallies())
+    holdings, tallies = _holdings(table, reading, manifests, now) if counts_files(table) else (Holdings(), Tallies())
     activity = _activity(table, reading, holdings)
     plans = tuple(_plans(reading))
     timeline = timeline_of(metadata, instants(plans))
@@ -87,48 +94,61 @@ def observed(
         timeline=timeline,
         writers=activity,
         backlogs=needs.backlogs,
-        hindrances=needs.hindrances,
+        blockers=needs.blockers,
         faults=tuple(dict.fromkeys(reading.faults)),
         warnings=needs.warnings,
         at_rest=needs.at_rest,
         waits=needs.waits,
         notes=needs.notes,
+        kept_more=kept_more(table, metadata.properties),
+        rewrites_all=_rewrites_all(table, metadata),
+        readers=tuple(positions(_options(table).readers, metadata, now)),
     )
     keep_until = _keep_until(view, needs.changes_at)
     return Observation(token=token, view=view, memo=reading.memo(tallies), lasting=True, keep_until=keep_until)
 
 
 def _keep_until(view: TableView, changes_at: datetime | None) -> datetime | None:
-    """Return how long an equal token vouches for the view: not at all where something could not be read, or where a
-    plan of ours is being carried out, of which not every token tells.
+    """Return until when an equal token vouches for the view. That is the time of the observation if the view has
+    faults. It is the same if a plan of Lakewarden is being executed, because the token does not always change with it.
     """
     under_way = any(instant.pending for instant in view.timeline.instants)
     return view.observed_at if view.faults or under_way else changes_at
 
 
+def _rewrites_all(table: Table, metadata: TableMetadata) -> Mapping[Service, str | Blocker]:
+    services = _REWRITES & table.policies.keys()
+    return dict.fromkeys(services, mark_of(metadata)) if services else {}
+
+
 def counts_files(table: Table) -> bool:
-    """Whether a policy of the table depends on its files, and not only on its snapshots: then every manifest is read,
-    and some forty bytes are kept of each file.
+    """Whether a policy of the table depends on its files, and not only on its snapshots. Then every manifest is read,
+    and about 40 bytes are kept for each file.
     """
     return not _REWRITES.isdisjoint(table.policies)
 
 
-def _holdings(table: Table, reading: Reading, manifests: Sequence[Manifest]) -> tuple[Holdings, Tallies]:
+def _holdings(
+    table: Table, reading: ManifestPass, manifests: Sequence[Manifest], now: datetime
+) -> tuple[Holdings, Tallies]:
     held = reading.held(manifests)
     if Service.CLUSTERING in table.policies:
         return held.everything(), Tallies()
     policy = table.policies.get(Service.COMPACTION)
-    options = policy.options if policy is not None and isinstance(policy.options, CompactionOptions) else None
+    configured = policy.options if policy is not None and isinstance(policy.options, CompactionOptions) else None
+    options = configured or CompactionOptions()
     try:
-        rules = thresholds(options or CompactionOptions(), reading.metadata.properties)
-    except ContradictoryThresholdsError:
-        rules = thresholds(CompactionOptions(), {})  # nothing is compacted by them: the service is hindered
-    return held.holdings(reading.metadata, rules, reading.remembered.tallies)
+        rules = thresholds(options, reading.metadata.properties)
+        may = selection(options, reading.metadata, now)
+    # the service is blocked, so nothing is compacted by these options
+    except (ContradictoryThresholdsError, UnknownFieldError):
+        rules, may = thresholds(CompactionOptions(), {}), EVERYTHING
+    return held.holdings(reading.metadata, rules, reading.remembered.tallies, may)
 
 
-def _activity(table: Table, reading: Reading, holdings: Holdings) -> WriterActivity:
+def _activity(table: Table, reading: ManifestPass, holdings: Holdings) -> WriterActivity:
     metadata = reading.metadata
-    writes = writes_of(metadata)
+    writes = metadata.writes()
     if not counts_files(table):
         return writer_activity(writes, touches=None, updated=None, update_interval=None)
     updates = [one for one in writes if one.operation != "append" and is_update(one)]
@@ -141,24 +161,24 @@ def _activity(table: Table, reading: Reading, holdings: Holdings) -> WriterActiv
     return writer_activity(writes, touches=touches, updated=updated, update_interval=interval)
 
 
-def _plans(reading: Reading) -> Iterator[PlanBeside | None]:
-    """Yield our plans beside the table. One that cannot be read is a fault."""
+def _plans(reading: ManifestPass) -> Iterator[PlanBeside | None]:
+    """Yield Lakewarden's plans beside the table. A plan that cannot be read is a fault."""
     metadata = reading.metadata
     for service in DELETING:
         try:
-            yield plan_beside(service, canonical_location(metadata.location), reading.storage, uuid=metadata.uuid)
+            yield plan_beside(service, address_of(metadata.location), reading.storage, uuid=metadata.uuid)
         except PermanentError as error:
             reading.faults.append(str(error))
 
 
 def plans_token(table: Table, metadata_file: str, storage: Storage) -> str:
-    """Return a text that changes with our plans beside the table: a request for each service of its policies that makes
-    such plans, none where it has no such policy.
+    """Return a text that changes with Lakewarden's plans beside the table. It costs one request for each service with a
+    policy that makes such plans.
 
-    A table keeps its metadata files in a folder of its own, unless `write.metadata.path` names another.
+    A table keeps its metadata files in its folder `metadata`, unless `write.metadata.path` names another folder.
     """
     services = [service for service in DELETING if service in table.policies]
-    folder = posixpath.dirname(posixpath.dirname(canonical_location(metadata_file))) if services else ""
+    folder = address_of(posixpath.dirname(posixpath.dirname(metadata_file))) if services else ""
     return "".join(f"/{_digest(file_of(service, folder), storage)}" for service in services)
 
 
@@ -174,5 +194,5 @@ def _options(table: Table) -> IcebergTableOptions:
 
 
 def _name(location: str) -> str:
-    """Return what people call the table: its identifier, or its folder."""
+    """Return the name of the table for people: its identifier, or its folder."""
     return posixpath.basename(location)

@@ -1,5 +1,5 @@
-"""What stands between a port and its application: who may connect, for how long, how often, with how much.
+"""The guard between a port and its application. It limits connections, their time, the rate of requests and their size.
 
-A sender is known by its address and by nothing else. Every limit is one of `limits.LimitSettings`; what a limit turns
-away is a `refusals.Refusal`, counted and now and then logged.
+A sender is known by its address only. Every limit is one of `limits.LimitSettings`. What a limit refuses is a
+`refusals.Refusal`. It is counted, and sometimes logged.
 """

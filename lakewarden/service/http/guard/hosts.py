@@ -1,8 +1,8 @@
-"""Which names a request may call this daemon by, and which pages may have a browser send one.
+"""The names of this daemon in requests, and the pages that may let a browser send one.
 
-A browser sends what any page tells it to. It says so in `Origin`, except for a page whose name was bound to our address
-after it had been loaded (DNS rebinding): that one is betrayed by the name, which stands in `Host`. Senders that are no
-browser send no `Origin` and call us by a name that our network knows, so they need no setting.
+A browser sends what any page tells it to. It puts the host of the page into `Origin`. With DNS rebinding a page binds
+its name to our address after it was loaded. Then there is no `Origin`, but `Host` has the name of the page. Senders
+that are no browser send no `Origin`, and use a name that our network knows. They need no setting.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from lakewarden.service.model.refusals import FOREIGN_ORIGIN, UNKNOWN_HOST, Refusal
 
 _ONLY_ASKS = frozenset({"GET", "HEAD", "OPTIONS"})
-_NOBODY_CAN_BUY = (".localhost", ".svc", ".cluster.local")
-"""Names that no public DNS server answers for: a page cannot have come from them and be a stranger's."""
+_PRIVATE_NAMES = (".localhost", ".svc", ".cluster.local")
+"""No public DNS server answers for these names. So a page under them is not a foreign page."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -25,8 +25,9 @@ class Hosts:
     """The names of one daemon."""
 
     def __init__(self, names: Collection[str] = ()) -> None:
-        """`names` are those by which it, and the pages that may send, are known: beside its addresses, its machine's
-        name and names that nobody can buy.
+        """`names` are those of the daemon, and of the pages that may send requests.
+
+        Its addresses, the name of its machine and the names of `_PRIVATE_NAMES` need not be among them.
         """
         self._pages = {_plain(name) for name in names}
         self._names = {*self._pages, _plain(socket.gethostname())}
@@ -34,11 +35,12 @@ class Hosts:
     def refuses(
         self, *, method: str, host: str | None, origin: str | None, site: str | None, hint: bool
     ) -> Refusal | None:
-        """Return why a request is not taken, by its method and its headers `Host`, `Origin` and `Sec-Fetch-Site`.
+        """Return why a request is refused, by its method and its headers `Host`, `Origin` and `Sec-Fetch-Site`, or
+        None.
 
-        A `hint` changes nothing and tells nothing, whatever it calls us by.
+        A `hint` that no browser sent is allowed under any name, because it changes nothing.
         """
-        if not hint and not self._is_ours(host):
+        if (not hint or origin is not None) and not self._is_ours(host):
             return UNKNOWN_HOST
         if method in _ONLY_ASKS:
             return None
@@ -47,12 +49,12 @@ class Hosts:
         return FOREIGN_ORIGIN if site in ("cross-site", "same-site") and origin is None else None
 
     def _is_ours(self, host: str | None) -> bool:
-        if host is None:  # HTTP/1.0: no browser of these days
+        if host is None:  # HTTP/1.0: no current browser sends it
             return True
         name = _host(f"//{host}")
         if name is None:
             return False
-        if "." not in name or name in self._names or name.endswith(_NOBODY_CAN_BUY):
+        if "." not in name or name in self._names or name.endswith(_PRIVATE_NAMES):
             return True
         return _is_address(name)
 

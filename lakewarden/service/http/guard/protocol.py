@@ -1,4 +1,4 @@
-"""uvicorn's HTTP/1.1 protocol with a watch: every phase of a connection is known to the door, which may end it."""
+"""uvicorn's HTTP/1.1 protocol that reports every phase of a connection to the admission. The admission may end it."""
 
 from __future__ import annotations
 
@@ -6,112 +6,129 @@ import asyncio
 import logging
 import select
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import h11
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from lakewarden.service.http.guard.door import Door, Phase, Visitor
+from lakewarden.service.http.guard.admission import Admission, Connection, Phase
 from lakewarden.service.http.guard.strict import StrictConnection
+from lakewarden.service.model.access import Caller
 from lakewarden.service.model.refusals import MALFORMED, Refusal
 
-VISITOR = "lakewarden.visitor"
-"""Where an ASGI scope's state names the connection that a request came by, and ..."""
+CONNECTION = "lakewarden.connection"
+"""The key in the state of an ASGI scope for the connection of a request."""
 
-DOOR = "lakewarden.door"
-"""... the door that it came through."""
+ADMISSION = "lakewarden.admission"
+"""The key in the state of an ASGI scope for the admission that took the connection."""
+
+Certified = Callable[[Mapping[str, Any]], Caller | None]
+"""Returns the caller that a client certificate identifies, as `ssl` describes it. None if there is none."""
 
 _READ_BYTES = 64 * 2**10
 
-_NOBODY = logging.getLogger("lakewarden.nobody")  # the door tells what is to be told, and how often
-_NOBODY.disabled = True
+_SILENT = logging.getLogger("lakewarden.silent")  # the admission logs refusals, and how often
+_SILENT.disabled = True
 
 
 class WatchedProtocol(H11Protocol):
     """One connection, from the moment it was accepted."""
 
     def __init__(
-        self, config: Config, state: ServerState, loop: asyncio.AbstractEventLoop, *, door: Door, sender: str
+        self,
+        config: Config,
+        state: ServerState,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        admission: Admission,
+        sender: str,
+        certified: Certified = lambda _: None,
     ) -> None:
-        self.visitor = Visitor(sender=sender, since=time.monotonic(), leave=self._leave, speaks=self._speaks)
-        self._door = door
+        self._certified = certified
+        self.connection = Connection(sender=sender, since=time.monotonic(), leave=self._leave, speaks=self._speaks)
+        self._admission = admission
         self._unwelcome = False
-        super().__init__(config, state, {VISITOR: self.visitor, DOOR: door}, loop)
+        self.introduction: asyncio.Task[None] | None = None
+        super().__init__(config, state, {CONNECTION: self.connection, ADMISSION: admission}, loop)
         self.conn: StrictConnection = StrictConnection(self._seen)
-        self.logger = _NOBODY
+        self.logger = _SILENT
 
     # -- what happens to the connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to read, in pieces that let many connections have some at the same time."""
+        """Begin to read, in pieces small enough for many connections at the same time."""
         transport.max_size = _READ_BYTES  # type: ignore[attr-defined]
+        peer = (tls := transport.get_extra_info("ssl_object")) and tls.getpeercert()
+        self.connection.caller = self._certified(peer) if peer else None
         super().connection_made(transport)
         if self._unwelcome:
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Leave the door."""
-        self._door.left(self.visitor)
+        """Stop counting the connection. Cancel the task of a GET request that still waits for its answer."""
+        self._admission.remove(self.connection)
         asks_in_vain = self.cycle is not None and not self.cycle.response_complete and self.scope["method"] == "GET"
         super().connection_lost(exc)
-        if asks_in_vain and self.visitor.task is not None:
-            self.visitor.task.cancel()
+        if asks_in_vain and self.connection.task is not None:
+            self.connection.task.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came."""
-        if self.visitor.phase in (Phase.FIRST_BYTE, Phase.NEXT):
-            self.visitor.enters(Phase.HEAD, time.monotonic())
+        """Handle bytes that have come."""
+        if self.connection.phase in (Phase.FIRST_BYTE, Phase.NEXT):
+            self.connection.enters(Phase.HEAD, time.monotonic())
         super().data_received(data)
 
     def pause_writing(self) -> None:
-        """Note that the client does not take its answer as fast as it comes."""
+        """Note that the client does not read its answer as fast as it comes."""
         super().pause_writing()
-        self._door.unread(self.visitor, self.transport.get_write_buffer_size(), time.monotonic())
+        self._admission.unread(self.connection, self.transport.get_write_buffer_size(), time.monotonic())
 
     def resume_writing(self) -> None:
-        """Note that the client has caught up."""
+        """Note that the client has read enough of its answer."""
         super().resume_writing()
-        self._door.unread(self.visitor, 0, time.monotonic())
+        self._admission.unread(self.connection, 0, time.monotonic())
 
     def on_response_complete(self) -> None:
         """Wait for the rest of the body, or for the next request."""
-        self._door.answered(self.visitor)
+        self._admission.answered(self.connection)
         if self.conn.their_state is h11.SEND_BODY:
-            self.visitor.enters(Phase.REST, self.visitor.since)
+            self.connection.enters(Phase.REST, self.connection.since)
         else:
-            self.visitor.enters(Phase.NEXT, time.monotonic())
+            self.connection.enters(Phase.NEXT, time.monotonic())
         super().on_response_complete()
 
     def shutdown(self) -> None:
-        """End when the answer is given; at once where none is awaited."""
+        """End after the answer, or at once if no answer is awaited."""
         try:
             super().shutdown()
         except h11.LocalProtocolError:
             self.transport.abort()
 
-    # -- what is judged
+    # -- what the admission judges
 
     def _seen(self, event: h11.Event) -> Refusal | None:
         now = time.monotonic()
         match event:
             case h11.Request():
-                self.visitor.enters(Phase.BODY, now)
+                self.connection.enters(Phase.BODY, now)
                 path = event.target.partition(b"?")[0]
-                return self._door.takes(self.visitor, path, under_way=len(self.tasks), now=now)
+                return self._admission.takes(self.connection, path, under_way=len(self.tasks), now=now)
             case h11.EndOfMessage():
                 answered = self.cycle is not None and self.conn.our_state is h11.DONE
-                self.visitor.enters(Phase.NEXT if answered else Phase.ANSWER, now)
+                self.connection.enters(Phase.NEXT if answered else Phase.ANSWER, now)
         return None
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what cannot be understood, or is not taken."""
-        self._door.turn_out(self.visitor, self.conn.refusal or MALFORMED)
+        """Refuse a request that cannot be understood, or that the admission does not take."""
+        self._admission.end(self.connection, self.conn.refusal or MALFORMED)
 
-    # -- its end
+    # -- the end
 
     def _speaks(self) -> bool:
-        if self.transport is None:  # who was accepted in this turn has had no time yet
+        if self.transport is None:  # a connection that was accepted in this turn had no time to send
             return True
         waiting = select.poll()
         waiting.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN)
@@ -119,20 +136,26 @@ class WatchedProtocol(H11Protocol):
 
     def _leave(self, refusal: Refusal) -> None:
         transport = self.transport
-        if transport is None:  # accepted, and not yet connected to its transport
+        if transport is None:  # accepted, and not yet connected to its transport, or in the middle of the handshake
             self._unwelcome = True
+            if self.introduction is not None:
+                self.introduction.cancel()
             return
-        silent = self.visitor.phase in (Phase.FIRST_BYTE, Phase.REST, Phase.NEXT)
+        silent = self.connection.phase in (Phase.FIRST_BYTE, Phase.REST, Phase.NEXT)
         begun = self._interrupt()
-        if not silent and not begun and not transport.get_write_buffer_size():
+        tls = transport.get_extra_info("sslcontext") is not None
+        # With TLS the buffer may hold what ends the handshake, if the request came with that. Writing sends both.
+        if not silent and not begun and (tls or not transport.get_write_buffer_size()):
             transport.write(refusal.answer)
-        if transport.get_write_buffer_size():
+        if transport.get_write_buffer_size() or (tls and silent):
             transport.abort()  # a client that does not read would keep a connection that is only closed
-        else:
-            transport.close()
+            return
+        transport.close()
+        if tls:  # the end of TLS waits for the client, a second at most
+            self._admission.remove(self.connection)
 
     def _interrupt(self) -> bool:
-        """Let the application's answer come to nothing; return whether a part of one has been sent."""
+        """Interrupt the answer of the application. Return whether a part of one has been sent."""
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
             return False

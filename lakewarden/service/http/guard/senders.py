@@ -1,4 +1,4 @@
-"""Senders: who they are, and how many requests each may still send."""
+"""Senders: their identity, and the number of requests that each may still send."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 
-from lakewarden.service.config.http_limits import BURST_SECONDS
+from lakewarden.service.config.daemon.http_limits import BURST_SECONDS
 
 _KNOWN = 4096
 _OTHERS = "others"
@@ -14,7 +14,7 @@ _OF_A_NETWORK = 64
 
 
 def sender_of(address: str) -> str:
-    """Return what a sender is known by: its address, of IPv6 the network of 64 bits that is one customer's."""
+    """Return the identity of a sender: its IPv4 address, or the IPv6 network of 64 bits that one customer has."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
@@ -33,7 +33,7 @@ class _Bucket:
 
 
 class Rates:
-    """A bucket of requests for each sender. It knows some thousand senders; those beyond share one bucket."""
+    """A token bucket for each sender. It knows 4096 senders. All further ones share one bucket."""
 
     def __init__(self, *, per_second: float) -> None:
         self._per_second = per_second
@@ -54,7 +54,7 @@ class Rates:
         return True
 
     def _make(self, sender: str, now: float) -> _Bucket:
-        full = now - BURST_SECONDS  # who was silent for as long is as good as unknown
+        full = now - BURST_SECONDS  # after so long without a request a bucket is full again
         if len(self._buckets) >= _KNOWN and self._forgot_at <= full:
             self._forgot_at = now
             self._buckets = {name: known for name, known in self._buckets.items() if known.filled_at > full}

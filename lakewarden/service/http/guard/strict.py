@@ -1,7 +1,7 @@
-"""HTTP/1.1 as one reads it who stands behind a proxy: whatever two readers could understand differently is refused.
+"""Strict HTTP/1.1, for a server behind a proxy: a request that two programs could understand differently is refused.
 
-h11 takes lines that end by LF alone, a `Content-Length` beside `Transfer-Encoding`, and, where it comes in one piece,
-a head of any size (`h11/_readers.py`, `_receivebuffer.py`, 0.16).
+h11 accepts lines that end with LF alone, and a `Content-Length` beside `Transfer-Encoding`. If a head comes in one
+piece, it accepts any size (`h11/_readers.py`, `_receivebuffer.py`, 0.16).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import h11
 
-from lakewarden.service.config.http_limits import BODY_BYTES, HEAD_BYTES, HEADERS, URL_BYTES
+from lakewarden.service.config.daemon.http_limits import BODY_BYTES, HEAD_BYTES, HEADERS, URL_BYTES
 from lakewarden.service.model.refusals import (
     BARE_LINE_FEED,
     LONG_BODY,
@@ -29,19 +29,19 @@ _LENGTH = re.compile(rb"^content-length[ \t]*:", re.IGNORECASE | re.MULTILINE)
 _END_OF_CHUNKS = b"\r\n\r\n"
 _CHUNKS = 1024
 _BYTES_OF_A_CHUNK = 512
-"""So many chunks may be small; on average the others have this size."""
+"""So many chunks may be small. The others have this size on average."""
 
 _TO_THE_END = 2 * BODY_BYTES
-"""A body that was refused is read to its end, so that its sender reads the answer; up to here."""
+"""The body of a refused request is read to its end, so that its sender reads the answer, but no further than this."""
 
 Event = h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]
 
 
 class StrictConnection(h11.Connection):
-    """The server's side of a connection. What it raises RemoteProtocolError for stands in `refusal`."""
+    """The server side of a connection. If it raises RemoteProtocolError, `refusal` has the reason."""
 
     def __init__(self, seen: Callable[[h11.Event], Refusal | None]) -> None:
-        """`seen` is told of every event, and may refuse it."""
+        """`seen` gets every event, and may refuse it."""
         super().__init__(h11.SERVER, HEAD_BYTES)
         self.refusal: Refusal | None = None
         self._seen = seen
@@ -51,7 +51,7 @@ class StrictConnection(h11.Connection):
         self._bytes = 0
 
     def receive_data(self, data: bytes) -> None:
-        """Take what came."""
+        """Add the received bytes."""
         self._wire = self._wire[-len(_END_OF_CHUNKS) :] + data
         super().receive_data(data)
 
@@ -63,7 +63,7 @@ class StrictConnection(h11.Connection):
         except h11.RemoteProtocolError:
             self.refusal = LONG_HEAD if len(before) > HEAD_BYTES else MALFORMED
             raise
-        except ValueError as wrong:  # a number of thousands of digits
+        except ValueError as wrong:  # a number with thousands of digits
             self.refusal = MALFORMED
             raise h11.RemoteProtocolError(str(wrong)) from wrong
         refusal = self._judged(event, before)
@@ -79,7 +79,7 @@ class StrictConnection(h11.Connection):
         if isinstance(event, h11.Request):
             wrong = self._head(event, before)
         elif isinstance(event, h11.Data):
-            wrong = self._piece(event)
+            wrong = self._chunk(event)
         elif isinstance(event, h11.EndOfMessage):
             wrong = self._end(event)
         return wrong or self._seen(event)
@@ -100,7 +100,7 @@ class StrictConnection(h11.Connection):
             return TWO_LENGTHS
         return MALFORMED if request.method == b"CONNECT" else None
 
-    def _piece(self, data: h11.Data) -> Refusal | None:
+    def _chunk(self, data: h11.Data) -> Refusal | None:
         self._bytes += len(data.data)
         if self._bytes > _TO_THE_END:
             return LONG_BODY

@@ -1,8 +1,8 @@
-"""Explain: why the services of a table run or do not, put together from what the daemon knows anyway."""
+"""Explain: why the services of a table run or do not. It uses only what the daemon knows already."""
 
 from lakewarden.service.reporting.explain.assembly import explain
 from lakewarden.service.reporting.explain.bodies import TableExplanation
+from lakewarden.service.reporting.explain.past import PastExplanation, explain_past
 from lakewarden.service.reporting.explain.text import written_out
-from lakewarden.service.reporting.explain.words import describe
 
-__all__ = ["TableExplanation", "describe", "explain", "written_out"]
+__all__ = ["PastExplanation", "TableExplanation", "explain", "explain_past", "written_out"]

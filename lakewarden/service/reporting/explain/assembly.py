@@ -1,26 +1,29 @@
-"""An explanation is put together from values: what the daemon sees, what the store keeps. Pure."""
+"""An explanation is assembled from values: the status of the daemon, and the rows of the store. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from lakewarden.planners.lock_proof import Evidence, summary
 from lakewarden.planners.model.instant import Instant, RunId, Service
 from lakewarden.planners.model.table import Policy, Table
 from lakewarden.planners.model.view import TableView
+from lakewarden.planners.services import plan_bytes
 from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.model.reasons import code_for
 from lakewarden.service.model.rows import DecisionRow
 from lakewarden.service.model.run import Run
 from lakewarden.service.reporting.explain.bodies import (
     ActiveRunExplanation,
     BacklogExplanation,
+    BlockerExplanation,
     DecisionExplanation,
     EndedRunExplanation,
-    HindranceExplanation,
+    ForecastExplanation,
+    InnerTableExplanation,
     LockExplanation,
-    MetadataExplanation,
     PlanExplanation,
     ServiceExplanation,
     TableExplanation,
@@ -29,8 +32,10 @@ from lakewarden.service.reporting.explain.bodies import (
     WritersExplanation,
 )
 from lakewarden.service.reporting.explain.words import due_when, hours
+from lakewarden.service.rules.forecast import Forecast
 from lakewarden.service.rules.writer_failures import Blamed
-from lakewarden.service.state.backoff import StepsBack
+from lakewarden.service.state.rewrites import in_words
+from lakewarden.service.state.service_states import Retries
 
 
 def explain(
@@ -40,11 +45,14 @@ def explain(
     last_runs: Mapping[Service, Run],
     waiting: Mapping[RunId, str],
     now: datetime,
+    polled_ago: timedelta | None = None,
+    forecasts: Mapping[Service, Forecast] | None = None,
 ) -> TableExplanation:
     """Return why the services of a table run or do not.
 
-    `decided` are the last decisions as they were stored, `last_runs` the last ended run of each service, `waiting` what
-    runs that stand at a question wait for.
+    `decided` are the last decisions as they were stored. `last_runs` has the last ended run of each service. `waiting`
+    has what each run waits for that has asked for a permit. `polled_ago` is the time since the last attempt to observe
+    the table. `forecasts` say what runs would do now.
     """
     table, view = status.table, status.view
     decisions = {row.service: row for row in decided}
@@ -57,28 +65,33 @@ def explain(
         explained_at=now,
         mode=table.mode,
         paused=status.paused,
-        trouble=status.trouble,
+        failure=status.failure,
         claimed=None
         if status.claimed is None
-        else HindranceExplanation(reason=status.claimed.reason, remedy=status.claimed.remedy or "", services=[]),
-        looked_seconds_ago=None if status.looked_ago is None else round(status.looked_ago.total_seconds(), 3),
+        else BlockerExplanation(reason=status.claimed.reason, remedy=status.claimed.remedy or "", services=[]),
+        observed_seconds_ago=None if polled_ago is None else round(polled_ago.total_seconds(), 3),
         poll_seconds=table.poll.total_seconds(),
+        sources=_sources(table),
+        polled_every_seconds=(status.polled_every or table.poll).total_seconds(),
         name=view.name if view else None,
         kind=view.kind if view else None,
         version=view.version if view else None,
         latest_instant=max((i.time for i in view.timeline.instants), default=None) if view else None,
         warnings=list(status.warnings),
         faults=list(view.faults) if view else [],
-        hindrances=_hindrances(view, table) if view else [],
+        blockers=_blockers(view, table) if view else [],
         writers=_writers(view, status.writer_failures) if view else None,
         lock=None if status.lock is None else _lock(status.lock),
-        metadata=_metadata(view) if view else None,
+        inner=[
+            InnerTableExplanation(name=one.name, commits=one.commits, since=one.since, pinned_by=one.pinned_by)
+            for one in (view.inner if view else ())
+        ],
         services={
             service.value: ServiceExplanation(
                 due_when=due_when(policy),
                 window=None if policy.window is None else hours(policy.window),
                 priority=policy.priority,
-                spark=table.profile_of(service),
+                spark=table.profile_of(service, None if view is None else plan_bytes(view, service)),
                 session=dict(policy.session),
                 waits_for_approval=service in status.approvals,
                 decision=_decision(decisions.get(service)),
@@ -87,21 +100,42 @@ def explain(
                 pending=[_plan(plan, named) for plan in view.timeline.pending(service)] if view else [],
                 active_run=_active(active.get(service), waiting),
                 last_run=_ended(last_runs.get(service)),
-                steps_back=_times(status.steps_back.get(service)),
-                stepped_back_for=_for(status.steps_back.get(service)),
+                retries=_times(status.retries.get(service)),
+                retry_reason=_for(status.retries.get(service)),
+                forecast=forecast_explained((forecasts or {}).get(service)),
             )
             for service, policy in _in_order(table.policies)
         },
     )
 
 
+_OF_TABLE = ("mode", "poll", "poll_with_hooks")
+_OF_SERVICE = ("trigger", "schedule", "grace", "window", "priority", "spark", "session")
+
+
+def _sources(table: Table) -> dict[str, str]:
+    """Return where the values come from that an explanation has, by their keys in the configuration."""
+    keys = [*_OF_TABLE, *(f"services.{service}.{name}" for service in table.policies for name in _OF_SERVICE)]
+    return {key: _source(table, key) for key in keys}
+
+
+def _source(table: Table, key: str) -> str:
+    origin = table.origin(key)
+    if origin is None:
+        return "built-in"
+    place = table.place(origin)
+    return origin.level if place is None else f"{origin.level}, {place}"
+
+
 def _notes(status: TableStatus, service: Service) -> list[str]:
     of_the_format = () if status.view is None else status.view.notes.get(service, ())
-    return [*of_the_format, *([status.smaller[service]] if service in status.smaller else [])]
+    rewrite = status.rewrites.get(service)
+    of_operators = [] if rewrite is None else [f"{in_words(rewrite)}; DELETE .../services/{service}/rewrite ends it"]
+    return [*of_operators, *of_the_format, *([status.smaller[service]] if service in status.smaller else [])]
 
 
 def _in_order(policies: Mapping[Service, Policy]) -> list[tuple[Service, Policy]]:
-    """Return policies in the order in which the services are known, whatever order they were written down in."""
+    """Return policies in the order of the services, not in that of the configuration."""
     return [(service, policies[service]) for service in Service if service in policies]
 
 
@@ -115,16 +149,17 @@ def _lock(evidence: Evidence) -> LockExplanation:
     )
 
 
-def _hindrances(view: TableView, table: Table) -> list[HindranceExplanation]:
-    """Return what holds services back, those first that have a policy. What no table of the format has is not named."""
+def _blockers(view: TableView, table: Table) -> list[BlockerExplanation]:
+    """Return the blockers. Services with a policy come first. Services that no table of the format has are left out."""
     there = {*table.policies, *view.backlogs, *view.at_rest}
     return [
-        HindranceExplanation(
+        BlockerExplanation(
             reason=one.reason,
             remedy=one.remedy,
             services=sorted(one.services & there or one.services, key=lambda it: (it not in table.policies, it)),
         )
-        for one in view.hindrances
+        for one in view.blockers
+        if not one.moot
     ]
 
 
@@ -147,19 +182,12 @@ def _writers(view: TableView, failures: Sequence[Blamed]) -> WritersExplanation:
     )
 
 
-def _metadata(view: TableView) -> MetadataExplanation | None:
-    known = view.metadata
-    if known is None:
-        return None
-    return MetadataExplanation(commits=known.commits, since=known.since, pinned_by=known.pinned_by)
+def _times(retries: Retries | None) -> int:
+    return 0 if retries is None else retries.times
 
 
-def _times(back: StepsBack | None) -> int:
-    return 0 if back is None else back.times
-
-
-def _for(back: StepsBack | None) -> str | None:
-    return None if back is None else back.reason
+def _for(retries: Retries | None) -> str | None:
+    return None if retries is None else retries.reason
 
 
 def _decision(row: DecisionRow | None) -> DecisionExplanation | None:
@@ -167,6 +195,7 @@ def _decision(row: DecisionRow | None) -> DecisionExplanation | None:
         return None
     return DecisionExplanation(
         decision=row.decision,
+        code=code_for(row.decision, row.reason),
         reason=row.reason,
         remedy=row.remedy,
         decided_at=row.decided_at,
@@ -179,9 +208,28 @@ def _backlog(view: TableView, service: Service) -> BacklogExplanation | None:
     return None if backlog is None else BacklogExplanation.model_validate(asdict(backlog))
 
 
+def forecast_explained(found: Forecast | None) -> ForecastExplanation | None:
+    """Return a forecast for programs."""
+    if found is None:
+        return None
+    return ForecastExplanation(
+        read_files=found.files,
+        read_bytes=found.bytes,
+        write_files=found.writes,
+        delete_files=found.deletes,
+        delete_bytes=found.deletes_bytes,
+        versions=found.versions,
+        seconds=None if found.length is None else round(found.length.total_seconds(), 1),
+        core_seconds=None if found.core_seconds is None else round(found.core_seconds, 1),
+        runs=found.runs,
+        basis=found.basis,
+    )
+
+
 def _plan(plan: Instant, named: Collection[str | None]) -> PlanExplanation:
-    """Return a plan. It is ours where it bears our signature, or a run of ours has named it: not every plan can bear
-    one.
+    """Return a plan. It is ours if it has the id of a run of ours, or if a run of ours has named it.
+
+    Not every plan can have the id of its run.
     """
     return PlanExplanation(
         instant=plan.time,

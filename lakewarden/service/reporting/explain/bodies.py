@@ -1,6 +1,6 @@
-"""What an explanation says: JSON for programs, and what the text for people is written from.
+"""The values of an explanation: JSON for programs, and the source of the text for people.
 
-Times are RFC 3339 in UTC, units stand in the names. What is not known is null.
+Times are RFC 3339 in UTC. Names contain units. Unknown values are null.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
+from lakewarden.planners.model.step import Step
+from lakewarden.service.rules.forecast import Basis
+
 
 class WriteExplanation(BaseModel):
-    """A write in flight; `guarded_until` is when its writer's heartbeat runs out, null where it has none."""
+    """A write in flight. `guarded_until` is when the heartbeat of its writer runs out, or null without a heartbeat."""
 
     instant: str
     begun_at: datetime
@@ -19,8 +22,9 @@ class WriteExplanation(BaseModel):
 
 
 class WriteFailureExplanation(BaseModel):
-    """A write that did not become a commit. `near_run` is the run of ours whose plan or commit it met: such a
-    failure counts against us until it is explained.
+    """A write that did not become a commit. `near_run` is the run of ours with the plan or commit that it met.
+
+    Such a failure counts against us until it is explained.
     """
 
     instant: str
@@ -30,7 +34,9 @@ class WriteFailureExplanation(BaseModel):
 
 
 class WritersExplanation(BaseModel):
-    """What the table's writers are doing. `non_blocking`: none checks a conflict, and compaction waits for none."""
+    """What the writers of the table are doing. `non_blocking`: they check no conflicts, and compaction waits
+    for none.
+    """
 
     in_flight: list[WriteExplanation]
     last_commit_at: datetime | None
@@ -39,16 +45,17 @@ class WritersExplanation(BaseModel):
     failures: list[WriteFailureExplanation]
 
 
-class MetadataExplanation(BaseModel):
-    """The backlog of the table that the format keeps about the table, and what keeps it from being compacted."""
+class InnerTableExplanation(BaseModel):
+    """The backlog of a table that the format keeps inside the table, and what prevents its compaction."""
 
+    name: str
     commits: int
     since: datetime | None
     pinned_by: str | None
 
 
-class HindranceExplanation(BaseModel):
-    """What holds services back, and what a person sets to let them go. No `services` means all that the table has."""
+class BlockerExplanation(BaseModel):
+    """What blocks services, with the remedy. If `services` is empty, it blocks all services of the table."""
 
     reason: str
     remedy: str
@@ -56,9 +63,12 @@ class HindranceExplanation(BaseModel):
 
 
 class DecisionExplanation(BaseModel):
-    """The last decision: `Due`, `NotDue` or `Blocked`. `again_at` is when time alone may change it."""
+    """The last decision: `Due`, `NotDue`, `WouldRun`, `Blocked` or `DoesNotApply`. `again_at` is when it may change
+    without a change of the table. `code` stays when the reason is worded better.
+    """
 
     decision: str
+    code: str
     reason: str
     remedy: str | None
     decided_at: datetime
@@ -66,7 +76,7 @@ class DecisionExplanation(BaseModel):
 
 
 class BacklogExplanation(BaseModel):
-    """The work that has piled up for a service. Log files are those of the file group that has the most."""
+    """The work that has piled up for a service. Log files are those of the file group with the most log files."""
 
     commits: int
     commits_since_request: int
@@ -82,7 +92,7 @@ class BacklogExplanation(BaseModel):
 
 
 class PlanExplanation(BaseModel):
-    """A plan that waits to be completed. `ours` says whether it carries the name of a run of ours."""
+    """A plan that waits to be completed. `ours` says whether a run of ours made it or took it up."""
 
     instant: str
     state: str
@@ -94,18 +104,18 @@ class PlanExplanation(BaseModel):
 
 
 class ActiveRunExplanation(BaseModel):
-    """A run that has not ended: the last step it had leave for, and what it waits for now."""
+    """A run that has not ended: the last step with a permit, and what it waits for now."""
 
     id: str
     state: str
-    step: str | None
+    step: Step | None
     reason: str
     created_at: datetime
     waits_for: str | None
 
 
 class EndedRunExplanation(BaseModel):
-    """The last run that ended, and how."""
+    """The last run that ended, and how it ended."""
 
     id: str
     state: str
@@ -115,13 +125,34 @@ class EndedRunExplanation(BaseModel):
     figures: dict[str, int | float | str]
 
 
+class ForecastExplanation(BaseModel):
+    """What a run of a service would do now, if it ran until it has nothing more to do. Null: not known.
+
+    `read_files` become `write_files` with about the same bytes. `delete_files` go, and with them `versions` commits or
+    snapshots. `seconds` and `core_seconds` are by `runs` earlier runs: of this table (`basis` is `own`), of other
+    tables of its format (`likes`), or of none.
+    """
+
+    read_files: int | None
+    read_bytes: int | None
+    write_files: int | None
+    delete_files: int | None
+    delete_bytes: int | None
+    versions: int | None
+    seconds: float | None
+    core_seconds: float | None
+    runs: int
+    basis: Basis
+
+
 class ServiceExplanation(BaseModel):
     """One service of a table. `due_when` says its trigger in words, `window` the hours in which it may be planned.
-    `waits_for_approval`: it would delete more than the table's budget lets it, and waits for a person. `notes` are
-    what a person should know of what it is going to do, or to keep: how large its plans may be, for one. `steps_back`
-    is how often in a row its runs gave way, or failed for a time, and `stepped_back_for` why the last one did.
-    `priority` says how far in front its runs stand where slots are few: 0 is the default, and more comes first.
-    `spark` is the profile whose workers carry it out, `session` the Spark configuration of its runs' own sessions.
+
+    `waits_for_approval`: it would delete more than the budget of the table, and waits for an operator. `notes` say what
+    it is going to do or to keep, for example how large its plans may be. `retries` is how often in a row its runs
+    yielded or failed temporarily, and `retry_reason` is the reason of the last one. `priority` orders runs if slots
+    are few: 0 is the default, and a higher priority comes first. `spark` is the profile with the workers that carry it
+    out. `session` is the Spark configuration of the sessions of its runs. `forecast` is what a run would do now.
     """
 
     due_when: str
@@ -136,14 +167,16 @@ class ServiceExplanation(BaseModel):
     pending: list[PlanExplanation]
     active_run: ActiveRunExplanation | None
     last_run: EndedRunExplanation | None
-    steps_back: int = 0
-    stepped_back_for: str | None = None
+    retries: int = 0
+    retry_reason: str | None = None
+    forecast: ForecastExplanation | None = None
 
 
 class LockExplanation(BaseModel):
-    """What was seen of the lock that a table's writers are said to use: `proved`, `not yet known` or `disproved`.
+    """The evidence about the lock of the writers of a table: `proved`, `not yet known` or `disproved`.
 
-    `witnessed` commits of writers were seen under it, of `needed`; `commit_without` was made while nobody took it.
+    `witnessed` commits of writers were seen under the lock, and `needed` are required. `commit_without` was made
+    without it.
     """
 
     verdict: str
@@ -154,7 +187,11 @@ class LockExplanation(BaseModel):
 
 
 class TableExplanation(BaseModel):
-    """Everything that a person who is woken by a table asks first."""
+    """The state of a table, and why its services run or do not.
+
+    `poll_seconds` is the setting. `polled_every_seconds` is longer while hooks announce each commit of a table in an
+    object store or a catalog. `sources` says where the values come from, by their keys in the configuration.
+    """
 
     table: str
     format: str
@@ -162,18 +199,20 @@ class TableExplanation(BaseModel):
     explained_at: datetime
     mode: str
     paused: str | None
-    trouble: str | None
-    claimed: HindranceExplanation | None = None
-    looked_seconds_ago: float | None
+    failure: str | None
+    claimed: BlockerExplanation | None = None
+    observed_seconds_ago: float | None
     poll_seconds: float
+    polled_every_seconds: float | None = None
+    sources: dict[str, str] = {}
     name: str | None
     kind: str | None
     version: str | None
     latest_instant: str | None
     warnings: list[str]
     faults: list[str]
-    hindrances: list[HindranceExplanation]
+    blockers: list[BlockerExplanation]
     writers: WritersExplanation | None
     lock: LockExplanation | None = None
-    metadata: MetadataExplanation | None
+    inner: list[InnerTableExplanation]
     services: dict[str, ServiceExplanation]

@@ -1,4 +1,4 @@
-"""An explanation for people at three in the morning: what stands still first, one fact a line, aligned."""
+"""An explanation as text: blocked things first, one fact a line, aligned."""
 
 from __future__ import annotations
 
@@ -11,33 +11,46 @@ from lakewarden.service.reporting.explain.bodies import (
     BacklogExplanation,
     DecisionExplanation,
     EndedRunExplanation,
-    MetadataExplanation,
+    ForecastExplanation,
+    InnerTableExplanation,
     PlanExplanation,
-    ServiceExplanation,
     TableExplanation,
     WritersExplanation,
 )
 from lakewarden.service.reporting.quantities import size, span
+from lakewarden.service.rules.forecast import Basis
 
 _WIDTH = 16
 _FEW = 4
-"""So many services are named."""
+"""How many services are named."""
 _OFTEN = 5
-"""So many steps back in a row are no chance any more."""
+"""After so many yields in a row the service is reported as standing still."""
+_BUILT_IN = "built-in"
 _Lines = Iterator[tuple[str, str]]
-"""What each line is about, and what it says; a line that goes on with the one before is about nothing."""
+"""The subject and the text of each line. A line that continues the one before has no subject."""
 
-_SAYS = {"Due": "DUE", "NotDue": "not due", "Blocked": "BLOCKED"}
+_SAYS = {
+    "Due": "DUE",
+    "NotDue": "not due",
+    "WouldRun": "WOULD RUN",
+    "Blocked": "BLOCKED",
+    "DoesNotApply": "does not apply",
+}
 
 
 def written_out(explanation: TableExplanation) -> str:
     """Return the explanation as text, without a line break at its end."""
     kind = " ".join(part for part in (explanation.format, explanation.kind, explanation.version) if part)
     parts = [printable(f"{explanation.table}  {kind}  {explanation.path}"), _aligned(_table(explanation))]
-    parts += [f"\n{service}\n{_aligned(_service(one, explanation))}" for service, one in explanation.services.items()]
+    parts += [f"\n{name}\n{_aligned(_service(name, explanation))}" for name in explanation.services]
     if not explanation.services:
-        parts.append("\nno service has a policy: only what happens is seen, and nothing is done")
+        parts.append("\nno service has a policy: the table is only observed")
     return "\n".join(parts)
+
+
+def service_written_out(explanation: TableExplanation, service: str) -> str:
+    """Return the explanation of one service of the table as text, without a line break at its end."""
+    return _aligned(_service(service, explanation))
 
 
 def _aligned(lines: _Lines) -> str:
@@ -46,34 +59,38 @@ def _aligned(lines: _Lines) -> str:
 
 def _table(explanation: TableExplanation) -> _Lines:
     now = explanation.explained_at
-    yield "mode", explanation.mode
+    yield "mode", explanation.mode + _from(explanation, "mode")
     if explanation.paused is not None:
         yield "PAUSED", explanation.paused
     if explanation.claimed is not None:
         yield "CLAIMED", explanation.claimed.reason
         yield from _remedy(explanation.claimed.remedy)
-    yield "last look", _look(explanation)
-    if explanation.trouble is not None:
-        yield "TROUBLE", explanation.trouble
+    yield "last poll", _look(explanation)
+    if explanation.failure is not None:
+        yield "FAILURE", explanation.failure
     for fault in explanation.faults:
         yield "UNREADABLE", fault
-    for hindrance in explanation.hindrances:
-        yield "HELD BACK", f"{_listed(hindrance.services)}: {hindrance.reason}"
-        yield from _remedy(hindrance.remedy)
+    for blocker in explanation.blockers:
+        yield "BLOCKED", f"{_listed(blocker.services)}: {blocker.reason}"
+        yield from _remedy(blocker.remedy)
     for warning in explanation.warnings:
         yield "warning", warning
     if explanation.lock is not None:
         yield "lock", explanation.lock.summary
     if explanation.writers is not None:
         yield from _writers(explanation.writers, now)
-    if explanation.metadata is not None:
-        yield from _metadata(explanation.metadata, now)
+    for inner in explanation.inner:
+        yield from _inner(inner, now)
 
 
 def _look(explanation: TableExplanation) -> str:
-    if explanation.looked_seconds_ago is None:
+    if explanation.observed_seconds_ago is None:
         return "not yet"
-    return f"{span(explanation.looked_seconds_ago)} ago; every {span(explanation.poll_seconds)}, sooner after a hook"
+    ago, poll = span(explanation.observed_seconds_ago), span(explanation.poll_seconds)
+    now = explanation.polled_every_seconds
+    if now is not None and now > explanation.poll_seconds:
+        return f"{ago} ago; every {span(now)}, because hooks announce each commit. Without them every {poll}"
+    return f"{ago} ago; every {poll}, sooner after a hook{_from(explanation, 'poll')}"
 
 
 def _remedy(remedy: str | None) -> _Lines:
@@ -82,7 +99,7 @@ def _remedy(remedy: str | None) -> _Lines:
 
 
 def _listed(services: Sequence[str]) -> str:
-    """Return which services are meant, by name if they are few."""
+    """Return the services by name if they are few."""
     if len(services) <= _FEW:
         return ", ".join(services) or "every service"
     return f"{', '.join(services[:_FEW])} and {len(services) - _FEW} more"
@@ -97,7 +114,7 @@ def _writers(writers: WritersExplanation, now: datetime) -> _Lines:
         )
         yield "last commit", f"{_ago(writers.last_commit_at, now)}{usual}"
     if writers.non_blocking:
-        yield "writers", "without blocking: they check no conflict, and compaction waits for none of them"
+        yield "writers", "without blocking: they check no conflicts, and compaction waits for none of them"
     for write in writers.in_flight:
         yield (
             "write in flight",
@@ -115,31 +132,44 @@ def _guard(until: datetime | None, now: datetime) -> str:
     return f"heartbeat good for {span(left)}" if left > 0 else f"heartbeat ran out {span(-left)} ago"
 
 
-def _metadata(metadata: MetadataExplanation, now: datetime) -> _Lines:
-    since = "" if metadata.since is None else f", {_ago(metadata.since, now)}"
-    yield "metadata table", f"{_counted(metadata.commits, 'commit')} since its last compaction{since}"
-    if metadata.pinned_by is not None:
-        yield "", f"kept from being compacted by {metadata.pinned_by}"
+def _inner(inner: InnerTableExplanation, now: datetime) -> _Lines:
+    since = "" if inner.since is None else f", {_ago(inner.since, now)}"
+    yield inner.name, f"{_counted(inner.commits, 'commit')} since its last compaction{since}"
+    if inner.pinned_by is not None:
+        yield "", f"its compaction is prevented by {inner.pinned_by}"
 
 
-def _service(service: ServiceExplanation, explanation: TableExplanation) -> _Lines:
-    now = explanation.explained_at
+def _from(explanation: TableExplanation, key: str) -> str:
+    """Return where a value comes from, in brackets. Nothing for a value that is built in."""
+    source = explanation.sources.get(key, _BUILT_IN)
+    return "" if source == _BUILT_IN else f"  [{source}]"
+
+
+def _service(name: str, explanation: TableExplanation) -> _Lines:
+    service, now = explanation.services[name], explanation.explained_at
+
+    def source(key: str) -> str:
+        return _from(explanation, f"services.{name}.{key}")
+
     yield from _decision(service.decision, now)
     if service.waits_for_approval:
-        yield "APPROVAL", "it would delete more than the table's budget, and waits for a person"
-    if service.steps_back >= _OFTEN:
+        yield "APPROVAL", "its deletion waits for an operator"
+    if service.retries >= _OFTEN:
         yield (
             "STANDS STILL",
-            f"it stepped back {service.steps_back} times in a row, the last time for: {service.stepped_back_for}",
+            f"it yielded {service.retries} times in a row, the last time because: {service.retry_reason}",
         )
-    yield "due when", service.due_when
+    yield "due when", service.due_when + source("trigger")
     if service.window is not None:
-        yield "window", service.window
+        yield "window", service.window + source("window")
     if service.priority:
-        yield "priority", str(service.priority)
-    yield "spark", "; ".join([service.spark, *(f"{key}={value}" for key, value in service.session.items())])
+        yield "priority", str(service.priority) + source("priority")
+    session = "; ".join([service.spark, *(f"{key}={value}" for key, value in service.session.items())])
+    yield "spark", session + source("spark")
     if service.backlog is not None:
         yield "backlog", _backlog(service.backlog)
+    if service.forecast is not None and (said := forecast_in_words(service.forecast)):
+        yield "a run now", said
     for note in service.notes:
         yield "note", note
     for plan in service.pending:
@@ -162,7 +192,7 @@ def _decision(decision: DecisionExplanation | None, now: datetime) -> _Lines:
 
 def _when(moment: datetime, now: datetime) -> str:
     left = (moment - now).total_seconds()
-    when = f"in {span(left)} ({moment:%Y-%m-%d %H:%M:%S}Z)" if left > 0 else "at the next look"
+    when = f"in {span(left)} ({moment:%Y-%m-%d %H:%M:%S}Z)" if left > 0 else "at the next poll"
     return f"{when}, or when the table changes"
 
 
@@ -178,6 +208,39 @@ def _backlog(backlog: BacklogExplanation) -> str:
         None if backlog.log_bytes is None else f"at most {size(backlog.log_bytes)} of log files in a file group",
     ]
     return "; ".join(fact for fact in facts if fact is not None)
+
+
+def forecast_in_words(found: ForecastExplanation) -> str:
+    """Return what a run would do now, in words. It is empty if nothing is known."""
+    read = _amount(found.read_files, found.read_bytes)
+    deleted = _amount(found.delete_files, found.delete_bytes)
+    facts = [
+        None if read is None else f"reads {read}",
+        None if found.write_files is None else f"writes {_counted(found.write_files, 'file')}",
+        None if deleted is None else f"deletes {deleted}",
+        _versions(found.versions),
+        _effort(found),
+    ]
+    return "; ".join(fact for fact in facts if fact is not None)
+
+
+def _versions(versions: int | None) -> str | None:
+    if versions is None:
+        return None
+    return "1 version of the table goes" if versions == 1 else f"{versions} versions of the table go"
+
+
+def _amount(files: int | None, content: int | None) -> str | None:
+    known = [None if files is None else _counted(files, "file"), None if content is None else size(content)]
+    return ", ".join(one for one in known if one is not None) or None
+
+
+def _effort(found: ForecastExplanation) -> str:
+    if found.seconds is None:
+        return "no past: how long it takes is not known"
+    cores = "" if found.core_seconds is None else f", {found.core_seconds:g} core-seconds"
+    of = "this table" if found.basis is Basis.OWN else "other tables of its format"
+    return f"about {span(found.seconds)}{cores} (from {_counted(found.runs, 'run')} of {of})"
 
 
 def _plan(plan: PlanExplanation, now: datetime) -> str:
@@ -201,7 +264,7 @@ def _active(run: ActiveRunExplanation, now: datetime) -> _Lines:
 def _ended(run: EndedRunExplanation, now: datetime) -> str:
     ago = "" if run.ended_at is None else f" {_ago(run.ended_at, now)}"
     took = "" if run.run_seconds is None else f", took {span(run.run_seconds)}"
-    return f"{run.state}{ago}{took}: {run.outcome or 'no more is known'} ({run.id})"
+    return f"{run.state}{ago}{took}: {run.outcome or 'nothing else is known'} ({run.id})"
 
 
 def _ago(moment: datetime, now: datetime) -> str:

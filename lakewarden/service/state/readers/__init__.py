@@ -1,1 +1,3 @@
-"""Whoever reads for the control thread, so that it waits for no storage: processes for tables, threads for the rest."""
+"""The readers of the daemon. With them the control thread waits for no storage: processes for tables, threads for the
+rest.
+"""

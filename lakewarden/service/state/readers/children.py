@@ -1,4 +1,4 @@
-"""The processes that read: started where one is needed, listened to, and ended without waiting for them."""
+"""The reader processes: started when they are needed, and ended without waiting for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import structlog
 
 from lakewarden.planners.reading.process import Hello
 from lakewarden.planners.storage.settings import StoreSettings
-from lakewarden.service.state.readers.child import Child
+from lakewarden.service.state.readers.child import ReaderProcess
 
 log = structlog.get_logger(__name__)
 
@@ -22,30 +22,35 @@ _REST_SECONDS = 2.0
 
 
 class Children:
-    """Every process that lives, and those that were killed and are not gone yet. For the one thread that keeps them."""
+    """Every living process, and those that were killed and are not gone yet. Only the thread that keeps them
+    uses it.
+    """
 
-    def __init__(self, *, stores: Sequence[StoreSettings], memory: int, command: Sequence[str], bell: int) -> None:
-        """`memory` is what each may have, in bytes. `wait` is ended by the descriptor `bell`, too."""
+    def __init__(
+        self, *, stores: Sequence[StoreSettings], roots: Sequence[str], memory: int, command: Sequence[str], bell: int
+    ) -> None:
+        """`memory` is the limit of each process, in bytes. The descriptor `bell` ends `wait`, too."""
         self._stores = stores
+        self._roots = roots
         self._memory = memory
         self._command = command
         self._selector = selectors.DefaultSelector()
         self._selector.register(bell, selectors.EVENT_READ)
-        self._living: set[Child] = set()
-        self._dying: list[Child] = []
-        self._spare: Child | None = None
+        self._living: set[ReaderProcess] = set()
+        self._dying: list[ReaderProcess] = []
+        self._spare: ReaderProcess | None = None
         self._fruitless = 0
         self._rests_until = 0.0
         self._failing_since: float | None = None
 
-    def __iter__(self) -> Iterator[Child]:
+    def __iter__(self) -> Iterator[ReaderProcess]:
         return iter(list(self._living))
 
-    def start(self, *, threads: int) -> Child | None:
-        """Start a process; None where that fails, or has led to nothing too often just now.
+    def start(self, *, threads: int) -> ReaderProcess | None:
+        """Start a process. Return None if that fails, or if too many ended without an answer just now.
 
-        One with a single thread takes the place of one that hangs: it was started before, so that its tables do not
-        wait until it can read.
+        A process with a single thread replaces one that hangs. It was started before, so its tables need not wait until
+        it can read.
         """
         if threads > 1:
             return self._started(threads)
@@ -53,11 +58,14 @@ class Children:
         self._spare = self._started(1)
         return ready
 
-    def _started(self, threads: int) -> Child | None:
+    def _started(self, threads: int) -> ReaderProcess | None:
         if time.monotonic() < self._rests_until:
             return None
         try:
-            child = Child(Hello(stores=self._stores, threads=threads, memory=self._memory), command=self._command)
+            child = ReaderProcess(
+                Hello(stores=self._stores, roots=self._roots, threads=threads, memory=self._memory),
+                command=self._command,
+            )
         except OSError as error:
             self._rest(str(error))
             return None
@@ -65,19 +73,19 @@ class Children:
         self._selector.register(child.channel, selectors.EVENT_READ, child)
         return child
 
-    def wait(self, seconds: float) -> list[Child]:
-        """Send what waits to be sent; return the children that have something to say, after `seconds` at most."""
+    def wait(self, seconds: float) -> list[ReaderProcess]:
+        """Send what waits to be sent. Return the processes that have sent something, after `seconds` at most."""
         for child in self._living:
             self._send(child)
-        return [cast(Child, key.data) for key, _ in self._selector.select(seconds) if key.data is not None]
+        return [cast(ReaderProcess, key.data) for key, _ in self._selector.select(seconds) if key.data is not None]
 
     def heard_of(self) -> None:
-        """Know that a process has answered: starting them leads to something."""
+        """Note that a process has answered. So processes can be started."""
         self._fruitless = 0
         self._failing_since = None
 
     def failing_for(self) -> float:
-        """Return for how many seconds no process could be started that answers; 0 where they can."""
+        """Return for how many seconds no process could be started that answers, or 0."""
         return 0.0 if self._failing_since is None else time.monotonic() - self._failing_since
 
     def _rest(self, why: str) -> None:
@@ -88,8 +96,8 @@ class Children:
             self._failing_since = now
             log.warning("readers_do_not_start", reason=why, again_seconds=_REST_SECONDS)
 
-    def end(self, child: Child) -> None:
-        """Kill a process that is not needed any more, or not to be trusted."""
+    def end(self, child: ReaderProcess) -> None:
+        """Kill a process that is no longer needed, or that sent nonsense."""
         if child not in self._living:
             return
         self._living.discard(child)
@@ -98,8 +106,8 @@ class Children:
         child.kill()
         self._dying.append(child)
 
-    def died(self, child: Child) -> None:
-        """Know that a process ended by itself."""
+    def died(self, child: ReaderProcess) -> None:
+        """Note that a process ended by itself."""
         if child is self._spare:
             self._spare = None
         self._fruitless += not child.has_answered
@@ -108,7 +116,7 @@ class Children:
         self.end(child)
 
     def reap(self) -> bool:
-        """Let go of those that are gone by now; return whether others are not."""
+        """Forget the killed processes that are gone by now. Return whether others are not."""
         self._dying = [child for child in self._dying if not child.is_gone()]
         return bool(self._dying)
 
@@ -117,7 +125,7 @@ class Children:
         for child in list(self._living):
             self.end(child)
 
-    def _send(self, child: Child) -> None:
+    def _send(self, child: ReaderProcess) -> None:
         child.send()
         events = selectors.EVENT_READ | (selectors.EVENT_WRITE if child.has_more_to_send else 0)
         if self._selector.get_key(child.channel).events != events:

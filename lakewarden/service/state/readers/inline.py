@@ -1,4 +1,4 @@
-"""Looks in the caller's own thread: for tests, benches, and commands that look at one table."""
+"""Observations in the thread of the caller: for tests, benches, and commands that read one table."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from collections.abc import Callable, Mapping, Sequence
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.ports import Storage, TableFormat
-from lakewarden.planners.reading.looks import Answers, LookAsked, Looker
+from lakewarden.planners.reading.observing import Answers, ObservationRequest, Observer
 from lakewarden.service.state.readers.port import Answered
 
 
 class InlineReaders:
-    """Answers before `begin` returns. A storage that hangs is the caller's trouble."""
+    """Answers before `begin` returns. If a storage hangs, the caller waits."""
 
     def __init__(
         self, *, formats: Mapping[str, TableFormat], storage_for: Callable[[str], Storage], clock: Clock
     ) -> None:
-        self._looker = Looker(formats=formats, storage_for=storage_for)
+        self._observer = Observer(formats=formats, storage_for=storage_for)
         self._clock = clock
         self._answered: Answered = lambda _: None
 
     def open(self, answered: Answered) -> None:
-        """Be ready to read."""
+        """Note the receiver of the answers."""
         self._answered = answered
 
-    def begin(self, looks: Sequence[LookAsked]) -> None:
-        """Look, and answer."""
-        for asked in looks:
-            answer = self._looker.look(asked, now=self._clock.now())
+    def begin(self, requests: Sequence[ObservationRequest]) -> None:
+        """Observe the tables, and answer."""
+        for asked in requests:
+            answer = self._observer.observe(asked, now=self._clock.now())
             self._answered(Answers((asked.ticket,)) if answer is None else Answers(others=(answer,)))
 
     def forget(self, table: TableId) -> None:
-        """Remember nothing of a table."""
-        self._looker.forget(table)
+        """Forget a table."""
+        self._observer.forget(table)
 
     def close(self) -> None:
-        """Do nothing: there is nothing to end."""
+        """Do nothing, because there is no process to end."""

@@ -1,4 +1,4 @@
-"""What a location may hang with: its mount, bucket or catalog."""
+"""The part of a location that may hang: its mount, bucket or catalog."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def place_of(location: str) -> str:
-    """Return the bucket, container, host or catalog of a canonical location; of a local path, its mount point as it was
-    when the daemon first asked. No storage is asked.
+    """Return the bucket, container, host or catalog of a canonical location. For a local path, return its mount point.
+
+    The mount points are those of the first call. No storage is asked.
     """
     scheme, separator, rest = location.partition("://")
     if separator:

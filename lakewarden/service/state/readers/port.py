@@ -1,4 +1,4 @@
-"""What the watch asks of whoever looks at tables for it."""
+"""What the observations require of the readers of tables."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from enum import StrEnum
 from typing import Protocol
 
 from lakewarden.planners.model.table import TableId
-from lakewarden.planners.reading.looks import Answers, LookAsked
+from lakewarden.planners.reading.observing import Answers, ObservationRequest
 
 
 class EndReason(StrEnum):
-    """Why a process that reads ended before its time: it died, it needed too much memory, its look was overdue, or it
-    was frozen.
+    """Why a reader process ended early: it died, it needed too much memory, an observation was overdue, or it was
+    frozen.
     """
 
     DIED = "died"
@@ -22,24 +22,24 @@ class EndReason(StrEnum):
 
 
 Answered = Callable[[Answers], None]
-"""Takes answers, in whatever thread they come."""
+"""Takes answers, in any thread."""
 
 
 class TableReaders(Protocol):
-    """Look at tables. Every look that is begun is answered, within a bounded time, and once."""
+    """Observe tables. Every request is answered once, within a bounded time."""
 
     def open(self, answered: Answered) -> None:
-        """Be ready to read; `answered` is told of every answer."""
+        """Be ready to read. `answered` gets every answer."""
         ...
 
-    def begin(self, looks: Sequence[LookAsked]) -> None:
-        """Begin looks, and return without waiting. No table is looked at twice at a time."""
+    def begin(self, requests: Sequence[ObservationRequest]) -> None:
+        """Begin observations, and return without waiting. There are never two of one table at a time."""
         ...
 
     def forget(self, table: TableId) -> None:
-        """Remember nothing of a table that is let go."""
+        """Forget a table."""
         ...
 
     def close(self) -> None:
-        """Read nothing any more. What was not answered never is."""
+        """Read no more. Open requests are never answered."""
         ...

@@ -1,11 +1,11 @@
-"""Tables are read in processes that may be killed: what hangs, crashes or swells there is one table's trouble.
+"""Tables are read in processes that may be killed. If one hangs, crashes or needs too much memory, one table fails.
 
-Three lanes, of one program. The *quick* lane reads tables of local and mounted disks, one after the other. A process
-that is at one look there for longer than `PATIENCE` goes over to the *slow* lane with that look alone: another takes
-its place and its other tables, and that table is read in the slow lane from then on. The *remote* lane has many tables
-of object stores and catalogs in flight.
+One program serves three lanes. The *quick* lane reads tables of local and mounted disks, one after the other. If a
+process there needs longer than `TIMEOUT` for one observation, it goes over to the *slow* lane with that observation
+alone. Another process takes over its place and its other tables. From then on that table is read in the slow lane. The
+*remote* lane has many tables of object stores and catalogs in flight.
 
-Of the looks of a process that died, the one that was under way is to blame. Where several were, each is made again,
+If a process dies during one observation, that observation is to blame. If there were several, each is made again,
 alone.
 """
 
@@ -22,10 +22,10 @@ import structlog
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError, UnknownError
 from lakewarden.planners.model.table import TableId
-from lakewarden.planners.reading.looks import Answers, LookAnswer, LookAsked, Trouble
+from lakewarden.planners.reading.observing import Answers, ObservationAnswer, ObservationRequest, ReadFailure
 from lakewarden.planners.storage.settings import StoreSettings
 from lakewarden.service.config.reading import ReadingSettings
-from lakewarden.service.state.readers.child import COMMAND, KILLED, Child
+from lakewarden.service.state.readers.child import COMMAND, KILLED, ReaderProcess
 from lakewarden.service.state.readers.children import Children
 from lakewarden.service.state.readers.port import Answered, EndReason
 from lakewarden.service.state.readers.quick import QuickLane
@@ -34,69 +34,70 @@ from lakewarden.service.state.readers.slow import SlowLane
 
 log = structlog.get_logger(__name__)
 
-PATIENCE = timedelta(seconds=1)
-"""A look that takes longer must not hold up the tables behind it."""
+TIMEOUT = timedelta(seconds=1)
+"""An observation that takes longer must not delay the tables behind it."""
 
 SILENCE = timedelta(seconds=10)
-"""A process that has looks to make, and begins none for so long, is frozen, or was never able to begin."""
+"""If a process has requests and begins none for so long, it is frozen, or was never able to begin."""
 
 GIVE_UP = timedelta(seconds=15)
-"""For so long looks wait for a process that can be started."""
+"""How long requests wait for a process that can be started."""
 
 _TICK_SECONDS = 0.25
 _IDLE_SECONDS = 10.0
 
 
 class ProcessReaders:
-    """Keeps the processes, in a thread of its own. Everybody else may call it from any thread."""
+    """Keeps the processes, in a thread of its own. Any thread may call the public methods."""
 
     def __init__(
         self,
         *,
         settings: ReadingSettings | None = None,
         stores: Sequence[StoreSettings] = (),
+        roots: Sequence[str] = (),
         clock: Clock | None = None,
         command: Sequence[str] = COMMAND,
-        patience: timedelta = PATIENCE,
+        timeout: timedelta = TIMEOUT,
         ended: Callable[[EndReason], None] = lambda _: None,
     ) -> None:
-        """`command` starts a process that reads; `ended` is told of each that ends before its time."""
+        """`command` starts a reader process. `ended` gets the reason of each early end."""
         settings = settings or ReadingSettings()
         self._clock = clock or SystemClock()
         self._answered: Answered = lambda _: None
         self._ended = ended
-        self._incoming: deque[LookAsked | TableId] = deque()
+        self._incoming: deque[ObservationRequest | TableId] = deque()
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._keep, name="readers", daemon=True)
         self._closing = False
         self._newest = 0
         self._dying = False
-        children = Children(stores=stores, memory=settings.memory, command=command, bell=self._bell)
-        seconds, deadline = patience.total_seconds(), settings.deadline.total_seconds()
+        children = Children(stores=stores, roots=roots, memory=settings.memory, command=command, bell=self._bell)
+        seconds, deadline = timeout.total_seconds(), settings.deadline.total_seconds()
         self._children = children
-        self._quick = QuickLane(children, size=settings.processes, patience=seconds)
-        self._slow = SlowLane(children, patience=seconds, deadline=deadline)
+        self._quick = QuickLane(children, size=settings.processes, timeout=seconds)
+        self._slow = SlowLane(children, timeout=seconds, deadline=deadline)
         self._remote = RemoteLane(children, threads=settings.requests, deadline=deadline)
 
-    # -- for everybody
+    # -- for any thread
 
     def open(self, answered: Answered) -> None:
         """Be ready to read. A process is started when it is first needed."""
         self._answered = answered
         self._thread.start()
 
-    def begin(self, looks: Sequence[LookAsked]) -> None:
-        """Begin looks. Tickets only ever grow."""
-        self._incoming.extend(looks)
+    def begin(self, requests: Sequence[ObservationRequest]) -> None:
+        """Begin observations. Tickets only grow."""
+        self._incoming.extend(requests)
         self._ring()
 
     def forget(self, table: TableId) -> None:
-        """Remember nothing of a table."""
+        """Forget a table."""
         self._incoming.append(table)
         self._ring()
 
     def close(self) -> None:
-        """End every process, without waiting for one that a storage holds."""
+        """End every process, without waiting for one that a storage blocks."""
         self._closing = True
         self._ring()
         if self._thread.is_alive():
@@ -111,7 +112,7 @@ class ProcessReaders:
         while not self._closing:
             try:
                 self._turn()
-            except Exception:  # the edge of the thread: without it no table is looked at
+            except Exception:  # the edge of the thread: without it no table is observed
                 log.exception("readers_not_kept")
         self._children.end_all()
 
@@ -136,13 +137,13 @@ class ProcessReaders:
 
     def _is_busy(self) -> bool:
         waiting = self._incoming or self._dying or self._slow.waits() or self._remote.waits()
-        return bool(waiting) or any(child.looks for child in self._children)
+        return bool(waiting) or any(child.requests for child in self._children)
 
     def _take_in(self) -> None:
         quick, now = [], self._clock.now()
         while self._incoming:
             asked = self._incoming.popleft()
-            if not isinstance(asked, LookAsked):
+            if not isinstance(asked, ObservationRequest):
                 self._let_go(asked)
                 continue
             self._newest = max(self._newest, asked.ticket)
@@ -163,16 +164,16 @@ class ProcessReaders:
         now = self._clock.now()
         self._not_started([*self._slow.hand_out(now=now), *self._remote.hand_out(now=now)])
 
-    def _not_started(self, looks: Sequence[LookAsked]) -> None:
-        """Begin looks a moment later for which no process could be started; give them up where that goes on."""
+    def _not_started(self, requests: Sequence[ObservationRequest]) -> None:
+        """Begin observations a moment later if no process could be started for them. After `GIVE_UP` they fail."""
         if self._children.failing_for() < GIVE_UP.total_seconds():
-            self._again(looks)
+            self._again(requests)
             return
-        self._fail(looks, TemporaryError("no process that reads tables can be started: the daemon's log says why"))
+        self._fail(requests, TemporaryError("no process that reads tables can be started: the daemon's log says why"))
 
     # -- answers
 
-    def _hear(self, child: Child) -> None:
+    def _hear(self, child: ReaderProcess) -> None:
         try:
             heard = child.receive()
         except UnknownError as nonsense:
@@ -185,8 +186,8 @@ class ProcessReaders:
             self._children.heard_of()
             self._pass_on(child, answers)
 
-    def _pass_on(self, child: Child, answers: Answers) -> None:
-        """Pass on the answers that are waited for."""
+    def _pass_on(self, child: ReaderProcess, answers: Answers) -> None:
+        """Pass on the answers that are awaited."""
         unchanged, others = [], []
         for ticket in answers.unchanged:
             asked = child.answered(ticket, read=False)
@@ -197,7 +198,7 @@ class ProcessReaders:
             asked = child.answered(answer.ticket, read=answer.observation is not None)
             if asked is not None:
                 others.append(answer)
-                self._slow.answered(child, asked, well=answer.trouble is None)
+                self._slow.answered(child, asked, well=answer.failure is None)
                 if answers.ends:
                     child.has_swelled = True
                     self._slow.blame(asked)
@@ -205,12 +206,12 @@ class ProcessReaders:
         if unchanged or others:
             self._answered(Answers(unchanged, others))
 
-    def _fail(self, looks: Iterable[LookAsked], error: LakewardenError) -> None:
-        failed = [LookAnswer(asked.ticket, trouble=Trouble.of(error)) for asked in looks]
+    def _fail(self, requests: Iterable[ObservationRequest], error: LakewardenError) -> None:
+        failed = [ObservationAnswer(asked.ticket, failure=ReadFailure.of(error)) for asked in requests]
         if failed:
             self._answered(Answers(others=failed))
 
-    # -- what does not answer
+    # -- processes that do not answer
 
     def _replace_what_is_silent(self) -> None:
         for child in self._children:
@@ -230,16 +231,16 @@ class ProcessReaders:
 
     def _give_up_what_is_overdue(self) -> None:
         for child, asked, seconds in self._slow.overdue():
-            log.warning("reader_killed", table=asked.table.id, reason="its look takes too long", seconds=round(seconds))
+            log.warning("reader_killed", table=asked.table.id, reason="observation is overdue", seconds=round(seconds))
             self._slow.blame(asked)
             self._ended(EndReason.OVERDUE)
-            self._end(child, TemporaryError(f"its metadata was not read within {seconds:.0f} s: the look was given up"))
+            self._end(child, TemporaryError(f"its metadata was not read within {seconds:.0f} s"))
         for child, asked, seconds in self._remote.overdue():
             child.drop(asked)
             self._fail([asked], TemporaryError(f"its store has not answered within {seconds:.0f} s"))
 
-    def _end(self, child: Child, why: LakewardenError) -> None:
-        """End a process; what it is at has failed, and what it has not begun is begun elsewhere."""
+    def _end(self, child: ReaderProcess, why: LakewardenError) -> None:
+        """End a process. Its current work has failed. Requests that it has not begun are begun elsewhere."""
         left = child.take_back_what_is_not_begun(before=self._newest + 1)
         failed = child.take_back_all()
         self._leave(child)
@@ -247,10 +248,10 @@ class ProcessReaders:
         self._fail(failed, why)
         self._again(left)
 
-    def _bury(self, child: Child) -> None:
-        """Let go of a process that has died."""
+    def _bury(self, child: ReaderProcess) -> None:
+        """Forget a process that has died."""
         at = [asked for asked, _ in child.under_way()]
-        looks = child.take_back_all()
+        requests = child.take_back_all()
         how = child.how_it_ended()
         self._leave(child)
         self._children.died(child)
@@ -262,19 +263,21 @@ class ProcessReaders:
             self._slow.blame(asked)
         self._fail(guilty, UnknownError(f"reading its metadata ended the process that read it ({how})"))
         self._slow.ask([asked for asked in at if asked not in guilty])
-        self._again(asked for asked in looks if asked not in at)
+        self._again(asked for asked in requests if asked not in at)
 
-    def _is_proved(self, at: Sequence[LookAsked], how: str) -> bool:
-        """Whether the look under way is to blame for a death: it was the only one, and if the process was killed by
-        another one (the kernel's, where memory is short), it was read alone by then.
+    def _is_proved(self, at: Sequence[ObservationRequest], how: str) -> bool:
+        """Whether the observation under way is to blame for a death: it was the only one.
+
+        If the process was killed from outside (by the kernel, for lack of memory), the table must have been read alone
+        already.
         """
         return len(at) == 1 and (how != KILLED or self._slow.is_for(at[0].table.id))
 
-    def _leave(self, child: Child) -> None:
+    def _leave(self, child: ReaderProcess) -> None:
         for lane in (self._quick, self._slow, self._remote):
             if lane.leave(child):
                 return
 
-    def _again(self, looks: Iterable[LookAsked]) -> None:
-        """Begin looks elsewhere, before all others."""
-        self._incoming.extendleft(reversed(list(looks)))
+    def _again(self, requests: Iterable[ObservationRequest]) -> None:
+        """Begin observations elsewhere, before all others."""
+        self._incoming.extendleft(reversed(list(requests)))

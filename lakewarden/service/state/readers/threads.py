@@ -1,4 +1,4 @@
-"""Threads for what is not a look at a table but may hang as well: claims, and the listings of catalogs."""
+"""Threads for other calls that may hang: claims, and the listings of catalogs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _T = TypeVar("_T")
 
 
 class Threads(Protocol):
-    """Whoever does it: threads, or in tests the caller's own."""
+    """Carries out calls: in threads, or in tests in the thread of the caller."""
 
     def submit(self, act: Callable[[], _T], *, place: str) -> Future[_T]:
-        """Begin, now or as soon as a thread is free. `place` is what may hang: a mount, a bucket, a catalog."""
+        """Begin now, or as soon as a thread is free. `place` is what may hang: a mount, a bucket, a catalog."""
         ...
 
 
 class PlacedThreads:
-    """Threads that are started when they are needed and end with the process, whatever they wait for.
+    """Threads that are started when they are needed and end with the process, even if they hang.
 
-    No place has more than a few of them, so that one that hangs leaves the others theirs.
+    No place has more than a few of them. So a place that hangs leaves threads for the others.
     """
 
     def __init__(self, *, most: int = 64, of_a_place: int = 4) -> None:
@@ -49,7 +49,7 @@ class PlacedThreads:
         while True:
             place, answer, act = self._next()
             try:
-                if answer.set_running_or_notify_cancel():  # else whoever asked has given up
+                if answer.set_running_or_notify_cancel():  # else the caller has given up
                     answer.set_result(act())
             except BaseException as error:  # noqa: BLE001 - the edge of the thread: it is raised where the answer is read
                 answer.set_exception(error)
@@ -73,10 +73,10 @@ class PlacedThreads:
 
 
 class CallersThread:
-    """Does it at once, in the thread of whoever asks: for tests."""
+    """Carries out a call at once, in the thread of the caller. For tests."""
 
     def submit(self, act: Callable[[], _T], *, place: str) -> Future[_T]:
-        """Do it, and return what came of it."""
+        """Carry out the call, and return its result."""
         answer: Future[_T] = Future()
         try:
             answer.set_result(act())

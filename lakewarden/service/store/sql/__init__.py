@@ -1,1 +1,3 @@
-"""The store on a database, through SQLAlchemy with Alembic's migrations: SQLite for one daemon, PostgreSQL for more."""
+"""The store on a database, with SQLAlchemy and the migrations of Alembic: SQLite for one daemon, PostgreSQL for
+several.
+"""

@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL say in different words: the time, the next number, how to replace a row."""
+"""The differences between SQLite and PostgreSQL: the time, the next number, the replacement of a row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from lakewarden.service.store.sql import schema
 
 
 class _FromNow(FunctionElement[Any]):
-    """The moment that is so many seconds after the database's present one (not after its transaction began)."""
+    """The moment this many seconds after the present one of the database (not after the beginning of its
+    transaction).
+    """
 
     inherit_cache = True
     type = schema.UtcDateTime()
@@ -24,7 +26,7 @@ class _FromNow(FunctionElement[Any]):
 
 @compiles(_FromNow, "sqlite")
 def _from_now_on_sqlite(element: _FromNow, compiler: SQLCompiler, **how: Any) -> str:
-    # As SQLAlchemy writes times: to the microsecond, of which SQLite's clock knows thousands.
+    # SQLAlchemy writes times with microseconds. The clock of SQLite has milliseconds.
     return f"strftime('%Y-%m-%d %H:%M:%f000', 'now', {compiler.process(element.clauses, **how)} || ' seconds')"
 
 
@@ -34,12 +36,14 @@ def _from_now_on_postgresql(element: _FromNow, compiler: SQLCompiler, **how: Any
 
 
 def from_now(after: timedelta = timedelta()) -> sa.ColumnElement[Any]:
-    """Return the SQL for `after` from now, on the database's clock."""
+    """Return the SQL for `after` from now, on the clock of the database."""
     return _FromNow(sa.bindparam(None, after.total_seconds(), type_=sa.Double()))
 
 
 def next_number(connection: sa.Connection) -> sa.ColumnElement[int]:
-    """Return the SQL for a number above that of every run so far. Where many write at once, a sequence has them."""
+    """Return the SQL for a number above those of all runs. On PostgreSQL, with many writers, a sequence has the
+    numbers.
+    """
     if connection.dialect.name == "postgresql":
         return sa.func.nextval("run_numbers")
     newest = sa.func.coalesce(sa.func.max(schema.runs.c.number), 0)
@@ -47,12 +51,12 @@ def next_number(connection: sa.Connection) -> sa.ColumnElement[int]:
 
 
 def insert(connection: sa.Connection, table: sa.Table) -> sqlite.Insert | postgresql.Insert:
-    """Return an insertion that can be told what to do about a row that is there already."""
+    """Return an insertion that can have a clause for an existing row."""
     return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)
 
 
 def put(connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert rows, each in place of the one with the same primary key."""
+    """Insert rows. A row replaces the one with the same primary key."""
     if not rows:
         return
     keys = [column.name for column in table.primary_key]

@@ -1,6 +1,6 @@
-"""Forgetting: what a store on a database no longer has to keep goes in steps, each a short transaction of its own.
+"""The deletion of old rows in steps. Each step is a short transaction of its own.
 
-A statement over a whole history outgrows every time limit on statements, and keeps others from writing while it lasts.
+A statement over a whole history exceeds every limit on statements, and blocks other writers while it runs.
 """
 
 from __future__ import annotations
@@ -19,17 +19,28 @@ from lakewarden.service.store.sql.dialects import put
 from lakewarden.service.store.sql.replicas import ALIVE
 
 STEP = 200
-"""So many rows are looked at in one step: some ten milliseconds on a disk that synchronises."""
+"""How many rows one step reads. On a disk that synchronises this takes some ten milliseconds."""
 
 _runs, _leases, _replicas, _seen = schema.runs.c, schema.leases.c, schema.replicas.c, schema.registered.c
-_ABOUT_TABLES = (schema.decisions, schema.standings, schema.approvals, schema.lock_proofs)
+_ABOUT_TABLES = (
+    schema.decisions,
+    schema.decision_changes,
+    schema.debt,
+    schema.service_states,
+    schema.approvals,
+    schema.rewrites,
+    schema.lock_proofs,
+    schema.notices,
+    schema.writer_signs,
+    schema.adoptions,
+)
 
 
 class SqlForgetting(Database):
-    """Forgets."""
+    """Deletes old rows."""
 
     def forget(self, *, registered: Mapping[TableId, str], at: datetime, keep: timedelta) -> Iterator[int]:
-        """Forget in steps; yield after each how many runs it took."""
+        """Delete in steps. After each step yield the number of deleted runs."""
         before, unseen = at - keep, at - max(keep, UNSEEN_AT_LEAST)
         yield from self._note(registered, at)
         yield from self._forget_runs(before=before, unseen=unseen)
@@ -38,12 +49,12 @@ class SqlForgetting(Database):
         yield self._forget_replicas(before=before)
 
     def _note(self, registered: Mapping[TableId, str], at: datetime) -> Iterator[int]:
-        """Note which tables are registered now, and that tables are that only decisions tell of."""
+        """Note the tables that are registered now, and those that only have decisions."""
         decided = sa.select(schema.decisions.c.table_id).distinct()
         known = sa.select(_seen.table_id)
         with self._write() as connection:
             newest = connection.scalar(sa.select(sa.func.max(_seen.seen_at)))
-            if newest is not None and newest < at - UNSEEN_AT_LEAST:  # nobody has been here to see any
+            if newest is not None and newest < at - UNSEEN_AT_LEAST:  # no replica was here to register tables
                 connection.execute(sa.update(schema.registered).values(seen_at=at))
             unknown = connection.scalars(decided.where(schema.decisions.c.table_id.not_in(known))).all()
             put(connection, schema.registered, [{"table_id": one, "location": "", "seen_at": at} for one in unknown])
@@ -54,7 +65,7 @@ class SqlForgetting(Database):
             yield 0
 
     def _forget_runs(self, *, before: datetime, unseen: datetime) -> Iterator[int]:
-        """Go through the runs by their numbers, the oldest first, up to those that were asked for after `before`."""
+        """Go through the runs by their numbers, the oldest first, up to those that were requested after `before`."""
         newer = schema.runs.alias()
         followed = sa.exists().where(
             newer.c.table_id == _runs.table_id, newer.c.service == _runs.service, newer.c.number > _runs.number
@@ -73,7 +84,9 @@ class SqlForgetting(Database):
             yield forgotten
 
     def _forget_tables(self, *, unseen: datetime) -> Iterator[int]:
-        """Forget what was noted of tables that nobody has registered for long. Pauses stay: people end them."""
+        """Delete the rows of tables that no replica has registered for long. Pauses stay, because operators end
+        them.
+        """
         has_runs = sa.exists().where(_runs.table_id == _seen.table_id)
         gone = sa.select(_seen.table_id).where(_seen.seen_at < unseen, ~has_runs).order_by(_seen.table_id).limit(STEP)
         while True:
@@ -90,7 +103,7 @@ class SqlForgetting(Database):
         yield 0
 
     def _forget_leases(self, *, before: datetime) -> Iterator[int]:
-        """Forget the leases of which no run is left: who had one cannot be heard any more, for his run is not known."""
+        """Delete the leases without runs. A late result of their owner is rejected, because its run is not known."""
         has_runs = sa.exists().where(_runs.identity == _leases.identity, _runs.service == _leases.service)
         key = sa.tuple_(_leases.identity, _leases.service)
         after = ("", "")
@@ -107,7 +120,7 @@ class SqlForgetting(Database):
             yield 0
 
     def _forget_replicas(self, *, before: datetime) -> int:
-        """Forget dead replicas without a run that has not ended."""
+        """Delete dead replicas, if they have no run that has not ended."""
         owners = sa.select(_runs.owner).where(_runs.ended_at.is_(None), _runs.owner.is_not(None))
         dead = sa.delete(schema.replicas).where(
             _replicas.joined_at < before, ~ALIVE, _replicas.id.not_in(owners.scalar_subquery())

@@ -1,6 +1,8 @@
-"""The schema, made and upgraded step by step: each step is one transaction, so that an interrupted upgrade goes on."""
+"""The schema, created and upgraded step by step. Each step is one transaction, so an interrupted upgrade can go on."""
 
 from __future__ import annotations
+
+import sqlite3
 
 import alembic.command
 import alembic.config
@@ -11,35 +13,60 @@ from alembic.script import ScriptDirectory
 from lakewarden.planners.model.errors import PermanentError
 
 _ONE_AT_A_TIME = int.from_bytes(b"lakeward")
-"""The key of PostgreSQL's advisory lock under which the schema is changed."""
+"""The key of the advisory lock of PostgreSQL for changes of the schema."""
 
 
 def migrate(engine: sa.Engine, *, name: str, elsewhere: str) -> None:
-    """Bring the schema up to what this code knows. Of several replicas that start, one does it and the others wait.
+    """Upgrade the schema to the version of this code. If several replicas start, one upgrades it, and the others wait.
 
-    Raises PermanentError where the schema is a newer one: it names the store, and what to do `elsewhere`.
+    Raises PermanentError if the schema is newer than this code. The error names the store, and what to do `elsewhere`.
     """
-    config = alembic.config.Config()
-    config.set_main_option("script_location", "lakewarden.service.store.sql:migrations")
-    config.set_main_option("path_separator", "os")
+    config = _config()
     script = ScriptDirectory.from_config(config)
-    known = {step.revision for step in script.walk_revisions()}
     while True:
         with engine.execution_options(writing=True).begin() as connection:
             _wait_for_the_others(connection)
             current = MigrationContext.configure(connection).get_current_revision()
             if current == script.get_current_head():
                 return
-            if current is not None and current not in known:
-                raise PermanentError(
-                    f"the store {name} was written by a newer Lakewarden (schema {current}): run that version, or "
-                    f"{elsewhere}"
-                )
+            if current is not None:
+                check_known(current, name=name, elsewhere=f"{elsewhere}, or restore its last backup")
             config.attributes["connection"] = connection
-            alembic.command.upgrade(config, "+1")
+            try:
+                alembic.command.upgrade(config, "+1")
+            except sa.exc.DBAPIError as error:
+                if not _of_another_program(error):
+                    raise
+                raise PermanentError(
+                    f"the store {name} has tables of another program, or was changed by one ({error.orig}): {elsewhere}"
+                ) from error
+
+
+def check_known(schema: str, *, name: str, elsewhere: str) -> None:
+    """Raise PermanentError if a schema is newer than this code."""
+    steps = ScriptDirectory.from_config(_config()).walk_revisions()
+    if schema not in {step.revision for step in steps}:
+        raise PermanentError(
+            f"the store {name} was written by a newer Lakewarden (schema {schema}): run that version, or {elsewhere}"
+        )
+
+
+def _config() -> alembic.config.Config:
+    config = alembic.config.Config()
+    config.set_main_option("script_location", "lakewarden.service.store.sql:migrations")
+    config.set_main_option("recursive_version_locations", "true")
+    config.set_main_option("path_separator", "os")
+    return config
 
 
 def _wait_for_the_others(connection: sa.Connection) -> None:
-    """Hold the schema until the transaction ends; on SQLite, BEGIN IMMEDIATE has done so already."""
+    """Lock the schema until the transaction ends. On SQLite, BEGIN IMMEDIATE has locked it already."""
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ONE_AT_A_TIME)))
+
+
+def _of_another_program(error: sa.exc.DBAPIError) -> bool:
+    """Whether a step met a table or a column that it did not expect."""
+    if isinstance(error.orig, sqlite3.Error):
+        return getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+    return str(getattr(error.orig, "sqlstate", None)).startswith(("42P", "427"))  # undefined or duplicate objects

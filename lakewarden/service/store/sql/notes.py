@@ -1,4 +1,6 @@
-"""What a store on a database keeps about tables: decisions, standings, lock proofs, pauses and approvals."""
+"""The rows about tables in a store on a database: decisions, service states, lock proofs, pauses, approvals and
+notices.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +13,28 @@ import sqlalchemy as sa
 
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import TableId
-from lakewarden.service.model.rows import ApprovalRow, DecisionRow, LockProofRow, StandingRow
+from lakewarden.service.model.notices import NoticeKind, NoticeRow
+from lakewarden.service.model.rows import (
+    AdoptionPhase,
+    AdoptionRow,
+    ApprovalRow,
+    DecisionRow,
+    LockProofRow,
+    RewriteRow,
+    ServiceStateRow,
+    WriterSignsRow,
+)
 from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.database import Database
-from lakewarden.service.store.sql.dialects import put
+from lakewarden.service.store.sql.dialects import insert, put
 
-_Row = DecisionRow | StandingRow | ApprovalRow | LockProofRow
+_Row = (
+    DecisionRow | ServiceStateRow | ApprovalRow | RewriteRow | LockProofRow | NoticeRow | WriterSignsRow | AdoptionRow
+)
 
 
 class SqlNotes(Database):
     """Keeps one row for each table, or for each service of it."""
-
-    def decided(self, rows: Sequence[DecisionRow]) -> None:
-        """Keep decisions, each in place of the one before."""
-        self._keep(schema.decisions, rows)
 
     def decisions(self, table: TableId) -> Sequence[DecisionRow]:
         """Return the last decision of each service of a table."""
@@ -33,43 +43,75 @@ class SqlNotes(Database):
         with self._read() as connection:
             return [DecisionRow(**_fields(row)) for row in connection.execute(query)]
 
-    def keep_standing(self, row: StandingRow) -> None:
-        """Keep a standing in place of the one before."""
-        self._keep(schema.standings, [row])
+    def keep_service_state(self, row: ServiceStateRow) -> None:
+        """Keep the state of a service, and replace the previous one."""
+        self._keep(schema.service_states, [row])
 
-    def forget_standing(self, table: TableId, service: Service) -> None:
-        """Drop a standing."""
-        self._drop(schema.standings, table, service)
+    def forget_service_state(self, table: TableId, service: Service) -> None:
+        """Delete the state of a service."""
+        self._drop(schema.service_states, table, service)
 
-    def standings(self) -> Sequence[StandingRow]:
-        """Return every standing."""
+    def service_states(self) -> Sequence[ServiceStateRow]:
+        """Return the state of every service."""
         with self._read() as connection:
-            return [StandingRow(**_fields(row)) for row in connection.execute(sa.select(schema.standings))]
+            return [ServiceStateRow(**_fields(row)) for row in connection.execute(sa.select(schema.service_states))]
 
     def keep_lock_proof(self, row: LockProofRow) -> None:
-        """Keep what was seen of a table's lock in place of the one before."""
+        """Keep the evidence about the lock of a table, and replace the previous one."""
         self._keep(schema.lock_proofs, [row])
 
     def lock_proofs(self) -> Sequence[LockProofRow]:
-        """Return what was seen of the locks of all tables."""
+        """Return the evidence about the locks of all tables."""
         with self._read() as connection:
             return [LockProofRow(**_named(row)) for row in connection.execute(sa.select(schema.lock_proofs))]
 
+    def keep_writer_signs(self, row: WriterSignsRow) -> None:
+        """Keep the signs of the writers of a table, and replace the previous ones."""
+        self._keep(schema.writer_signs, [row])
+
+    def writer_signs(self) -> Sequence[WriterSignsRow]:
+        """Return the signs of the writers of all tables."""
+        with self._read() as connection:
+            return [WriterSignsRow(**_named(row)) for row in connection.execute(sa.select(schema.writer_signs))]
+
+    def keep_adoption(self, row: AdoptionRow) -> None:
+        """Keep the adoption of a table, and replace the previous one."""
+        self._keep(schema.adoptions, [row])
+
+    def adoptions(self) -> Sequence[AdoptionRow]:
+        """Return the adoptions of all tables."""
+        with self._read() as connection:
+            rows = [_named(row) for row in connection.execute(sa.select(schema.adoptions))]
+        return [AdoptionRow(**{**row, "phase": AdoptionPhase(row["phase"])}) for row in rows]
+
     def keep_approval(self, row: ApprovalRow) -> None:
-        """Keep a question for approval, or its answer."""
+        """Keep a request for approval, or the approval."""
         self._keep(schema.approvals, [row])
 
     def forget_approval(self, table: TableId, service: Service) -> None:
-        """Drop what was asked and approved."""
+        """Delete a request for approval and the approval."""
         self._drop(schema.approvals, table, service)
 
     def approvals(self) -> Sequence[ApprovalRow]:
-        """Return every question for approval."""
+        """Return every request for approval."""
         with self._read() as connection:
             return [ApprovalRow(**_fields(row)) for row in connection.execute(sa.select(schema.approvals))]
 
+    def keep_rewrite(self, row: RewriteRow) -> None:
+        """Keep a rewrite of all files."""
+        self._keep(schema.rewrites, [row])
+
+    def forget_rewrite(self, table: TableId, service: Service) -> None:
+        """Delete a rewrite of all files."""
+        self._drop(schema.rewrites, table, service)
+
+    def rewrites(self) -> Sequence[RewriteRow]:
+        """Return every rewrite of all files."""
+        with self._read() as connection:
+            return [RewriteRow(**_fields(row)) for row in connection.execute(sa.select(schema.rewrites))]
+
     def pause(self, table: TableId | None, *, reason: str, at: datetime) -> None:
-        """Pause a table, or everything where `table` is None."""
+        """Pause a table, or all tables if `table` is None."""
         with self._write() as connection:
             row = {"table_id": table or schema.EVERYTHING, "reason": reason, "paused_at": at}
             put(connection, schema.pauses, [row])
@@ -84,6 +126,40 @@ class SqlNotes(Database):
         with self._read() as connection:
             rows = connection.execute(sa.select(schema.pauses)).all()
         return {(TableId(row.table_id) if row.table_id else None): row.reason for row in rows}
+
+    def notices(self) -> Sequence[NoticeRow]:
+        """Return every notice."""
+        with self._read() as connection:
+            rows = connection.execute(sa.select(schema.notices)).all()
+        return [NoticeRow(**{**_named(row), "kind": NoticeKind(row.kind)}) for row in rows]
+
+    def claim_notices(self, rows: Sequence[NoticeRow], *, at: datetime) -> Sequence[NoticeRow]:
+        """Add the rows, and return those that their replica may send."""
+        notice, claimed = schema.notices.c, []
+        with self._write() as connection:
+            for row in sorted(rows, key=lambda one: one.key):
+                added = insert(connection, schema.notices).values(_columns(row))
+                free = notice.sent_at.is_(None) & ((notice.replica == row.replica) | (notice.claimed_until <= at))
+                taken = added.on_conflict_do_update(
+                    index_elements=["table_id", "kind", "subject"],
+                    set_={"replica": row.replica, "claimed_until": row.claimed_until},
+                    where=free,
+                )
+                if connection.execute(taken.returning(notice.table_id)).first() is not None:
+                    claimed.append(row)
+        return claimed
+
+    def keep_notices(self, rows: Sequence[NoticeRow]) -> None:
+        """Keep rows."""
+        self._keep(schema.notices, rows)
+
+    def forget_notices(self, rows: Sequence[NoticeRow]) -> None:
+        """Delete rows."""
+        notice = schema.notices.c
+        key = sa.tuple_(notice.table_id, notice.kind, notice.subject)
+        with self._write() as connection:
+            for some in (rows[start : start + 200] for start in range(0, len(rows), 200)):
+                connection.execute(sa.delete(schema.notices).where(key.in_([row.key for row in some])))
 
     def _keep(self, kept: sa.Table, rows: Sequence[_Row]) -> None:
         with self._write() as connection:
@@ -100,7 +176,7 @@ def _columns(row: _Row) -> dict[str, Any]:
 
 
 def _named(row: sa.Row[Any]) -> dict[str, Any]:
-    values = dict(row._mapping)  # noqa: SLF001 - SQLAlchemy's public name for it
+    values = dict(row._mapping)  # noqa: SLF001 - the public name in SQLAlchemy
     return {"table": TableId(values.pop("table_id")), **values}
 
 

@@ -1,6 +1,6 @@
-"""The replicas of a store on a database: their leases, their shares, and the word that is left for them.
+"""The replicas of a store on a database: their leases, their shares, and the tables that are marked dirty for them.
 
-Whoever locks several rows locks them in this order: the store's, replicas, shares, runs, leases.
+A transaction that locks several rows locks them in this order: the row of the store, replicas, shares, runs, leases.
 """
 
 from __future__ import annotations
@@ -28,18 +28,23 @@ class SqlReplicas(Database):
     """Keeps replicas and shares."""
 
     def identity(self) -> str:
-        """Return what this store is."""
+        """Return the identity of this store."""
         with self._read() as connection:
             return str(connection.execute(sa.select(schema.store.c.identity)).scalar_one())
 
+    def check_writable(self) -> None:
+        """Write the row of the store as it is."""
+        with self._write_one() as connection:
+            connection.execute(sa.update(schema.store).values(identity=schema.store.c.identity))
+
     def join(self, replica: Replica, *, lease: timedelta | None) -> None:
-        """Be a replica until the lease ends; without one, every other replica has ended."""
+        """Join as a replica until the lease ends. Without a lease, every other replica has ended."""
         with self._write() as connection:
             _hold_membership(connection)
             if lease is None:
                 others = sa.update(schema.replicas).where(_replicas.id != replica.id, _replicas.ended_at.is_(None))
                 connection.execute(others.values(ended_at=from_now()))
-            # A call whose answer was lost is made again; a lease that has ended since is not brought back.
+            # A call without an answer is made again. A lease that has ended since stays ended.
             joining = dialects.insert(connection, schema.replicas).on_conflict_do_nothing()
             connection.execute(
                 joining.values(
@@ -51,7 +56,7 @@ class SqlReplicas(Database):
             )
 
     def renew(self, replica: ReplicaId, *, lease: timedelta) -> bool:
-        """Lengthen a lease that has not ended."""
+        """Extend a lease that has not ended."""
         until = sa.case((_replicas.lease_until.is_(None), sa.null()), else_=from_now(lease))
         renewal = sa.update(schema.replicas).where(_replicas.id == replica, ALIVE).values(lease_until=until)
         with self._renew() as connection:
@@ -66,15 +71,22 @@ class SqlReplicas(Database):
             connection.execute(sa.delete(schema.shares).where(_shares.replica == replica))
 
     def replicas(self) -> Sequence[Replica]:
-        """Return the living and the dead, in the order they joined."""
-        query = sa.select(_replicas.id, _replicas.url, ALIVE.label("alive")).order_by(_replicas.joined_at, _replicas.id)
+        """Return all replicas, also the dead ones, in the order in which they joined."""
+        columns = (_replicas.id, _replicas.url, ALIVE.label("alive"), _replicas.lease_until, from_now().label("now"))
+        query = sa.select(*columns).order_by(_replicas.joined_at, _replicas.id)
         with self._read() as connection:
             return [
-                Replica(id=ReplicaId(row.id), url=row.url, alive=bool(row.alive)) for row in connection.execute(query)
+                Replica(
+                    id=ReplicaId(row.id),
+                    url=row.url,
+                    alive=bool(row.alive),
+                    lapses_in=None if row.lease_until is None or not row.alive else row.lease_until - row.now,
+                )
+                for row in connection.execute(query)
             ]
 
     def share(self, replica: ReplicaId, *, locations: Collection[str], busy: Collection[str]) -> frozenset[str]:
-        """Take a living replica's fair share of `locations`, and return all that it has now."""
+        """Take the fair share of `locations` for a living replica, and return its whole share."""
         with self._write() as connection:
             _hold_membership(connection)
             connection.execute(
@@ -97,13 +109,13 @@ class SqlReplicas(Database):
             return mine
 
     def shares(self) -> Mapping[str, ReplicaId]:
-        """Return the living replicas' shares."""
+        """Return the shares of the living replicas."""
         query = sa.select(_shares.location, _shares.replica).join(schema.replicas, _replicas.id == _shares.replica)
         with self._read() as connection:
             return dict(connection.execute(query.where(ALIVE)).all())
 
     def mark_dirty(self, locations: Collection[str]) -> None:
-        """Leave word that these tables have changed."""
+        """Note that these tables have changed."""
         if not locations:
             return
         with self._write() as connection:
@@ -111,17 +123,17 @@ class SqlReplicas(Database):
             connection.execute(marking, [{"location": location} for location in sorted(set(locations))])
 
     def take_dirty(self, replica: ReplicaId) -> frozenset[str]:
-        """Return the replica's tables for which word was left, and forget it."""
+        """Return the tables of the replica that were marked dirty, and clear the marks."""
         mine = sa.select(_shares.location).where(_shares.replica == _replicas.id, _replicas.id == replica, ALIVE)
         taking = sa.delete(schema.dirty).where(_dirty.location.in_(mine)).returning(_dirty.location)
-        with self._write() as connection:
+        with self._write_one() as connection:
             return frozenset(connection.scalars(taking))
 
 
-def check_attends(connection: sa.Connection, replica: ReplicaId, location: str) -> None:
-    """Hold a table's share until the transaction ends: nobody else can have it before.
+def check_owns(connection: sa.Connection, replica: ReplicaId, location: str) -> None:
+    """Lock the share of a table until the transaction ends, so no other replica can take it before.
 
-    Raises SupersededError if the replica has not the share, or its lease has ended.
+    Raises SupersededError if the replica does not have the share, or its lease has ended.
     """
     share = sa.select(_shares.replica).where(_shares.location == location, _shares.replica == replica)
     if connection.execute(share.with_for_update()).first() is None:
@@ -131,9 +143,9 @@ def check_attends(connection: sa.Connection, replica: ReplicaId, location: str) 
 
 
 def check_dead(connection: sa.Connection, replica: ReplicaId) -> None:
-    """End a lease that has lapsed, for good: a renewal on its way is waited for, and one that comes later fails.
+    """End a lease that has lapsed, for good. It waits for a renewal that has begun. A later renewal fails.
 
-    Raises SupersededError if it has not lapsed.
+    Raises SupersededError if the lease has not lapsed.
     """
     ending = sa.update(schema.replicas).where(_replicas.id == replica, _replicas.ended_at.is_(None), _LAPSED)
     connection.execute(ending.values(ended_at=from_now()))
@@ -142,5 +154,5 @@ def check_dead(connection: sa.Connection, replica: ReplicaId) -> None:
 
 
 def _hold_membership(connection: sa.Connection) -> None:
-    """Let nobody else join, leave or share before the transaction ends."""
+    """Let no other replica join, leave or share before the transaction ends."""
     connection.execute(sa.select(schema.store.c.identity).with_for_update())

@@ -8,18 +8,18 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from lakewarden.executors.contract import Step
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.view import location_of
 from lakewarden.service.model.replica import ReplicaId
-from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.model.run import ExecutorNames, Run, RunState
 from lakewarden.service.store.port import SupersededError
 from lakewarden.service.store.sql import dialects, schema
 from lakewarden.service.store.sql.database import Database
 from lakewarden.service.store.sql.dialects import from_now
-from lakewarden.service.store.sql.replicas import check_attends, check_dead
+from lakewarden.service.store.sql.replicas import check_dead, check_owns
 
 _RECENT = 1000
 _runs, _leases = schema.runs.c, schema.leases.c
@@ -42,16 +42,16 @@ class SqlRuns(Database):
             unless_there = adding.on_conflict_do_nothing(index_elements=["identity", "service"], index_where=_OPEN)
             if connection.execute(unless_there.returning(_runs.id)).first() is not None:
                 return run
-            found = connection.execute(active).first()  # somebody else was faster: we have waited for their end
+            found = connection.execute(active).first()  # another replica was faster, and its transaction has ended
             if found is not None:
                 return _run(found)
         raise TemporaryError(f"the request of {run.service} on {run.table} met another", delay=timedelta(seconds=1))
 
-    def claim(self, run: RunId, *, owner: ReplicaId, at: datetime) -> Run:
-        """Take the lease with a higher epoch; the run is RUNNING."""
+    def take_lease(self, run: RunId, *, owner: ReplicaId, at: datetime) -> Run:
+        """Take the lease with a higher epoch. The run is RUNNING."""
         with self._write() as connection:
             identity = _one(connection, run).identity
-            check_attends(connection, owner, location_of(identity))
+            check_owns(connection, owner, location_of(identity))
             of_the_table = sa.select(schema.runs).where(_runs.identity == identity, _OPEN).order_by(_runs.number)
             for other in connection.execute(of_the_table.with_for_update()).all():
                 if other.owner not in (None, owner):
@@ -63,12 +63,12 @@ class SqlRuns(Database):
             return _change(connection, run, state=RunState.RUNNING, owner=owner, epoch=epoch, started_at=at)
 
     def adopt(self, run: RunId, *, owner: ReplicaId) -> Run:
-        """Take over a run that was begun from a dead owner, with a higher epoch; it is UNKNOWN."""
+        """Take over a run that a dead owner began, with a higher epoch. The run is UNKNOWN."""
         with self._write() as connection:
             found = _one(connection, run)
             if found.owner is not None:
                 check_dead(connection, found.owner)
-            check_attends(connection, owner, location_of(found.identity))
+            check_owns(connection, owner, location_of(found.identity))
             row = _one(connection, run, hold=True)
             if row.state.ended or row.state is RunState.QUEUED:
                 raise SupersededError(f"run {run} is {row.state}: there is nothing to take over")
@@ -86,11 +86,13 @@ class SqlRuns(Database):
         step: Step | None = None,
         instant: str | None = None,
         executor: str | None = None,
+        application: str | None = None,
         figures: Mapping[str, int | float | str] | None = None,
     ) -> Run:
-        """Note how far a run has come."""
+        """Store the progress of a run."""
         known = None if figures is None else dict(figures)
-        news = {"state": state, "step": step, "instant": instant, "executor": executor, "figures": known}
+        news: dict[str, Any] = {"state": state, "step": step, "instant": instant, "figures": known}
+        news |= {"executor": executor, "application": application}
         with self._write() as connection:
             row = _owned(connection, run, epoch)
             changes = {key: value for key, value in news.items() if value is not None}
@@ -112,7 +114,7 @@ class SqlRuns(Database):
             return _change(connection, run, state=state, outcome=outcome, ended_at=at, figures=dict(figures or {}))
 
     def epoch(self, *, identity: str, service: Service) -> int:
-        """Return the newest epoch of a lease; 0 if it was never claimed."""
+        """Return the newest epoch of a lease, or 0 if it was never taken."""
         with self._read() as connection:
             return _epoch(connection, identity, service)
 
@@ -128,6 +130,7 @@ class SqlRuns(Database):
         table: TableId | None = None,
         service: Service | None = None,
         states: Collection[RunState] = (),
+        before: RunId | None = None,
         limit: int = 100,
     ) -> Sequence[Run]:
         """Return runs, the newest first."""
@@ -138,8 +141,18 @@ class SqlRuns(Database):
             query = query.where(_runs.service == service)
         if states:
             query = query.where(_runs.state.in_(states))
+        if before is not None:
+            known = schema.runs.alias()
+            query = query.where(_runs.number < sa.select(known.c.number).where(known.c.id == before).scalar_subquery())
         with self._read() as connection:
             return [_run(row) for row in connection.execute(query)]
+
+    def runs_at(self, table: TableId, at: datetime) -> Sequence[Run]:
+        """Return the runs that were requested and had not ended."""
+        open_then = _runs.ended_at.is_(None) | (_runs.ended_at > at)
+        query = sa.select(schema.runs).where(_runs.table_id == table, _runs.created_at <= at, open_then)
+        with self._read() as connection:
+            return [_run(row) for row in connection.execute(query.order_by(_runs.number))]
 
     def active(self) -> Sequence[Run]:
         """Return every run that has not ended, the oldest first."""
@@ -158,18 +171,19 @@ class SqlRuns(Database):
         with self._read() as connection:
             return frozenset(connection.scalars(query))
 
-    def executor(self, *, identity: str, service: Service, instant: str) -> str | None:
-        """Return the executor of the newest run that was about an instant; None where it is not known."""
-        # A run without a step has not touched the table: it says nothing about who was at the instant.
+    def executors(self, *, identity: str, service: Service, instant: str) -> ExecutorNames:
+        """Return what carried out the newest run of an instant, as far as it is known."""
+        # A run without a step has not touched the table. It does not say which executor worked on the instant.
         query = (
-            sa.select(_runs.executor)
+            sa.select(_runs.executor, _runs.application)
             .where(_runs.identity == identity, _runs.service == service, _runs.instant == instant)
             .where(_runs.executor.is_not(None) | _runs.step.is_not(None))
             .order_by(_runs.number.desc())
             .limit(1)
         )
         with self._read() as connection:
-            return connection.scalar(query)
+            row = connection.execute(query).first()
+        return ExecutorNames(executor=row and row.executor, application=row and row.application)
 
 
 def _columns(run: Run) -> dict[str, Any]:
@@ -196,11 +210,14 @@ def _run(row: sa.Row[Any]) -> Run:
         figures=row.figures,
         owner=None if row.owner is None else ReplicaId(row.owner),
         executor=row.executor,
+        application=row.application,
+        rewrite_all=row.rewrite_all,
+        dry_run=bool(row.dry_run),
     )
 
 
 def _one(connection: sa.Connection, run: RunId, *, hold: bool = False) -> Run:
-    """Return a run; held, it stays as it is until the transaction ends."""
+    """Return a run. With `hold` it is locked until the transaction ends."""
     query = sa.select(schema.runs).where(_runs.id == run)
     row = connection.execute(query.with_for_update() if hold else query).first()
     if row is None:
@@ -230,7 +247,7 @@ def _owned(connection: sa.Connection, run: RunId, epoch: int) -> Run:
     if row.state.ended:
         raise SupersededError(f"run {run} has ended: {row.state}")
     newest = _epoch(connection, row.identity, row.service)
-    # A run that was never claimed has epoch 0 and no lease of its own: it may be ended, nothing more.
+    # A run that was never taken has epoch 0 and no lease. It may be ended, nothing more.
     if epoch != row.epoch or (row.epoch and row.epoch != newest):
         raise SupersededError(f"run {run} has epoch {epoch}, its lease is at {newest}")
     return row

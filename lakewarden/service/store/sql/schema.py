@@ -1,4 +1,4 @@
-"""The tables of the store, as SQLAlchemy knows them. Changed only together with a migration."""
+"""The tables of the store for SQLAlchemy. A change of them needs a migration."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from sqlalchemy import (
     String,
     Table,
     TypeDecorator,
+    false,
     text,
 )
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware datetime, kept and returned in UTC on databases that know zones and on those that do not."""
+    """An aware datetime. It is stored and returned in UTC, on databases with and without time zones."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Refuse naive times; give the database UTC."""
+        """Refuse naive times, and give the database UTC."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -45,13 +46,13 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class Words(TypeDecorator[str]):
-    """What people and other programs have said, which may hold signs that a database refuses."""
+    """Text from people and other programs. It may contain characters that a database refuses."""
 
     impl = String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Put a mark in the place of what is no text: NUL, and halves of UTF-16 pairs."""
+        """Replace what is no text by a mark: NUL, and halves of UTF-16 pairs."""
         if value is None:
             return None
         return value.replace("\0", "\ufffd").encode("utf-8", errors="replace").decode("utf-8")
@@ -80,6 +81,9 @@ runs = Table(
     Column("figures", JSON, nullable=False),
     Column("owner", String(128)),
     Column("executor", String),
+    Column("application", String),
+    Column("rewrite_all", String(64)),
+    Column("dry_run", Boolean),  # NULL in rows of earlier versions
 )
 Index(
     "one_active_run",
@@ -111,7 +115,7 @@ leases = Table(
 )
 
 store = Table("store", metadata, Column("identity", String(32), primary_key=True))
-"""One row: what the store is. Locking it serializes who joins, leaves and shares."""
+"""One row: the identity of the store. A lock on it serializes joining, leaving and sharing."""
 
 replicas = Table(
     "replicas",
@@ -119,8 +123,8 @@ replicas = Table(
     Column("id", String(128), primary_key=True),
     Column("url", String, nullable=False),
     Column("joined_at", UtcDateTime, nullable=False),
-    Column("lease_until", UtcDateTime),  # none: until it leaves
-    Column("ended_at", UtcDateTime),  # an end that was seen is final, whatever becomes of the database's clock
+    Column("lease_until", UtcDateTime),  # NULL: until it leaves
+    Column("ended_at", UtcDateTime),  # an end that was seen is final, even if the clock of the database changes
 )
 
 shares = Table(
@@ -134,10 +138,10 @@ registered = Table(
     "registered",
     metadata,
     Column("table_id", String(255), primary_key=True),
-    Column("location", String(1024), nullable=False),  # empty where only its notes are known
+    Column("location", String(1024), nullable=False),  # empty if only its other rows are known
     Column("seen_at", UtcDateTime, nullable=False),
 )
-"""When a replica has last said that it knows a table: what is kept of the others goes in the end."""
+"""When a replica last registered a table. The rows of other tables are deleted in the end."""
 
 dirty = Table("dirty", metadata, Column("location", String(1024), primary_key=True))
 
@@ -153,8 +157,37 @@ decisions = Table(
     Column("decided_at", UtcDateTime, nullable=False),
 )
 
+decision_changes = Table(
+    "decision_changes",
+    metadata,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("table_id", String(255), nullable=False),
+    Column("service", String(32), nullable=False),
+    Column("decision", String(16), nullable=False),
+    Column("reason", Words, nullable=False),
+    Column("remedy", Words),
+    Column("again_at", UtcDateTime),
+    Column("decided_at", UtcDateTime, nullable=False),
+    sqlite_autoincrement=True,  # a number is never used again
+)
+"""Each holds until the next one of its table and service."""
+Index("decision_changes_by_service", *(decision_changes.c[one] for one in ("table_id", "service", "decided_at")))
+Index("decision_changes_by_table", decision_changes.c.table_id, decision_changes.c.number)
+
+debt = Table(
+    "debt",
+    metadata,
+    Column("table_id", String(255), primary_key=True),  # empty: all tables of the replica
+    Column("at", UtcDateTime, primary_key=True),
+    Column("replica", String(128), primary_key=True),  # empty: of a table
+    Column("grain", Integer, nullable=False),
+    Column("tables", Integer, nullable=False),
+    Column("services", JSON, nullable=False),
+)
+Index("debt_by_grain", debt.c.grain, debt.c.at)
+
 EVERYTHING = ""
-"""The `table_id` under which the global pause is kept."""
+"""The `table_id` of the global pause."""
 
 pauses = Table(
     "pauses",
@@ -177,6 +210,19 @@ approvals = Table(
     Column("asked_at", UtcDateTime, nullable=False),
     Column("approved_by", Words(64)),
     Column("approved_at", UtcDateTime),
+    Column("first", Boolean, nullable=False, server_default=false()),
+    Column("shorter", Words),
+)
+
+rewrites = Table(
+    "rewrites",
+    metadata,
+    Column("table_id", String(255), primary_key=True),
+    Column("service", String(32), primary_key=True),
+    Column("identity", String(1024), nullable=False),
+    Column("mark", String(64), nullable=False),
+    Column("asked_by", Words(64), nullable=False),
+    Column("asked_at", UtcDateTime, nullable=False),
 )
 
 lock_proofs = Table(
@@ -192,8 +238,29 @@ lock_proofs = Table(
     Column("seen_at", UtcDateTime),
 )
 
-standings = Table(
-    "standings",
+writer_signs = Table(
+    "writer_signs",
+    metadata,
+    Column("table_id", String(255), primary_key=True),
+    Column("hook_at", UtcDateTime),
+    Column("beat_at", UtcDateTime),
+)
+
+adoptions = Table(
+    "adoptions",
+    metadata,
+    Column("table_id", String(255), primary_key=True),
+    Column("phase", String(16), nullable=False),
+    Column("since", UtcDateTime, nullable=False),
+    Column("wave", Integer, nullable=False),
+    Column("asked_by", Words(64), nullable=False),
+    Column("asked_at", UtcDateTime, nullable=False),
+    Column("setback", Words),
+    Column("setback_at", UtcDateTime),
+)
+
+service_states = Table(
+    "service_states",
     metadata,
     Column("table_id", String(255), primary_key=True),
     Column("service", String(32), primary_key=True),
@@ -210,4 +277,77 @@ standings = Table(
     Column("largest_plan", BigInteger),
     Column("smaller_until", UtcDateTime),
     Column("smaller_reason", Words),
+)
+
+acts = Table(
+    "acts",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("at", UtcDateTime, nullable=False),
+    Column("who", Words(64), nullable=False),
+    Column("key", Words),
+    Column("kind", String(32), nullable=False),
+    Column("table_id", String(255)),
+    Column("service", String(32)),
+    Column("before", Words),
+    Column("after", Words),
+    sqlite_autoincrement=True,  # a number is never used again
+)
+"""The audit log."""
+Index("acts_by_table", acts.c.table_id, acts.c.number)
+Index("acts_by_time", acts.c.at)
+
+answers = Table(
+    "answers",
+    metadata,
+    Column("caller", String(64), primary_key=True),  # SHA-256 in hexadecimal, as all that may be long
+    Column("route", String(64), primary_key=True),
+    Column("key", String(255), primary_key=True),
+    Column("digest", String(64), nullable=False),
+    Column("replica", String(128), nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("claimed_until", UtcDateTime, nullable=False),
+    Column("status", Integer),  # NULL while the request is carried out
+    Column("body", Words),
+)
+"""The answers to requests with an `Idempotency-Key`."""
+Index("answers_by_caller", answers.c.caller, answers.c.created_at)
+Index("answers_by_time", answers.c.created_at)
+
+notices = Table(
+    "notices",
+    metadata,
+    Column("table_id", String(255), primary_key=True),
+    Column("kind", String(32), primary_key=True),
+    Column("subject", String(255), primary_key=True),
+    Column("found_at", UtcDateTime, nullable=False),
+    Column("replica", String(128), nullable=False),
+    Column("claimed_until", UtcDateTime, nullable=False),
+    Column("sent_at", UtcDateTime),
+    Column("gone_at", UtcDateTime),
+)
+
+registrations = Table(
+    "registrations",
+    metadata,
+    Column("table_id", String(255), primary_key=True),
+    Column("entry", Words),  # JSON. NULL: the table was removed
+    Column("number", Integer, nullable=False, unique=True),
+    Column("by", Words(64), nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+)
+"""The tables that are registered over the API."""
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("name", Words(64), nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("tables", JSON, nullable=False),
+    Column("digest", String(64), nullable=False),  # SHA-256 in hexadecimal
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("created_by", Words(64), nullable=False),
+    Column("expires_at", UtcDateTime),
+    Column("revoked_at", UtcDateTime),
 )

@@ -1,4 +1,4 @@
-"""The pointer of a table in a Hive metastore: a real one, from the jars that PySpark brings, on its own database."""
+"""The pointer of a table in a real Hive metastore, from the jars that PySpark brings, on its own database."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.storage import Storages
-from tests.support.metastore import RealMetastore
+from tests.support.catalogs.metastore import RealMetastore
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
@@ -60,10 +60,10 @@ def _catalog_of_files(folder: Path) -> SqlCatalog:
 
 
 def test_the_pointer_is_what_was_committed(metastore: str, tmp_path: Path) -> None:
-    """It moves with each commit; what is no Iceberg table, or none at all, has none, and is not listed.
+    """It moves with each commit. A table of another format and a missing table have none, and are not listed.
 
-    A metastore that was set up without its transactions grants no lock, so the commits are made in another catalog, and
-    their pointer is altered here as Iceberg's `HiveTableOperations` does it.
+    A metastore that was set up without its transactions grants no lock. So the commits are made in another catalog, and
+    the pointer is altered here as Iceberg's `HiveTableOperations` does it.
     """
     writer, elsewhere = Writer("any", uri=metastore, warehouse=f"file://{tmp_path}"), _catalog_of_files(tmp_path)
     writer.create_namespace("sales")
@@ -90,7 +90,7 @@ def test_the_pointer_is_what_was_committed(metastore: str, tmp_path: Path) -> No
 
 
 def test_another_metastore_answers_where_one_is_down(metastore: str) -> None:
-    """They are named with commas; with none of them up the trouble is temporary, and names the catalog."""
+    """They are separated by commas. If none of them is up, the error is temporary and names the catalog."""
     down = f"thrift://127.0.0.1:{free_port()}"
 
     assert isinstance(_Asker(uri=f"{down},{metastore}").tables(), list)
@@ -99,7 +99,7 @@ def test_another_metastore_answers_where_one_is_down(metastore: str) -> None:
 
 
 def test_a_metastore_that_falls_silent_is_given_up() -> None:
-    """It accepts the connection and says nothing."""
+    """It accepts the connection and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
         begun = time.monotonic()
         with pytest.raises(TemporaryError, match="the catalog hive does not answer"):

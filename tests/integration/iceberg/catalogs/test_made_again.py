@@ -1,9 +1,12 @@
-"""A table that was renamed, and another made where it lies: maintenance of the new one takes nothing of the old one."""
+"""A table was renamed, and another one created in its folder. Services of each of them delete no file of the other
+one.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -15,28 +18,35 @@ import pytest
 from pydantic import TypeAdapter
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
+from pyspark.errors import PySparkException
 
 from lakewarden.executors.contract import Failed, FailureKind, Succeeded
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
 from lakewarden.planners.model.instant import Service
 from tests.integration.iceberg.deletions import AT_ONCE, EVERYTHING
-from tests.support.iceberg_rest import iceberg_rest
+from tests.support.catalogs.iceberg_rest import iceberg_rest
 
 if TYPE_CHECKING:
-    from tests.integration.conftest import Driver
+    from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
 
 _SETTINGS: TypeAdapter[Any] = TypeAdapter(Catalog)
 
 
-def _jdbc(folder: Path, life: ExitStack) -> Mapping[str, Any]:
+def _jdbc(folder: Path, life: ExitStack, _: pytest.FixtureRequest) -> Mapping[str, Any]:
     SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}").engine.dispose()
     return {"type": "jdbc", "uri": f"jdbc:sqlite:{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
 
 
-def _rest(folder: Path, life: ExitStack) -> Mapping[str, Any]:
+def _hive(folder: Path, _: ExitStack, request: pytest.FixtureRequest) -> Mapping[str, Any]:
+    """Return a metastore that grants the locks by which Iceberg commits."""
+    uri = request.getfixturevalue("metastore").uri
+    return {"type": "hive", "uri": uri, "warehouse": f"file://{folder}/warehouse"}
+
+
+def _rest(folder: Path, life: ExitStack, _: pytest.FixtureRequest) -> Mapping[str, Any]:
     """Return a server that exchanges a credential for a token, as OAuth2 has it."""
     server = life.enter_context(iceberg_rest(folder, token="hunter2", credential="me:secret"))
     server.catalog.create_namespace("sales.eu")
@@ -44,68 +54,116 @@ def _rest(folder: Path, life: ExitStack) -> Mapping[str, Any]:
     return {"type": "rest", "uri": server.uri, "credential": {"file": str(folder / "credential")}}
 
 
-@pytest.fixture(params=[_jdbc, _rest], ids=lambda make: make.__name__.strip("_"))
+@pytest.fixture(params=[_jdbc, _rest, _hive], ids=["jdbc", "rest", "hive"])
 def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Mapping[str, Any]]:
     """Return the settings of an empty catalog."""
-    make: Callable[[Path, ExitStack], Mapping[str, Any]] = request.param
+    make: Callable[[Path, ExitStack, pytest.FixtureRequest], Mapping[str, Any]] = request.param
     with ExitStack() as life:
-        yield make(tmp_path, life)
+        yield make(tmp_path, life, request)
+
+
+class _Shop:
+    """A namespace of a catalog in a session of Spark, nested if the catalog has such."""
+
+    def __init__(self, spark: Any, catalog: Mapping[str, Any]) -> None:
+        self._session = spark.newSession()
+        self._catalog = catalog
+        self.namespace = "sales_made_again" if catalog["type"] == "hive" else "sales.eu"
+        for key, value in spark_conf("lake", _SETTINGS.validate_python(catalog)).items():
+            self._session.conf.set(key, value)
+        if catalog["type"] != "rest":
+            self.sql(f"CREATE NAMESPACE lake.{self.namespace}")
+
+    def sql(self, statement: str) -> Any:
+        return self._session.sql(statement)
+
+    def create(self, *, rows: int) -> None:
+        self.sql(f"CREATE TABLE lake.{self.namespace}.trips (id BIGINT) USING iceberg")
+        for id_ in range(rows):
+            self.sql(f"INSERT INTO lake.{self.namespace}.trips VALUES ({id_})")
+
+    def rename(self) -> None:
+        self.sql(f"ALTER TABLE lake.{self.namespace}.trips RENAME TO {self.namespace}.trips_of_before")
+
+    def count(self, table: str = "trips") -> int:
+        found: int = self.sql(f"SELECT * FROM lake.{self.namespace}.{table}").count()
+        return found
+
+    def metadata_file(self) -> str:
+        load = self._session._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable
+        loaded = load(self._session._jsparkSession, f"lake.{self.namespace}.trips")
+        return re.sub(r"^file:/*", "/", str(loaded.operations().current().metadataFileLocation()))
+
+    def folder(self) -> Path:
+        return Path(self.metadata_file()).parent.parent
+
+    def assigned(self, table: str = "trips") -> Any:
+        """Return a table as it is assigned to a run."""
+        return _assigned(f"catalog://lake/{self.namespace}.{table}", catalog=self._catalog)
+
+
+def _assigned(location: str, **more: Any) -> Any:
+    return SimpleNamespace(assigned={"format": "iceberg", "location": location, "table_options": AT_ONCE, **more})
 
 
 def test_a_table_made_again_where_another_lies_takes_none_of_its_files(
     driver: Driver, spark: Any, catalog: Mapping[str, Any]
 ) -> None:
-    """Create, append, rename, make again in the same folder, remove orphans: the sequence by which tables were lost.
+    """The steps are create, append, rename, create again in the same folder, remove orphans. By these steps tables were
+    lost.
 
-    The namespace is nested. A Hadoop catalog knows no rename, and drops a table with its folder.
+    Orphans are refused for both tables. Each of them is cleaned, and has all its rows afterwards.
     """
-    session = spark.newSession()
-    for key, value in spark_conf("lake", _SETTINGS.validate_python(catalog)).items():
-        session.conf.set(key, value)
-    if catalog["type"] != "rest":
-        session.sql("CREATE NAMESPACE lake.sales.eu")
-    _made(session, rows=5)
-    first, folder = _metadata_file(session), _folder(session)
-    session.sql("ALTER TABLE lake.sales.eu.trips RENAME TO sales.eu.trips_of_before")
-    _made(session, rows=3)
-    assert _folder(session) == folder
+    shop = _Shop(spark, catalog)
+    shop.create(rows=5)
+    first, folder = shop.metadata_file(), shop.folder()
+    shop.rename()
+    shop.create(rows=3)
+    assert shop.folder() == folder
     _age(folder)
-    before = StaticTable.from_metadata(first).scan().to_arrow().num_rows
-    assert before == 5
-    table = SimpleNamespace(
-        assigned={
-            "format": "iceberg",
-            "location": "catalog://lake/sales.eu.trips",
-            "catalog": catalog,
-            "table_options": AT_ONCE,
-        }
-    )
 
-    refused = driver.carry_out(table, Service.ORPHANS, unknown_for="0s")
-    cleaned = driver.carry_out(table, Service.CLEAN, **EVERYTHING)
+    for table in ("trips", "trips_of_before"):
+        refused = driver.carry_out(shop.assigned(table), Service.ORPHANS, unknown_for="0s")
+        cleaned = driver.carry_out(shop.assigned(table), Service.CLEAN, **EVERYTHING)
 
-    assert isinstance(refused, Failed)
-    assert refused.kind is FailureKind.PERMANENT
-    assert "of another table" in refused.reason
-    assert isinstance(cleaned, Succeeded)
-    assert StaticTable.from_metadata(first).scan().to_arrow().num_rows == before
-    assert session.sql("SELECT * FROM lake.sales.eu.trips").count() == 3
+        assert isinstance(refused, Failed)
+        assert refused.kind is FailureKind.PERMANENT
+        assert "of another table" in refused.reason
+        assert isinstance(cleaned, Succeeded)
+        assert (shop.count(), shop.count("trips_of_before")) == (3, 5)
+    assert StaticTable.from_metadata(first).scan().to_arrow().num_rows == 5
 
 
-def _made(session: Any, *, rows: int) -> None:
-    session.sql("CREATE TABLE lake.sales.eu.trips (id BIGINT) USING iceberg")
-    for id_ in range(rows):
-        session.sql(f"INSERT INTO lake.sales.eu.trips VALUES ({id_})")
+def test_a_folder_of_a_hadoop_catalog_that_was_moved_away_takes_no_file_of_the_table_in_its_place(
+    driver: Driver, spark: Any, tmp_path: Path
+) -> None:
+    """A Hadoop catalog knows no rename, so people move the folder. Its metadata still names the files in the old place,
+    where another table lies by now. A lost file of that table is deleted, and nothing else.
+    """
+    shop = _Shop(spark, {"type": "hadoop", "warehouse": f"file://{tmp_path}/warehouse"})
+    shop.create(rows=5)
+    with pytest.raises(PySparkException, match="Cannot rename"):
+        shop.rename()
+    folder, moved = shop.folder(), shop.folder().with_name("trips_of_before")
+    shutil.move(folder, moved)
+    shop.create(rows=3)
+    lost = folder / "data" / "lost.parquet"
+    lost.write_bytes(b"lost")
+    for one in (folder, moved):
+        _age(one)
+    before = _files(moved)
+
+    for service, options in ((Service.ORPHANS, {"unknown_for": "0s"}), (Service.CLEAN, EVERYTHING)):
+        refused = driver.carry_out(_assigned(str(moved)), service, **options)
+        done = driver.carry_out(shop.assigned(), service, **options)
+
+        assert isinstance(refused, Failed)
+        assert isinstance(done, Succeeded)
+        assert (_files(moved), shop.count(), lost.exists()) == (before, 3, False)
 
 
-def _metadata_file(session: Any) -> str:
-    load = session._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable
-    found = load(session._jsparkSession, "lake.sales.eu.trips").operations().current().metadataFileLocation()
-    return re.sub(r"^file:/*", "/", str(found))
-
-
-def _folder(session: Any) -> Path:
-    return Path(_metadata_file(session)).parent.parent
+def _files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
 def _age(folder: Path) -> None:

@@ -1,4 +1,6 @@
-"""What is read without a JVM is what Iceberg itself has committed, in every kind of catalog, and moves with it."""
+"""The pointer that is read without a JVM is the one that Iceberg has committed, in every kind of catalog. It moves with
+each commit.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.storage import Storages, canonical_location
-from tests.support.iceberg_rest import iceberg_rest
+from tests.support.catalogs.iceberg_rest import iceberg_rest
 
 pytestmark = pytest.mark.spark
 
@@ -51,7 +53,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 
 
 def test_the_pointer_is_what_spark_committed(catalog: Any, spark: Any) -> None:
-    """Both readers obey the same settings: otherwise one of them would see another table."""
+    """Both readers obey the same settings. Otherwise one of them would see another table."""
     session = spark.newSession()
     conf = spark_conf("lake", catalog)
     for key, value in conf.items():

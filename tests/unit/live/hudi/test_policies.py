@@ -1,4 +1,4 @@
-"""What the suite asks for: every supported service that has a meaning for the table, as a configuration takes it."""
+"""The suite has a policy for every supported service with work on the table, as a configuration takes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = [*Service]
 @pytest.mark.parametrize("kind", TableType)
 @pytest.mark.parametrize("writer", WriterKind)
 def test_the_policies_are_a_valid_configuration(tmp_path: Path, kind: TableType, writer: WriterKind) -> None:
-    """Of the services that the format supports now."""
+    """They are for the services that the format supports now."""
     services = policies(kind, writer, FORMATS["hudi"].services)
     table = {"id": "orders", "format": "hudi", "path": str(tmp_path), "services": services}
     (tmp_path / "lakewarden.yaml").write_text(yaml.safe_dump({"tables": [table]}))
@@ -28,7 +28,7 @@ def test_the_policies_are_a_valid_configuration(tmp_path: Path, kind: TableType,
 
 
 def test_log_files_are_merged_only_where_there_are_any() -> None:
-    """Compaction and log compaction mean nothing to a copy-on-write table."""
+    """Compaction and log compaction have no meaning on a copy-on-write table."""
     of_mor = policies(TableType.MOR, WriterKind.UPSERT, SHOWN).keys()
     of_cow = policies(TableType.COW, WriterKind.UPSERT, SHOWN).keys()
 
@@ -42,7 +42,9 @@ def test_what_the_format_does_not_support_is_not_asked_for() -> None:
 
 
 def test_an_inline_writer_schedules_compaction_alone() -> None:
-    """Its compactions are adopted soon, and it is told when to plan them; its clusterings would be in its own way."""
+    """Its compactions are adopted soon, and it is told when to plan them. Its own clusterings would conflict with its
+    writes.
+    """
     services = policies(TableType.MOR, WriterKind.INLINE, SHOWN)
 
     assert {name for name, policy in services.items() if policy.get("schedule") == "writer"} == {"compaction"}

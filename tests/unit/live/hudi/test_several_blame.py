@@ -1,4 +1,4 @@
-"""Whose fault a failed commit is, and where the daemon says something else."""
+"""The cause of a failed commit, and the differences from the daemon's account."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from lakewarden.demo.writers.record import Batch, Ending
 from lakewarden.service.http.schemas import RunBody
-from live.hudi.several.blame import Told, Verdict, disagreements, judge
-from live.hudi.several.chronicle import Seen
-from tests.support.run_bodies import NOON, a_run_told
+from live.hudi.several.blame import Blame, Told, disagreements, judge
+from live.hudi.several.timeline_watcher import Seen
+from tests.support.daemon.run_bodies import NOON, a_run_told
 
 
 def at(seconds: float) -> datetime:
@@ -32,7 +32,7 @@ def seen(action: str, begun: float, completed: float | None = None, *, until: fl
 
 
 def lost_to(own: float, other: float) -> str:
-    """As Hudi 1.2.0 says it."""
+    """Return the message of Hudi 1.2.0."""
     return (
         ": org.apache.hudi.exception.HoodieWriteConflictException: java.util.ConcurrentModificationException: Cannot "
         "resolve conflicts for overlapping writes between first operation = ConcurrentOperation(actionState=INFLIGHT, "
@@ -42,7 +42,7 @@ def lost_to(own: float, other: float) -> str:
 
 
 def lost_to_as_of_old(own: float, other: float) -> str:
-    """As releases before 1.2 say it (`ConcurrentOperation.toString`)."""
+    """Return the message of releases before 1.2 (`ConcurrentOperation.toString`)."""
     return (
         "py4j.protocol.Py4JJavaError: An error occurred while calling o99.save.\n"
         ": org.apache.hudi.exception.HoodieWriteConflictException: java.util.ConcurrentModificationException: Cannot "
@@ -88,7 +88,7 @@ OWN, OTHER = seen("deltacommit", 11), seen("deltacommit", 10, 15)
 def test_a_failure_is_ours_if_it_lost_to_us_or_if_it_is_unexplained_and_we_were_there(
     batch: Batch, others: list[Seen], runs: list[RunBody], ours: bool
 ) -> None:
-    """Its life is from its beginning to the answer, and what Hudi says outranks what was merely there."""
+    """A write lasts from its beginning to the answer. Hudi's message counts before what was merely there."""
     [verdict] = judge({"a": [batch]}, [OWN, *others], runs)
 
     assert verdict.ours is ours
@@ -96,7 +96,7 @@ def test_a_failure_is_ours_if_it_lost_to_us_or_if_it_is_unexplained_and_we_were_
 
 
 def test_failed_commits_of_one_moment_left_an_instant_each() -> None:
-    """The message names its own instant; without one it is the oldest that is left of the batch's time."""
+    """The message names its own instant. Without one it is the oldest remaining instant of the batch's time."""
     first, second = seen("deltacommit", 11), seen("deltacommit", 12)
     unnamed, named = failed(10.5, 20), failed(10, 20, lost_to(11, 3))
 
@@ -106,13 +106,13 @@ def test_failed_commits_of_one_moment_left_an_instant_each() -> None:
 
 
 def test_a_commit_that_failed_before_it_began_a_write_left_nothing() -> None:
-    """What another writer completed meanwhile is not its own."""
+    """An instant that another writer completed meanwhile is not its own."""
     [verdict] = judge({"a": [failed(10, 20)]}, [seen("deltacommit", 11, 15)], [])
 
     assert verdict.instant is None
 
 
-VERDICT = Verdict(
+VERDICT = Blame(
     writer="a", batch=7, begun=at(10).isoformat(), instant=stamp(11), ours=True, why="it lost to clustering"
 )
 TOLD = Told(instant=stamp(11), ours=True, reason="its heartbeat is gone")
@@ -123,14 +123,14 @@ TOLD = Told(instant=stamp(11), ours=True, reason="its heartbeat is gone")
     [
         pytest.param([VERDICT], [TOLD], 0, id="the same"),
         pytest.param([VERDICT], [], 1, id="untold"),
-        pytest.param([], [TOLD], 1, id="of nobody"),
+        pytest.param([], [TOLD], 1, id="of no writer"),
         pytest.param([VERDICT], [replace(TOLD, ours=False)], 1, id="denied"),
         pytest.param([replace(VERDICT, ours=False)], [TOLD], 1, id="claimed"),
         pytest.param([replace(VERDICT, instant=None)], [], 0, id="nothing to be seen"),
     ],
 )
 def test_the_daemon_must_tell_of_the_same_failures_with_the_same_blame(
-    verdicts: list[Verdict], told: list[Told], times: int
+    verdicts: list[Blame], told: list[Told], times: int
 ) -> None:
-    """Where nothing was left on the timeline, there is nothing to tell."""
+    """If nothing was left on the timeline, there is nothing to report."""
     assert len(disagreements(verdicts, told)) == times

@@ -1,4 +1,4 @@
-"""The report on several writers: what they do to each other is theirs, everything else is a shortcoming."""
+"""The report on several writers: conflicts between the writers do not count, and everything else is a shortcoming."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 from lakewarden.demo.report import Range
-from live.hudi.several.blame import Told, Verdict
+from live.hudi.several.blame import Blame, Told
 from live.hudi.several.report import SeveralReport
 from live.report import LiveReaderTally, LiveServiceTally, LiveWriterTally, TimeTravel, tell
 
-VERDICT = Verdict(
+VERDICT = Blame(
     writer="b",
     batch=9,
     begun="2026-01-01T12:00:00+00:00",
@@ -52,7 +52,7 @@ GOOD = SeveralReport(
 
 
 def test_a_conflict_of_two_writers_is_no_shortcoming() -> None:
-    """It is counted, and told."""
+    """It is counted and reported."""
     assert GOOD.shortcomings() == []
 
 
@@ -67,16 +67,16 @@ def test_a_conflict_of_two_writers_is_no_shortcoming() -> None:
         pytest.param(replace(GOOD, disagreements=["the daemon does not tell of it"]), id="another story"),
         pytest.param(replace(GOOD, left_pending=["20260101120000000 deltacommit"]), id="something half-way"),
         pytest.param(replace(GOOD, unmerged_peak=25), id="a late compaction"),
-        pytest.param(replace(GOOD, trouble=["the writer is gone"]), id="trouble on the way"),
+        pytest.param(replace(GOOD, errors=["the writer is gone"]), id="trouble on the way"),
     ],
 )
 def test_whatever_else_was_promised_and_not_shown_is_a_shortcoming(bad: SeveralReport) -> None:
-    """Each promise stands for itself."""
+    """Each promise is checked by itself."""
     assert len(bad.shortcomings()) == 1
 
 
 def test_people_are_told_whose_fault_each_failure_is() -> None:
-    """With the instant and the reason, and what the daemon says."""
+    """The report has the instant, the reason, and the daemon's account."""
     out = io.StringIO()
 
     tell(Console(file=out, width=200), GOOD)
@@ -86,7 +86,7 @@ def test_people_are_told_whose_fault_each_failure_is() -> None:
 
 
 def test_programs_read_the_same(tmp_path: Path) -> None:
-    """Each failure with its verdict, and what the daemon told."""
+    """Each failure has its verdict, and the daemon's account."""
     GOOD.write(tmp_path / "report.json")
 
     found = json.loads((tmp_path / "report.json").read_text())

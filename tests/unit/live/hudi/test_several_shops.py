@@ -1,4 +1,6 @@
-"""What several shops sell: own keys always, own days unless they are shared, and now and then a return of old."""
+"""The orders of several shops: always with own keys, with own days unless they are shared, and now and then a deletion
+of an old order.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def test_only_what_lives_is_changed_or_deleted_and_nothing_is_twice_in_a_batch(s
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_two_shops_never_have_the_same_order_and_share_days_only_where_they_are_to(shared: bool) -> None:
-    """The record of one writer tells nothing of another's rows."""
+    """The record of one writer says nothing about another's rows."""
     a, b = ([row for rows in batches(shop, shared=shared) for row in rows] for shop in "ab")
 
     assert not {row.key for row in a} & {row.key for row in b}
@@ -42,7 +44,7 @@ def test_two_shops_never_have_the_same_order_and_share_days_only_where_they_are_
 
 
 def test_orders_of_days_that_are_cold_are_deleted_now_and_then_and_never_changed() -> None:
-    """Clustering takes cold days: a delete is what meets it there."""
+    """Clustering takes cold days, and a delete is the change that meets it there."""
     days: Mapping[str, int] = {}
     cold = []
     for number, rows in enumerate(batches("a", shared=True), start=1):

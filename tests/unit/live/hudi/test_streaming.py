@@ -1,4 +1,4 @@
-"""What a streaming query remembers can be taken from it, as a crash at the wrong moment does."""
+"""The records of a streaming query can be removed, as a crash at the wrong moment removes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from live.hudi.streaming import forget_last_micro_batch, was_sent_again
 
 
 def test_the_newest_micro_batch_is_forgotten_with_its_checksum(tmp_path: Path) -> None:
-    """By number, not by name: 10 is newer than 9."""
+    """The newest is found by number, not by name: 10 is newer than 9."""
     log = tmp_path / "checkpoint" / "commits"
     log.mkdir(parents=True)
     for number in (8, 9, 10):
@@ -21,7 +21,7 @@ def test_the_newest_micro_batch_is_forgotten_with_its_checksum(tmp_path: Path) -
 
 
 def test_a_forgotten_micro_batch_was_sent_again_when_it_is_remembered_again(tmp_path: Path) -> None:
-    """A query that never committed anything has sent nothing again."""
+    """A query without any commit has sent nothing again."""
     log = tmp_path / "checkpoint" / "commits"
     log.mkdir(parents=True)
     assert forget_last_micro_batch(tmp_path) is None

@@ -1,4 +1,4 @@
-"""Time travel: which instants must show what, and which cannot."""
+"""Time travel: which instants must show which rows, and which instants cannot."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_signed_write_belongs_to_the_batch_that_it_names_however_many_are_open
 
 
 def test_a_write_is_overtaken_by_a_compaction_that_was_planned_while_it_was_in_flight() -> None:
-    """Neither by an earlier one, nor by one that was planned after it had completed."""
+    """An earlier compaction does not overtake it, nor does one that was planned after it had completed."""
     during, before, after = (
         compaction("20260101120003001"),
         compaction("20260101120002999"),
@@ -76,7 +76,9 @@ def test_a_write_is_overtaken_by_a_compaction_that_was_planned_while_it_was_in_f
 
 
 def test_of_two_writers_one_compaction_overtakes_both() -> None:
-    """The rows of each may be missing at the instant of the later one: those of one alone were taken for lost (run)."""
+    """The rows of each may be missing at the instant of the later one. Once only the rows of one were allowed to be,
+    and the others were taken for lost (run).
+    """
     first = write("20260101120002000", "20260101120004000", ("a", 1))
     later = write("20260101120002500", "20260101120004500", ("b", 1))
     records = {"a": Record(batches=(batch(1, 1, 5),)), "b": Record(batches=(batch(1, 2, 5),))}
@@ -86,14 +88,14 @@ def test_of_two_writers_one_compaction_overtakes_both() -> None:
 
 
 def test_from_the_compaction_on_the_write_must_be_shown() -> None:
-    """There is no excuse for an instant that shows the compaction."""
+    """An instant that shows the compaction must show the write."""
     during = compaction("20260101120003001")
 
     assert not list(overtakings([WRITE, during], RECORDS, as_of=during.instant))
 
 
 def test_an_instant_shows_what_was_stamped_before_it_of_every_writer() -> None:
-    """When it was complete does not matter; what has left the active timeline is older."""
+    """The time of completion does not count. A write that has left the active timeline is older."""
     own = {name: Row(key=name, partition="p", value=1) for name in ("a1", "a2", "b1", "b2")}
     a = Record(batches=(replace(batch(1, 0, 2), rows=(own["a1"],)), replace(batch(2, 3, 8), rows=(own["a2"],))))
     b = Record(batches=(replace(batch(1, 0, 2), rows=(own["b1"],)), replace(batch(2, 2, 9), rows=(own["b2"],))))
@@ -107,7 +109,7 @@ def test_an_instant_shows_what_was_stamped_before_it_of_every_writer() -> None:
 
 
 def test_the_timeline_of_a_real_table_is_read(tmp_path: Path) -> None:
-    """Requested and completed times and what each instant did, from a table that Hudi 1.2 wrote."""
+    """The table was written by Hudi 1.2. The test compares requested and completed times and the actions."""
     with zipfile.ZipFile(FIXTURES / "mor_v9.zip") as archive:
         archive.extractall(tmp_path)
 

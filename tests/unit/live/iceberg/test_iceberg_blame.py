@@ -1,4 +1,4 @@
-"""Whose fault a failed Iceberg commit is: by the words of its exception."""
+"""The cause of a failed Iceberg commit, by the text of its exception."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from lakewarden.demo.writers.record import Batch, Ending
 from live.iceberg.blame import caused_by_us
-from tests.support.run_bodies import NOON, a_run_told
+from tests.support.daemon.run_bodies import NOON, a_run_told
 
 
 def failed(message: str) -> Batch:
@@ -33,15 +33,17 @@ NEAR = a_run_told(ended_at=NOON + timedelta(seconds=1))
         ("ValidationException: Found conflicting files that can contain records matching true", False),
         ("ValidationException: Found new conflicting delete files that can apply to records", False),
         ("CommitFailedException: Table has been updated by another process", True),
-        ("a failure that nobody has seen before", True),
+        ("a failure that was never seen before", True),
     ],
 )
 def test_with_a_run_of_ours_at_the_same_time(message: str, ours: bool) -> None:
-    """Files that are gone are our doing, new ones another writer's, and what says neither is ours as well."""
+    """If files are gone, Lakewarden has caused it. If files are new, another writer has. A text that says neither
+    counts as caused by Lakewarden.
+    """
     assert bool(caused_by_us([failed(message)], [NEAR])) is ours
 
 
 def test_what_says_neither_is_not_ours_where_nothing_of_ours_ran() -> None:
-    """Files that are gone stay ours: no writer of the suite replaces any."""
+    """If files are gone, Lakewarden has still caused it: no writer of the suite replaces files."""
     assert not caused_by_us([failed("CommitFailedException: Table has been updated by another process")], [])
     assert caused_by_us([failed("Cannot commit, missing data files: [data/a.parquet]")], [])

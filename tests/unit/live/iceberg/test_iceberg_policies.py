@@ -1,4 +1,4 @@
-"""What the suite asks for on Iceberg: every service of the format, as a configuration takes it."""
+"""The suite has a policy for every service of the format on Iceberg, as a configuration takes it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import yaml
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config.loading import load
-from live.iceberg.piece import TABLE_OPTIONS
+from live.iceberg.catalog_demo import TABLE_OPTIONS
 from live.iceberg.policies import policies
 
 
 def test_every_service_of_the_format_is_asked_for(tmp_path: Path) -> None:
-    """With options that a configuration takes."""
+    """The options are valid in a configuration."""
     services = policies(FORMATS["iceberg"].services)
     assert services.keys() == set(FORMATS["iceberg"].services)
     table = {

@@ -1,4 +1,4 @@
-"""Time travel on Iceberg: what must be in a snapshot, and what may be."""
+"""Time travel on Iceberg: the rows that must be in a snapshot, and the rows that may be."""
 
 from __future__ import annotations
 
@@ -34,21 +34,19 @@ def numbers(record: Record) -> list[int]:
 
 
 def test_what_was_acknowledged_before_a_snapshot_must_be_in_it() -> None:
-    """And what was being committed need not be."""
+    """A batch that was being committed need not be in it."""
     assert numbers(acknowledged_by(NOON + timedelta(seconds=4.5), RECORD)) == [1]
     assert numbers(acknowledged_by(NOON + timedelta(seconds=5.5), RECORD)) == [1, 3]
 
 
 def test_what_was_begun_before_a_snapshot_may_be_in_it() -> None:
-    """To the millisecond at which the snapshot's time is cut off."""
+    """The snapshot's time is cut off to the millisecond."""
     assert numbers(begun_by(NOON + timedelta(seconds=4), RECORD)) == [1, 2, 3]
     assert numbers(begun_by(NOON + timedelta(seconds=3.99), RECORD)) == [1, 2]
 
 
 def test_every_snapshot_is_held_against_the_record_of_its_time(tmp_path: Path) -> None:
-    """A snapshot with rows that were written later, or without those from before, is not right; nor is one of which a
-    file is gone.
-    """
+    """A snapshot with later rows, or without earlier ones, is wrong. So is a snapshot with a missing file."""
     settings = {"type": "sql", "uri": f"sqlite:///{tmp_path / 'catalog.db'}", "warehouse": str(tmp_path)}
     catalog = load_catalog("lake", **settings)
     catalog.create_namespace("shop")

@@ -1,11 +1,11 @@
-"""The `hoodie.*` settings of our write client: the table's own first, what guards the table last.
+"""The `hoodie.*` settings of our write client: first those of the table, last those that guard the table.
 
-Of `hoodie.properties` only what Hudi keeps there itself is taken. Whoever writes to a table also writes that file, and
-a write client would obey any key in it: `hoodie.base.path` moved all that it did to another table (run), others name a
-server that is asked for listings, or classes to be loaded.
+Only the keys that Hudi itself keeps in `hoodie.properties` are taken from there. Every writer of a table can also write
+that file, and a write client would obey any key in it. `hoodie.base.path` moved its whole work to another table (run).
+Other keys name a server that is asked for listings, or classes to be loaded.
 
-Pure: settings in, settings out. Keys are spelled as the bundle's Hudi (1.2) spells them: it also knows the names they
-had before, but where both are set the newer one holds, so nobody overrides ours by an older name.
+Pure: settings in, settings out. Keys are spelled as in the bundle's Hudi (1.2). It also knows the older names, but the
+newer name prevails if both are set. So an older name cannot override ours.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _LIGHT = {
     "hoodie.write.markers.type": "DIRECT",  # the other type needs the timeline server
 }
 
-# Else our client rolls back what live writers have in flight in the metadata table, and they fail (`metadata_writes`).
+# Otherwise our client rolls back live writers' instants in the metadata table, and they fail (`metadata_writes`).
 _SPARES_METADATA_OF_OTHERS = {
     STREAMING: "true",
 }
 
-# Multi-writer mode even where nobody else writes: only in it does an executor of an instant keep a heartbeat,
-# and only by the heartbeat does Hudi 1.2 keep a second executor from rolling back the first one's files.
+# Multi-writer mode even without another writer: only in it does the executor of an instant keep a heartbeat. Only
+# because of the heartbeat does Hudi 1.2 keep a second executor from rolling back the first one's files.
 _BESIDE_OTHERS = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
     "hoodie.clean.failed.writes.policy": "LAZY",
@@ -98,7 +98,7 @@ _OF_THE_TABLE = frozenset(
         "hoodie.timeline.layout.version",
     }
 )
-"""What `HoodieTableConfig` of the bundle (1.2) declares, but paths."""
+"""The keys that `HoodieTableConfig` of the bundle (1.2) declares, except paths."""
 
 _OF_THE_TABLE_BELOW = (
     "hoodie.record.merge.property.",
@@ -109,7 +109,7 @@ _OF_THE_TABLE_BELOW = (
 
 
 def of_the_table(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return what of `hoodie.properties` says how the table is laid out, and nothing of what a client does."""
+    """Return the keys of `hoodie.properties` that say how the table is laid out, and none that direct a client."""
     return {
         key: value for key, value in properties.items() if key in _OF_THE_TABLE or key.startswith(_OF_THE_TABLE_BELOW)
     }
@@ -122,8 +122,8 @@ def client_settings(
     service: Mapping[str, str],
     indexes: Mapping[str, str],
 ) -> dict[str, str]:
-    """Return the settings of a client for one service of the table whose `hoodie.properties` are given, with the
-    switches of its `indexes`.
+    """Return the settings of a client for one service of a table with these `properties` (`hoodie.properties`), and
+    with the switches of its `indexes`.
     """
     lock = options.lock or OURS_ALONE
     return {
@@ -144,9 +144,9 @@ def client_settings(
 
 
 def _keys(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the table's record key under the name that writers have for it: a bucket index asks for that one. A table
-    that keeps no keys beside its rows (`hoodie.populate.meta.fields=false`) has them made from the rows, for which the
-    key generator asks for the partition's fields, too (run, 0.15 and 1.0 tables).
+    """Return the table's record key under the writers' name for it, which a bucket index asks for. A table without meta
+    fields (`hoodie.populate.meta.fields=false`) has its keys made from the rows. Then the key generator also asks for
+    the partition's fields (run, 0.15 and 1.0 tables).
     """
     found = {"hoodie.datasource.write.recordkey.field": properties.get("hoodie.table.recordkey.fields")}
     if properties.get("hoodie.populate.meta.fields") == "false":

@@ -1,4 +1,4 @@
-"""What Hudi's and Spark's exceptions mean to the daemon: the one border where they are translated."""
+"""What Hudi's and Spark's exceptions mean to the daemon. They are translated only here."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 
-from lakewarden.executors.contract import Step
 from lakewarden.executors.programs import java_errors
 from lakewarden.planners.formats.hudi.metadata.heartbeats import WINDOW
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
+from lakewarden.planners.model.step import Step
 
 _LOCK_HELD = ("Unable to acquire lock", "Unable to acquire the lock", "FAILED_TO_ACQUIRE")
 _LOCK_DELAY = timedelta(seconds=30)
@@ -19,10 +19,10 @@ _NOT_COMMITTED = (
     ("due to heartbeat by concurrent writer/job", WINDOW),
     ("HoodieDeletePartitionPendingTableServiceException", timedelta(minutes=1)),
 )
-_MADE_WAY = ("HoodieWriteConflictException", timedelta(seconds=30))  # of us and a writer, it is us who give way
+_MADE_WAY = ("HoodieWriteConflictException", timedelta(seconds=30))  # of us and a writer, we give way
 _BEFORE_COMMIT = (
     ("HoodieLockException", timedelta(seconds=30)),
-    ("No Compaction request available", timedelta(seconds=10)),  # somebody else completed it: look again
+    ("No Compaction request available", timedelta(seconds=10)),  # another client completed it: observe again
     ("cancelled part of cancelled job", timedelta(seconds=10)),
 )
 _FOR_A_PERSON = (
@@ -39,16 +39,16 @@ _MISSING_DATA_FILE = re.compile(r"FileNotFoundException\b.*?([^\s/]+(?:\.parquet
 
 
 class LockHeldError(TemporaryError):
-    """The table's lock was not to be had in the time our client waits for it."""
+    """The table's lock was not free in the time that our client waits for it."""
 
 
 def translated(step: Step) -> AbstractContextManager[None]:
-    """Run Java calls of one step; whatever they raise leaves as a TemporaryError, PermanentError or UnknownError."""
+    """Run Java calls of one step. Their exceptions become a TemporaryError, PermanentError or UnknownError."""
     return java_errors.translated(step, meaning)
 
 
 def on_the_way_out(what: str) -> AbstractContextManager[None]:
-    """Run Java calls that free or release something: their failure is logged, and hides no ending of a run."""
+    """Run Java calls that free or release something. Their failure is logged, and does not hide a run's ending."""
     return java_errors.on_the_way_out(what, meaning)
 
 

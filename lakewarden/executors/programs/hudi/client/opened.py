@@ -1,39 +1,43 @@
-"""A table that is opened for one run: Hudi's client to act on it, and our own reader to see what is there."""
+"""A table that is opened for one run: Hudi's client to change it, and our own reader to observe it."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from lakewarden.executors.contract import Assignment, Step
-from lakewarden.executors.faultpoints import FAULTS, Point
+from lakewarden.executors import points
+from lakewarden.executors.contract import Assignment
+from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import LockHeldError, on_the_way_out, translated
-from lakewarden.executors.programs.hudi.client.look import Looks
+from lakewarden.executors.programs.hudi.client.observing import RunObservations
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.planners.formats.hudi.deletion.folders import named_folders, stray_folder
 from lakewarden.planners.formats.hudi.deletion.foreign import foreign_plan_for
-from lakewarden.planners.formats.hudi.indexes.indexes import held_back, indexing_under_way, read_indexes, switches
-from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.indexes.indexes import index_blocker, indexing_under_way, read_indexes, switches
+from lakewarden.planners.formats.hudi.metadata.names import InstantFiles
+from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties, read_table_properties
 from lakewarden.planners.formats.hudi.metadata.times import shown_twice_until
+from lakewarden.planners.formats.hudi.metadata.whole import whole_timeline
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
 
 _UNTIL_A_GAP = timedelta(seconds=10)
 _BEGUN_UNDER_THE_LOCK = 9
 """From this table version on all writers make their first file under the table's lock (read: 1.1.1 and 1.2.0). A writer
-of 1.0.2 makes its instant's time under it, and the file a moment later."""
+of 1.0.2 makes its instant's time under the lock, and the file a moment later."""
 _UNTIL_A_FIRST_FILE = timedelta(milliseconds=300)
 _READS_NO_MORE_AFTER = timedelta(minutes=10)
-"""A write that shows no heartbeat, and may be dead, is not waited for once it is as old as this."""
+"""A write without a heartbeat may be dead. At this age it is not waited for any more."""
 
 
 def may_read(write: Instant, now: datetime) -> bool:
@@ -45,27 +49,39 @@ def may_read(write: Instant, now: datetime) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenTable:
-    """What every program works with."""
+    """The open table that every program works with."""
 
     client: HudiClient
     assignment: Assignment
     options: HudiTableOptions
     storage: Storage
     clock: Clock
-    looks: Looks = field(default_factory=Looks)
+    observations: RunObservations = field(default_factory=RunObservations)
 
     def view(self, *, commits: bool = False) -> TableView:
         """Return the table as it is now, with `commits` also what each of them wrote. Raises TemporaryError if it
         cannot be read whole.
         """
-        return self.looks.look(self.assignment, self.options, self.storage, now=self.clock.now(), commits=commits)
+        return self.observations.observe(
+            self.assignment, self.options, self.storage, now=self.clock.now(), commits=commits
+        )
+
+    def properties(self) -> TableProperties:
+        """Return what `hoodie.properties` says now. Raises as `read_table_properties` does."""
+        return read_table_properties(self.assignment.location, self.storage)
+
+    def whole_timeline(self, properties: TableProperties) -> Sequence[InstantFiles]:
+        """Return the active timeline as it is now. It must hold everything that the run has observed before. Raises as
+        `whole_timeline` does.
+        """
+        return whole_timeline(properties, self.storage, known=self.observations.seen)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the table's lock, in which no writer begins, none checks its commit, and none completes one.
+        """Hold the table's lock. Meanwhile no writer begins, checks its commit or completes one.
 
-        Whoever looks within it sees every write that has begun. To be held briefly: writers wait for it. Raises
-        LockHeldError where it is not to be had.
+        An observation within it shows every write that has begun. To be held briefly, because writers wait for it.
+        Raises LockHeldError if the lock is not free in time.
         """
         with translated(Step.COMMIT), self.client.alone():
             if self.client.table_version < _BEGUN_UNDER_THE_LOCK:
@@ -74,36 +90,35 @@ class OpenTable:
 
     def reach(self, point: Point) -> None:
         """Pass a fault point."""
-        FAULTS.reach(point, run=self.assignment.run, service=self.assignment.service)
+        points.reach(point, run=self.assignment.run, service=self.assignment.service)
 
     def refuse_foreign_plans(self) -> None:
-        """Raise PermanentError where Hudi, asked for this run's service, may also execute a pending plan that names
-        what is not the table's. To be called right before anything is executed, or rolled back; it changes nothing.
+        """Raise PermanentError if Hudi, asked for this run's service, may also execute a pending plan that names files
+        outside the table. To be called right before anything is executed or rolled back. It changes nothing.
         """
         location, storage = self.assignment.location, self.storage
-        properties = read_table_properties(location, storage)
-        found = stray_folder(location, properties, named=named_folders(location, storage)) or foreign_plan_for(
-            self.assignment.service, location, storage, known=self.looks.seen
+        found = stray_folder(location, self.properties(), named=named_folders(location, storage)) or foreign_plan_for(
+            self.assignment.service, location, storage, known=self.observations.seen
         )
         if found is not None:
             raise PermanentError(f"{found}: nothing is executed")
 
     def before_a_commit(self) -> None:
         """Refuse foreign plans, and let Hudi keep up the table's indexes as they are now: a writer may have made some
-        since the table was opened. Raises TemporaryError as well where they cannot be kept up.
+        since the table was opened. Raises TemporaryError if they cannot be kept up.
         """
         self.refuse_foreign_plans()
         self.keep_up_indexes()
 
     def keep_up_indexes(self) -> None:
-        """Let Hudi keep up the table's indexes as they are now. Raises TemporaryError where they cannot be kept up."""
+        """Let Hudi keep up the table's indexes as they are now. Raises TemporaryError if they cannot be kept up."""
         self.client.keep_up(_index_switches(self.assignment, self.options, self.storage))
 
     def stand_still_while_times_repeat(self) -> None:
-        """Raise YieldError where an instant that were stamped now would bear a time that the wall clock shows twice.
+        """Raise YieldError if an instant of this moment would bear a time that the wall clock shows twice.
 
-        To be called before a plan is made, and before what took long is committed. A JVM that stamps in the first of
-        the two hours holds the table's lock, again and again, for all of the second (`shown_twice_until`).
+        To be called before a plan is made, and before the commit of long work. A JVM that stamps in the first of the
+        two hours holds the table's lock, again and again, for all of the second (`shown_twice_until`).
         """
         now, zone = self.clock.now(), self.client.zone
         until = shown_twice_until(now, zone)
@@ -115,10 +130,10 @@ class OpenTable:
             )
 
     def roll_back(self, write: str) -> bool:
-        """Undo a write that is still pending, and forget its heartbeat. False, and nothing done, where it is not.
+        """Undo a write that is still pending, and remove its heartbeat. Do nothing and return False if it is not.
 
-        What undoing it means Hudi plans from what the write has left, its markers among it. So the plan is judged like
-        any other before it is carried out. Raises as `refuse_foreign_plans` does.
+        Hudi plans the rollback from what the write has left, its markers included. So that plan is judged like any
+        other before it is executed. Raises as `refuse_foreign_plans` does.
         """
         if not self.client.plan_rollback(write):
             return False
@@ -126,8 +141,8 @@ class OpenTable:
         return self.client.finish_rollback(write)
 
     def withdraw(self, plan: str, *, by: Callable[[str], bool] | None = None) -> bool:
-        """Remove a plan of ours between two writes, `by` what is called with it under the table's lock. False, and the
-        plan is left, where there is no such moment soon; by default also where it was begun.
+        """Remove a plan of ours between two writes; `by` is called with it under the table's lock. If there is no such
+        moment soon, leave the plan and return False; by default also if the plan was begun.
 
         A writer reads the plans that it found on the timeline only when its tasks run, and fails if one of them is gone
         by then (docs/hudi.md).
@@ -135,15 +150,15 @@ class OpenTable:
         deadline = self.clock.monotonic() + _UNTIL_A_GAP.total_seconds()
         while True:
             late = self.clock.monotonic() >= deadline
-            if not self.somebody_reads_plans():
+            if not self.writers_may_read_plans():
                 with self.client.locked():  # no write begins while it is held
-                    if not self.somebody_reads_plans():
+                    if not self.writers_may_read_plans():
                         return (by or self.client.remove_plan)(plan)
             if late:
                 return False
             time.sleep(0.05)
 
-    def somebody_reads_plans(self) -> bool:
+    def writers_may_read_plans(self) -> bool:
         """Whether a write in flight may still read the plans that it has found on the timeline."""
         try:
             view = self.view()
@@ -152,8 +167,8 @@ class OpenTable:
         return any(may_read(write, view.observed_at) for write in view.writers.in_flight)
 
     def files_if_asked(self, files_to_delete: int | None) -> int | None:
-        """Return how many data files the table has, if the run was asked to count them; at least so many that the
-        deletion is within its share. So a small deletion from a large table costs no long count.
+        """Return how many data files the table has, if the run was asked to count them. The count may stop once the
+        deletion is within its share, so a small deletion from a large table costs no long count.
         """
         share = self.assignment.largest_share
         if share is None:
@@ -166,9 +181,9 @@ class OpenTable:
 def open_table(
     session: Any, assignment: Assignment, storage: Storage, *, service: Mapping[str, str], clock: Clock
 ) -> Iterator[OpenTable]:
-    """Open the table of a run with the service's own `hoodie.*` settings, and close it whatever happens.
+    """Open the table of a run with the service's own `hoodie.*` settings, and close it in any case.
 
-    A lock that its holder does not release is named: Hudi's own message says only that there is one.
+    The message for a lock that is not released names the lock. Hudi's own message does not.
     """
     options = HudiTableOptions.model_validate(dict(assignment.table_options))
     indexes = _index_switches(assignment, options, storage)
@@ -187,12 +202,12 @@ def open_table(
 
 
 def _index_switches(assignment: Assignment, options: HudiTableOptions, storage: Storage) -> Mapping[str, str]:
-    """Return the switches of the table's indexes as it has them now. Raises TemporaryError where no commit of ours
-    would leave them as they should be: the next look at the table says so, too.
+    """Return the switches of the table's indexes as it has them now. Raises TemporaryError if a commit of ours would
+    leave them wrong: the next observation of the table says so, too.
     """
     properties = read_table_properties(assignment.location, storage)
     indexes = read_indexes(assignment.location, properties, storage)
-    wrong = held_back(indexes, properties, conf=options.conf)
+    wrong = index_blocker(indexes, properties, conf=options.conf)
     if wrong is not None and wrong.concerns(assignment.service):
         raise TemporaryError(f"{wrong.reason}: {wrong.remedy}")
     beside = assignment.service in (Service.INDEXING, Service.METADATA_VALIDATION)

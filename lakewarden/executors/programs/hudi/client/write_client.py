@@ -1,6 +1,6 @@
-"""Hudi's Spark write client, built by py4j so that it can do a table service and nothing else to a table.
+"""Hudi's Spark write client, built by py4j so that it does one table service and nothing else to a table.
 
-No catalog entry and no SQL extension is needed: the table's own `hoodie.properties` say what it is.
+No catalog entry and no SQL extension is needed: the table's own `hoodie.properties` describe it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NO_LOCK = "org.apache.hudi.client.transaction.lock.NoopLockProvider"
 
 
 class HudiClient:
-    """One `SparkRDDWriteClient` for one run. Not for several threads; to be closed."""
+    """One `SparkRDDWriteClient` for one run. Not thread-safe; to be closed."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class HudiClient:
         *,
         indexes: Mapping[str, str],
     ) -> None:
-        """Open the table at `location`; `service` are the service's own `hoodie.*` options, `indexes` the switches of
-        those that it has. Raises Py4JJavaError.
+        """Open the table at `location`. `service` are the service's own `hoodie.*` options, `indexes` the switches of
+        the table's indexes. Raises Py4JJavaError.
         """
-        self._jvm = session._jvm  # noqa: SLF001 - pyspark's own door to py4j
+        self._jvm = session._jvm  # noqa: SLF001 - pyspark's own access to py4j
         self.location = location
         self._spark = session.sparkContext
         context = self._spark._jsc  # noqa: SLF001
@@ -78,7 +78,7 @@ class HudiClient:
         )
         if str(write_config.getBasePath()) != location:
             raise PermanentError(
-                f"Hudi would work on {write_config.getBasePath()} instead of {location}: it is not let"
+                f"Hudi would work on {write_config.getBasePath()} instead of {location}: it is not started"
             )
         self.java = hudi.client.SparkRDDWriteClient(hudi.client.common.HoodieSparkEngineContext(context), write_config)
 
@@ -94,11 +94,11 @@ class HudiClient:
 
     @property
     def storage(self) -> Any:
-        """Return Hudi's own access to where the table lies (`HoodieStorage`)."""
+        """Return Hudi's own access to the table's storage (`HoodieStorage`)."""
         return self._meta.getStorage()
 
     def path(self, path: str) -> Any:
-        """Return a path as Hudi has them (`StoragePath`)."""
+        """Return a path as Hudi represents it (`StoragePath`)."""
         return self.hudi.storage.StoragePath(path)
 
     @property
@@ -107,15 +107,15 @@ class HudiClient:
         return ZoneInfo(str(self._jvm.java.util.TimeZone.getDefault().getID()))
 
     def schedule(self, kind: str, *, extra_metadata: Mapping[str, str]) -> str | None:
-        """Put a plan of the `TableServiceType` `kind` on the timeline; None where Hudi finds nothing to plan."""
+        """Put a plan of the `TableServiceType` `kind` on the timeline; None if Hudi finds nothing to plan."""
         option = self._jvm.org.apache.hudi.common.util.Option
         service = getattr(self._jvm.org.apache.hudi.common.model.TableServiceType, kind)
         instant = self.java.scheduleTableService(option.of(self._java_map(extra_metadata)), service)
         return str(instant.get()) if instant.isPresent() else None
 
     def keep_up(self, indexes: Mapping[str, str]) -> None:
-        """Keep up the table's indexes by these switches from here on, whatever they were before. Hudi asks them anew
-        for each commit: some of its configuration of writes, others of a part of it that is a copy.
+        """Keep up the table's indexes by these switches from now on. Hudi reads them anew for each commit: some from
+        its configuration of writes, others from a part of it that is a copy.
         """
         settings = self.java.getConfig()
         for part in (settings, settings.getMetadataConfig()):
@@ -123,7 +123,7 @@ class HudiClient:
                 part.setValue(key, value)
 
     def drop_indexes(self, names: Iterable[str]) -> None:
-        """Take indexes out of the metadata table, by their partitions in it. Takes the table's lock."""
+        """Remove indexes from the metadata table, by their partitions in it. Takes the table's lock."""
         self.java.dropIndex(self.java_list(names))
 
     def leave_failed_writes_alone(self) -> None:
@@ -132,8 +132,8 @@ class HudiClient:
         self.java.getConfig().setValue(key, "NEVER")
 
     def retain_commits(self, commits: int) -> None:
-        """Let the next clean that is planned leave what the newest so many commits show, and let it be planned also
-        where nothing was committed since the last one.
+        """Let the next clean that is planned leave what the newest so many commits show. It is planned even if nothing
+        was committed since the last one.
         """
         settings = self.java.getConfig()
         settings.setValue("hoodie.clean.policy", "KEEP_LATEST_COMMITS")
@@ -149,8 +149,8 @@ class HudiClient:
         statuses.persist(self._jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK_SER())
 
     def withdraw(self, instant: str) -> bool:
-        """Remove the plan of `instant` under the table's lock. False, and nothing done, where it is not there any
-        more or somebody has begun to execute it.
+        """Remove the plan of `instant` under the table's lock. Do nothing and return False if the plan is gone or its
+        execution was begun.
         """
         with self.locked():
             return self.remove_plan(instant)
@@ -165,10 +165,10 @@ class HudiClient:
 
     def spare_folders(self, clean: str) -> bool:
         """Take the folders out of the plan of a pending clean, and note there how many of them it empties. To be called
-        under the lock. False where nothing is left of the plan: then it is removed.
+        under the lock. If nothing is left of the plan, remove it and return False.
 
-        One that has been begun is only requested again before its plan is touched, so that a kill in between leaves
-        the old plan, or none, and never a clean in flight whose plan nobody can read.
+        A clean that was begun is made requested again before its plan is changed. So a kill in between leaves the old
+        plan, or none, and never a clean in flight with an unreadable plan.
         """
         timeline = self._meta.reloadActiveTimeline()
         requested = self._meta.getInstantGenerator().getCleanRequestedInstant(clean)
@@ -214,11 +214,11 @@ class HudiClient:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the table's lock over several of Hudi's own calls, each of which takes it otherwise for itself.
+        """Hold the table's lock over several of Hudi's own calls. Each of them would otherwise take it for itself.
 
-        The lock is not re-entrant. A second `TransactionManager` takes it, and the client, which makes its provider
-        anew for each of its transactions, is given one that excludes nobody meanwhile (bytecode of 1.2.0, and run).
-        So no writer begins, and none checks its commit, between these calls (docs/hudi.md).
+        The lock is not re-entrant. A second `TransactionManager` takes it. The client makes its provider anew for each
+        of its transactions, and meanwhile gets one that excludes no client (bytecode of 1.2.0, and run). So no writer
+        begins, and none checks its commit, between these calls (docs/hudi.md).
         """
         settings = self.java.getConfig()
         provider = str(settings.getString(_LOCK_PROVIDER))
@@ -233,8 +233,8 @@ class HudiClient:
             lock.close()
 
     def savepoint(self, commit: str, *, user: str, comment: str) -> None:
-        """Save what a completed commit shows. To be called under the lock, which Hudi takes only to stamp it: its clock
-        is given one that excludes nobody. Raises Py4JJavaError where the commit has a savepoint.
+        """Save what a completed commit shows. To be called under the lock. Hudi takes it only for the time of the
+        savepoint, so its clock gets a lock that excludes no client. Raises Py4JJavaError if the commit has a savepoint.
         """
         self._mark(commit)
         clock = self.java.getConfig().getTimeGeneratorConfig()
@@ -253,8 +253,8 @@ class HudiClient:
         self._unmark()
 
     def undo_savepoint(self, commit: str) -> None:
-        """Take back what a dead run of ours has left of a savepoint that it was making or removing: one that is
-        complete stays. To be called under the lock.
+        """Undo what a dead run of ours has left of a savepoint that it was making or removing. A complete savepoint
+        stays. To be called under the lock.
         """
         timeline = self._meta.reloadActiveTimeline()
         for one in _pending(timeline, commit):
@@ -263,7 +263,7 @@ class HudiClient:
         self._unmark()
 
     def note(self, mark: str, text: str) -> None:
-        """Write a file of ours beside the table, below HOME, in the place of what was there."""
+        """Write a file of ours beside the table, below HOME, and replace what was there."""
         written = self._meta.getStorage().create(self._marked(mark), _ANEW)
         written.write(bytearray(text.encode()))
         written.close()
@@ -278,7 +278,9 @@ class HudiClient:
         return self.hudi.storage.StoragePath(self._meta.getBasePath(), f"{HOME}/{mark}")
 
     def archive(self, *, keep: int) -> int:
-        """Archive until `keep` commits are left, and return how many instants went. To be called under the lock."""
+        """Archive until `keep` commits are left, and return how many instants were archived. To be called under the
+        lock.
+        """
         settings = self.java.getConfig()
         settings.setValue("hoodie.keep.min.commits", str(keep))
         settings.setValue("hoodie.keep.max.commits", str(keep))  # so that it archives even a single one
@@ -286,21 +288,21 @@ class HudiClient:
         layout = table.getMetaClient().getTimelineLayoutVersion()
         archivers = self._jvm.org.apache.hudi.client.timeline.TimelineArchivers
         archiver = archivers.getInstance(layout, settings, table)
-        # The archiver has read it; its writer insists on more.
+        # The archiver has read it. Its writer insists on a greater one.
         settings.setValue("hoodie.keep.max.commits", str(keep + 1))
         return int(archiver.archiveIfRequired(self.java.getEngineContext(), _LOCK_IS_HELD))
 
     def choose_partitions(self, partitions: Sequence[str]) -> None:
         """Let a clustering be planned in these partitions and no others. A table without partitions (`""`) cannot be
-        named: there Hudi is kept from leaving it out because nothing has changed in it.
+        named. There Hudi must not leave it out because nothing has changed in it.
         """
         settings = self.java.getConfig()
         settings.setValue("hoodie.table.services.incremental.enabled", "false")
         settings.setValue("hoodie.clustering.plan.strategy.partition.selected", ",".join(partitions))
 
     def compact_around(self, partitions: Collection[str]) -> None:
-        """Let a compaction be planned in all partitions but these. It looks through all of them, not only through those
-        that were written to since the last one: that would forget what was left out then.
+        """Let a compaction be planned in all partitions but these. It looks through all of them, and not only through
+        those written to since the last one, because that would forget the partitions that were left out then.
         """
         settings = self.java.getConfig()
         settings.setValue("hoodie.table.services.incremental.enabled", "false")
@@ -313,7 +315,7 @@ class HudiClient:
             )
 
     def clustering_plan(self, instant: str) -> Any:
-        """Return the plan of a pending clustering, as Hudi's `HoodieClusteringPlan`; None where it is none, or gone."""
+        """Return the plan of a pending clustering, as Hudi's `HoodieClusteringPlan`; None if it is none, or gone."""
         utils = self.hudi.common.util.ClusteringUtils
         for one in _pending(self._meta.reloadActiveTimeline(), instant):
             found = utils.getClusteringPlan(self._meta, one)
@@ -322,9 +324,9 @@ class HudiClient:
         return None
 
     def lose_to_writes_alone(self) -> None:
-        """Let a clustering lose to no clustering, its own above all. Below table version 8 it is in flight as a
+        """Let a clustering lose to no clustering, least of all to its own. Below table version 8 it is in flight as a
         `replacecommit`, and Hudi's preference for writers would take it for a write (docs/hudi.md). It then also
-        loses to any write that is only requested and whose writer is alive. From version 8 on nothing is set.
+        loses to any write that is only requested, if its writer is alive. From version 8 on nothing is set.
         """
         if self.table_version < _CLUSTERING_IS_AN_ACTION:
             key = "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution"
@@ -332,8 +334,8 @@ class HudiClient:
 
     def write(self, call: str, instant: str, *arguments: Any) -> Any:
         """Let Hudi prepare what the pending rewrite of `instant` writes, by one of `compact`, `logCompact` and
-        `cluster`, and return what it is to be committed with. To be forced by the caller. What an earlier attempt has
-        written is undone before.
+        `cluster`. Return what is to be committed; the caller forces it. The files of an earlier attempt are undone
+        before.
         """
         self._undo_attempt(instant)
         with left_for_the_commit(self.java.getConfig()):
@@ -346,14 +348,14 @@ class HudiClient:
             getattr(self.java, call)(instant, written, table)
 
     def complete_clustering(self, instant: str, written: Any) -> None:
-        """Commit what a `cluster` has written. Hudi has no public call for it: this is what its own joined call goes on
-        with (`BaseHoodieTableServiceClient.commitClustering`, 1.2.0).
+        """Commit what a `cluster` has written. Hudi has no public call for it. This is the second part of its own
+        joined call (`BaseHoodieTableServiceClient.commitClustering`, 1.2.0).
         """
         with left_for_the_commit(self.java.getConfig()):
             self._call("commitClustering", written, self._committing(), instant)
 
     def lone_files(self, partitions: Sequence[str]) -> Mapping[str, str]:
-        """Return those of the partitions that are one base file and nothing else, each with the instant it is of."""
+        """Return the partitions that consist of one base file alone, each with the instant of that file."""
         view = self.table().getSliceView()
         found = {}
         for partition in partitions:
@@ -363,8 +365,8 @@ class HudiClient:
         return found
 
     def undo_rewrite(self, instant: str) -> None:
-        """Roll back what was written for a rewrite, if it was begun, and leave its plan, requested again. Nothing is
-        done to one that is completed, or gone. To be called under the lock.
+        """Roll back what was written for a rewrite that was begun, and leave its plan, requested again. Do nothing to a
+        rewrite that is completed or gone. To be called under the lock.
         """
         self._bear_no_runs_name()
         begun = self._begun(instant)
@@ -372,8 +374,8 @@ class HudiClient:
             self._request_again(begun)
 
     def complete_without_files(self, instant: str, *, extra_metadata: Mapping[str, str]) -> None:
-        """Complete the plan of a clustering or a log compaction that was not begun, as if it had had nothing to do.
-        Nothing is done to one that is completed, or gone. To be called within `alone`.
+        """Complete the plan of a clustering or a log compaction that was not begun, without a file. Do nothing to one
+        that is completed or gone. To be called within `alone`.
         """
         timeline = self._meta.reloadActiveTimeline()
         plan = next((one for one in _pending(timeline, instant) if one.isRequested()), None)
@@ -390,7 +392,7 @@ class HudiClient:
         metadata.setOperationType(kinds.WriteOperationType.LOG_COMPACT if of_logs else kinds.WriteOperationType.CLUSTER)
         for key, value in {**extra_metadata, "schema": self._schema()}.items():
             metadata.addMetadata(key, value)
-        self.java.getConfig().setValue(_CONFLICTS, _SIMPLE)  # it changes nothing, and so has nobody to yield to
+        self.java.getConfig().setValue(_CONFLICTS, _SIMPLE)  # it changes nothing, and so conflicts with no write
         self._call("setPendingInflightAndRequestedInstants", self._jvm.java.util.HashSet())
         with left_for_the_commit(self.java.getConfig()):
             if of_logs:
@@ -399,15 +401,15 @@ class HudiClient:
                 self._call("completeClustering", metadata, none, self._committing(), instant, none)
 
     def undo_attempt(self, instant: str) -> None:
-        """Roll back what was written for a rewrite that was begun, and let it be requested again: its plan is left."""
+        """Roll back what was written for a rewrite that was begun, and leave its plan to be requested again."""
         self._bear_no_runs_name()
         self._undo_attempt(instant)
 
     def _undo_attempt(self, instant: str) -> None:
         """Undo what was written for a rewrite that was begun before, and let it be requested again.
 
-        Hudi would do so by itself, in the call that executes it. It is left alone where another executor's heartbeat
-        guards it: that call then refuses. Nobody begins one while the lock is held.
+        Hudi would do so by itself, in the call that executes it. If another executor's heartbeat guards the rewrite,
+        nothing is done, and that call refuses. No rewrite is begun while the lock is held.
         """
         with self.locked():
             begun = self._begun(instant)
@@ -416,11 +418,11 @@ class HudiClient:
                 self._request_again(begun)
 
     def _begun(self, instant: str) -> Any:
-        """Return an instant as the timeline shows it in flight; None where it does not."""
+        """Return an instant as the timeline shows it in flight; None if it does not."""
         return next((one for one in _pending(self._meta.reloadActiveTimeline(), instant) if one.isInflight()), None)
 
     def _request_again(self, begun: Any) -> None:
-        """Roll back a service's instant in flight, by the plan to do so that is there, or a new one. Its own plan is
+        """Roll back a service's instant in flight, by the existing plan to do so, or by a new one. Its own plan is
         left, requested again. To be called under the lock.
         """
         table, context = self.table(), self.java.getEngineContext()
@@ -447,15 +449,15 @@ class HudiClient:
         method.invoke(service, given)
 
     def _committing(self) -> Any:
-        """Return Hudi's own view of the table, to complete a rewrite with."""
+        """Return Hudi's own view of the table for the completion of a rewrite."""
         settings = settings_of_a_commit(self.hudi, self.java.getConfig())
         return self.hudi.table.HoodieSparkTable.create(settings, self.java.getEngineContext())
 
     def plan_rollback(self, write: str) -> bool:
-        """Plan to undo a write, unless somebody has; False where it is not pending.
+        """Plan to undo a write, unless that is planned already; False if the write is not pending.
 
-        That it is pending is asked under the lock: Hudi would as well undo a commit that was completed a moment ago.
-        A writer that comes back to life fails to commit from then on.
+        This is checked under the lock: Hudi would also undo a commit that was completed a moment ago. From then on a
+        writer that comes back to life fails to commit.
         """
         with self.locked():
             target = next(_pending(self._meta.reloadActiveTimeline().getCommitsTimeline(), write), None)
@@ -470,20 +472,20 @@ class HudiClient:
             return True
 
     def finish_rollback(self, write: str) -> bool:
-        """Carry out the rollback of `write` that is on the timeline. False where somebody else is at it."""
+        """Execute the rollback of `write` that is on the timeline. False if another client is executing it."""
         undone = bool(self.java.rollback(write))
         if undone:
             self.remove_heartbeat(write)
         return undone
 
     def remove_heartbeat(self, instant: str) -> None:
-        """Remove the heartbeat file, if there is one, of an instant on which nobody works any more."""
+        """Remove the heartbeat file, if there is one, of an instant that is not worked on any more."""
         heartbeats = self._jvm.org.apache.hudi.client.heartbeat.HeartbeatUtils
         heartbeats.deleteHeartbeatFile(self._meta.getStorage(), self.location, instant)
 
     def delete_partitions(self, partitions: Sequence[str], instant: str, *, extra_metadata: Mapping[str, str]) -> None:
-        """Commit, as the `replacecommit` that was begun at `instant`, that these partitions hold nothing any more.
-        Their files stay until a clean.
+        """Commit, as the `replacecommit` that was begun at `instant`, that these partitions are empty. Their files stay
+        until a clean.
         """
         result = self.java.deletePartitions(self.java_list(partitions), instant)
         extra = self._jvm.org.apache.hudi.common.util.Option.of(self._java_map(extra_metadata))
@@ -491,9 +493,7 @@ class HudiClient:
         self.java.commit(instant, result.getWriteStatuses(), extra, "replacecommit", replaced)
 
     def shows_files_of(self, partitions: Sequence[str]) -> list[str]:
-        """Return those of the partitions of which the table shows any file: the others were deleted before, and wait
-        for a clean.
-        """
+        """Return the partitions that show a file of the table. The others were deleted, and wait for a clean."""
         view = self.table().getSliceView()
         return [one for one in partitions if view.getLatestFileSlices(one).findAny().isPresent()]
 
@@ -503,8 +503,8 @@ class HudiClient:
             return [str(path) for path in listing.getAllPartitionPaths()]
 
     def count_data_files(self, *, beyond: float) -> int:
-        """Return how many base and log files the table has, as its metadata table knows them; without one, they are
-        listed. It stops counting when they are more than `beyond`.
+        """Return how many base and log files the table has, as its metadata table knows them. Without one, they are
+        listed. The count stops when it exceeds `beyond`.
         """
         counted = 0
         with self._listing() as listing:
@@ -519,22 +519,22 @@ class HudiClient:
         return counted
 
     def forget_metadata_table(self) -> None:
-        """Take the metadata table, with all its indexes, out of the table's properties. To be called under the lock."""
+        """Remove the metadata table, with all its indexes, from the table's properties. To be called under the lock."""
         meta = self.table().getMetaClient()
         meta.getTableConfig().clearMetadataPartitions(meta)
 
     def make_metadata_table(self) -> None:
-        """Make the metadata table, with the indexes that `keep_up` was told last. To be called within `alone`."""
+        """Make the metadata table, with the indexes of the last `keep_up`. To be called within `alone`."""
         made = self.table().getIndexingMetadataWriter("")
         if made.isPresent():
             made.get().close()
 
     def stop_heartbeat(self, instant: str) -> None:
-        """Stop the heartbeat of an instant that stays pending, so that its next executor need not wait for it."""
+        """Stop the heartbeat of an instant that stays pending, so that its next executor does not wait for it."""
         self.java.getTableServiceClient().getHeartbeatClient().stop(instant)
 
     def close(self) -> None:
-        """Stop everything the client started."""
+        """Stop everything that the client has started."""
         self.java.close()
 
     @contextlib.contextmanager
@@ -549,7 +549,7 @@ class HudiClient:
             listing.close()
 
     def _bear_no_runs_name(self) -> None:
-        """Let the Spark jobs from here on not be cancelled with the run: they are its way back."""
+        """Make the Spark jobs from here on independent of the run's cancellation: they undo its work."""
         self._spark.setLocalProperty("spark.jobGroup.id", None)
 
     def table(self) -> Any:

@@ -1,1 +1,1 @@
-"""What the services of Hudi have in common in their steps."""
+"""What the steps of Hudi's services have in common."""

@@ -1,4 +1,4 @@
-"""Moments in which no write in flight is in the way of what is about to be done under the table's lock."""
+"""Moments in which no write in flight conflicts with what is about to be done under the table's lock."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lakewarden.planners.model.view import TableView
 
 _BETWEEN_LOOKS = timedelta(milliseconds=200)
 _UNTIL_THEY_SAY_WHERE = timedelta(seconds=5)
-"""How long the lock is held for writes in flight to say what they touch. Beside several writers that are never idle
-there is hardly a moment in which all have said it, unless none begins meanwhile. Writers wait for minutes."""
+"""How long the lock is held for writes in flight to say what they touch. Several writers that are never idle have
+hardly ever all said it, unless none begins meanwhile. Writers wait for the lock for minutes."""
 
 
 @contextlib.contextmanager
@@ -28,12 +28,12 @@ def alone_between_writes(
     commits: bool = False,
     judge: Callable[[TableView], None] | None = None,
 ) -> Iterator[TableView]:
-    """Hold the table's lock in a moment in which no write is `in_the_way`, with a look at the table under it.
+    """Hold the table's lock in a moment in which no write is `in_the_way`, with an observation of the table under it.
 
-    None begins while it is held (`OpenTable.alone`). It is looked without the lock, over and over, for a moment to take
-    it. When `within` is over it is taken in any case, and held until the writes in the way have said what they touch,
-    where that may take them out of it. Raises YieldError, with the reason `why`, where there is no such moment; and
-    what `judge` raises, which is shown each look under the lock first.
+    No write begins while it is held (`OpenTable.alone`). The table is observed without the lock, over and over, for a
+    moment to take it. After `within` the lock is taken in any case. Then it is held until the writes in the way have
+    said what they touch, which may show that they do not conflict. Raises YieldError with the reason `why` if there is
+    no such moment. Each observation under the lock is first passed to `judge`. Its errors are raised.
     """
     deadline = table.clock.monotonic() + within.total_seconds()
     while True:
@@ -52,7 +52,7 @@ def alone_between_writes(
 def _at_a_glance(
     table: OpenTable, in_the_way: Callable[[TableView], Sequence[Instant]], *, commits: bool
 ) -> Sequence[Instant]:
-    """Return the writes in the way by a look without the lock, which may find a file that is just being written."""
+    """Return the writes in the way by an observation without the lock. It may find a file that is being written."""
     try:
         return in_the_way(table.view(commits=commits))
     except TemporaryError:
@@ -67,7 +67,7 @@ def _patiently(
     commits: bool,
     patient: bool,
 ) -> tuple[TableView, Sequence[Instant]]:
-    """Return a look under the lock, and the writes that are in the way by it."""
+    """Return an observation under the lock, and the writes that are in the way by it."""
     deadline = table.clock.monotonic() + (_UNTIL_THEY_SAY_WHERE.total_seconds() if patient else 0)
     while True:
         late = table.clock.monotonic() >= deadline

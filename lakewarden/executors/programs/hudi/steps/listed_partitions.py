@@ -1,8 +1,7 @@
-"""The partitions that a Hive metastore lists of a Hudi table, each by its place, and how they are taken from the list.
+"""The partitions of a Hudi table that a Hive metastore lists, found by their place, and their removal from the list.
 
-What a partition is called there depends on the extractor that its writer was given
-(`hoodie.datasource.hive_sync.partition_extractor_class`). Where it is does not: Hudi's `HMSDDLExecutor` notes the
-table's path with the partition's below it (bytecode, 1.2.0).
+Their names there depend on the writer's extractor (`hoodie.datasource.hive_sync.partition_extractor_class`). Their
+places do not: Hudi's `HMSDDLExecutor` records the table's path with the partition's below it (bytecode, 1.2.0).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class ListedPartitions:
     """What a metastore lists of one table under each of its names."""
 
     def __init__(self, options: CatalogSyncOptions, location: str) -> None:
-        """`location` is the table's canonical one. Raises PermanentError where there is no client."""
+        """`location` is the table's canonical one. Raises PermanentError if there is no client library."""
         self._place = place_in(options)
         self._metastores = Metastores(self._place, options.uri or "", timeout=options.timeout)
         self._database, self._table = options.database or "", options.table or ""
@@ -42,7 +41,7 @@ class ListedPartitions:
     def tables(self) -> list[str]:
         """Return the names under which the metastore knows the table.
 
-        Raises TemporaryError where it knows it under none, PermanentError where another table has its name.
+        Raises TemporaryError if it knows it under none, PermanentError if another table has its name.
         """
         return self._metastores.asked(self._tables)
 
@@ -51,7 +50,7 @@ class ListedPartitions:
         return self._metastores.asked(lambda client: self._partitions(client, table, of))
 
     def drop(self, table: str, names: Collection[str]) -> None:
-        """Take partitions from the list, in one act, and no file with them. One that has gone does no harm."""
+        """Remove partitions from the list, in one request, and no file. A partition that is gone does no harm."""
         if names:
             self._metastores.asked(lambda client: self._drop(client, table, names))
 
@@ -70,7 +69,7 @@ class ListedPartitions:
                 where = "no Hudi table" if address is None else f"at {shown(address)}"
                 raise PermanentError(f"{self._place} is {where}, and not this table: name another one in catalog_sync")
         if not found:
-            raise TemporaryError(f"{self._place} is not there: has a writer ever synced the table into it?")
+            raise TemporaryError(f"{self._place} is missing: has a writer ever synced the table into it?")
         return found
 
     def _partitions(self, client: Client, table: str, of: Collection[str]) -> dict[str, str]:

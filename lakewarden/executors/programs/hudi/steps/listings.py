@@ -1,4 +1,4 @@
-"""The data files of a table by Hudi's two listings: what its metadata table knows, and what lies in its folders."""
+"""The data files of a table by Hudi's two listings: of its metadata table, and of its folders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 
 AT_ONCE = 200
-"""How many partitions are listed at a time: their files are all in memory."""
+"""How many partitions are listed at a time. All their files are in memory."""
 
 _PATH = re.compile(r"StoragePathInfo\{path=(.*?), length=\d+, isDirectory=")
 _SIZE = re.compile(r", length=(\d+), isDirectory=")
@@ -18,8 +18,8 @@ _SIZE = re.compile(r", length=(\d+), isDirectory=")
 
 
 class Listings:
-    """Both, asked anew each time (`HoodieBackedTableMetadata` and `FileSystemBackedTableMetadata`, which lists folders
-    in Spark tasks).
+    """Both listings, made anew each time (`HoodieBackedTableMetadata` and `FileSystemBackedTableMetadata`, which lists
+    folders in Spark tasks).
     """
 
     def __init__(self, client: HudiClient) -> None:
@@ -40,17 +40,17 @@ class Listings:
     def count_stored(self) -> int:
         """Return how many data files lie in the table's folders."""
         partitions = _partitions(self._stored())
-        pieces = (partitions[start : start + AT_ONCE] for start in range(0, len(partitions), AT_ONCE))
-        return sum(len(names) for piece in pieces for names in self.stored(piece).values())
+        chunks = (partitions[start : start + AT_ONCE] for start in range(0, len(partitions), AT_ONCE))
+        return sum(len(names) for chunk in chunks for names in self.stored(chunk).values())
 
     def bytes_stored(self) -> int:
         """Return how many bytes lie in the table's folders."""
-        base, total = self._client.base, 0
+        total = 0
         with contextlib.closing(self._stored()) as listing:
             partitions = [str(path) for path in listing.getAllPartitionPaths()]
             for start in range(0, len(partitions), AT_ONCE):
-                folders = [f"{base}/{path}" if path else base for path in partitions[start : start + AT_ONCE]]
-                found = listing.getAllFilesInPartitions(self._client.java_list(folders))
+                folders = self._folders(partitions[start : start + AT_ONCE])
+                found = listing.getAllFilesInPartitions(self._client.java_list([*folders]))
                 total += sum(int(size) for files in found.values() for size in _SIZE.findall(str(files.toString())))
         return total
 
@@ -63,11 +63,15 @@ class Listings:
         made = self._client.hudi.metadata.FileSystemBackedTableMetadata
         return made(self._client.java.getEngineContext(), self._client.storage, self._client.location)
 
-    def _files(self, listing: Any, partitions: Sequence[str]) -> Mapping[str, frozenset[str]]:
+    def _folders(self, partitions: Sequence[str]) -> Mapping[str, str]:
+        """Return the paths of partitions by their folders."""
         base = self._client.base
-        folders = {f"{base}/{path}" if path else base: path for path in partitions}
+        return {f"{base}/{path}" if path else base: path for path in partitions}
+
+    def _files(self, listing: Any, partitions: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        folders = self._folders(partitions)
         with contextlib.closing(listing):
-            found = listing.getAllFilesInPartitions(self._client.java_list(folders))
+            found = listing.getAllFilesInPartitions(self._client.java_list([*folders]))
         return {folders[str(folder)]: _data_files(str(found[folder].toString())) for folder in found}
 
 
@@ -77,11 +81,11 @@ def _partitions(listing: Any) -> list[str]:
 
 
 def _data_files(listed: str) -> frozenset[str]:
-    """Return the names of data files among what a list of files says of itself: one call of Java, however many."""
+    """Return the names of data files in the text of a list of files: one call of Java for any number of them."""
     names = {path.rsplit("/", 1)[-1] for path in _PATH.findall(listed)}
     return frozenset(name for name in names if _is_data(name))
 
 
 def _is_data(name: str) -> bool:
-    """Whether a file of a partition's folder is data, and neither Hudi's note about the partition nor a checksum."""
+    """Whether a file in a partition's folder is data, and neither Hudi's partition metadata nor a checksum."""
     return not name.startswith(".hoodie_partition_metadata") and not name.endswith(".crc")

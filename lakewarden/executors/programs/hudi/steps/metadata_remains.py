@@ -1,9 +1,9 @@
-"""Taking a metadata table away, so that what is there of it at any moment hurts nobody.
+"""Removing a metadata table so that its remains do no harm at any moment.
 
-Whoever makes a metadata table makes it in the folder that is there, and goes on with the timeline that it finds in it:
-a compaction that seems to be pending there is executed, and fails for the files that it names, at each write (run). So
-nothing that is pending is left when the metadata table leaves the table's properties, and its timeline is deleted in an
-order in which nothing seems to be pending: of each instant the completed file last.
+A client makes a metadata table in the existing folder, and continues the timeline that it finds there. A compaction
+that seems to be pending there is executed at each write, and fails for the files that it names (run). So nothing is
+left pending when the metadata table leaves the table's properties. Its timeline is deleted in an order in which no
+instant ever seems pending: the completed file of each instant last.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REWRITES = (Action.COMPACTION, Action.LOGCOMPACTION)
 
 
 class Remains:
-    """The metadata table's folder. Everything here is to be called under the table's lock, with nothing in flight."""
+    """The metadata table's folder. All methods are to be called under the table's lock, with nothing in flight."""
 
     def __init__(self, client: HudiClient, storage: Storage) -> None:
         self._client = client
@@ -34,7 +34,7 @@ class Remains:
         self._timeline = f"{self._folder}/{HOME}/timeline"
 
     def undo_rewrites(self, properties: TableProperties) -> None:
-        """Undo what is pending of its own compactions: what they have written goes first, and their plans last."""
+        """Undo its own pending compactions: first the files that they have written, and last their plans."""
         for one in metadata_instants(self._timeline, properties, self._storage) or ():
             if one.action in _REWRITES and one.state is not State.COMPLETED:
                 for partition in self._listing(self._folder):
@@ -45,7 +45,7 @@ class Remains:
                         self._delete(self._timeline, file.name)
 
     def delete(self) -> None:
-        """Delete it. It is out of the table's properties by now."""
+        """Delete it. It has left the table's properties before."""
         for name in deletion_order(self._listing(self._timeline), Layout.V2):
             self._delete(self._timeline, name)
         for name in archive_deletion_order(self._listing(f"{self._timeline}/history")):

@@ -1,23 +1,22 @@
-"""Resizing: the clustering of a table whose writers hash consistently. Large buckets are split, small ones merged.
+"""Resizing: the clustering of a table with writers that hash consistently. Large buckets are split, small ones merged.
 
-Which file group holds a key changes with it, and writers learn that from the metadata below `.hoodie/.bucket_index`,
+A resizing changes which file group holds a key. Writers learn that from the metadata below `.hoodie/.bucket_index`,
 which the commit of the clustering makes valid. Until then they write to the old file groups and, by the update strategy
-that `writer-options` print, to the new ones as well: there into log files that bear the clustering's own instant, and
-so are seen when that is completed (docs/hudi.md). A plan that was written past like this has to be completed: once it
-is gone from the timeline, an archive beyond its instant would make those log files part of the table.
+that `writer-options` prints, to the new ones as well. Their log files there have the clustering's own instant, and so
+are seen when it is completed (docs/hudi.md). A plan with such log files has to be completed. Once it is gone from the
+timeline, an archive beyond its instant would make those log files part of the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 
-from lakewarden.executors.programs.hudi.client.look import clustered_files
+from lakewarden.executors.programs.hudi.client.observing import clustered_files
 from lakewarden.executors.programs.hudi.client.opened import OpenTable
 from lakewarden.planners.formats.hudi.metadata.commits import Written, written
 from lakewarden.planners.formats.hudi.metadata.names import Action, InstantFile, file_name
-from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, UnreadableError, read_pieces
+from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, UnreadableError, read_chunks
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
-from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
 from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, Buckets
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
@@ -29,11 +28,11 @@ _CLUSTERING = "org.apache.hudi.client.clustering"
 
 
 def resizing(buckets: Buckets, options: ClusteringOptions, service: Mapping[str, str]) -> dict[str, str]:
-    """Return what such a clustering sets, made of what every one sets; just that where buckets cannot be resized.
+    """Return what such a clustering sets, based on what every clustering sets; only that if buckets cannot be resized.
 
-    A bucket is split where it is larger than twice `target_file_max_bytes`, and merged below a fifth of it, by Hudi's
-    `hoodie.bucket.index.split.threshold` and `.merge.threshold`. It loses to no write: what was written meanwhile is
-    in the new buckets, too, which `refuse_what_would_lose_rows` sees to.
+    A bucket is split if it is larger than twice `target_file_max_bytes`, and merged below a fifth of it, by Hudi's
+    `hoodie.bucket.index.split.threshold` and `.merge.threshold`. The clustering loses to no write. Rows that were
+    written meanwhile are in the new buckets, too, which `refuse_what_would_lose_rows` ensures.
     """
     if buckets.engine is not BucketIndex.CONSISTENT_HASHING:
         return dict(service)
@@ -60,9 +59,9 @@ def resizing(buckets: Buckets, options: ClusteringOptions, service: Mapping[str,
 
 
 def refuse_what_would_lose_rows(table: OpenTable, plan: Instant, planned: Set[str], view: TableView) -> None:
-    """Raise YieldError where a write that failed has left something in a planned partition: what it has in the new
-    buckets would be seen with the plan. Raises PermanentError where a completed write went to the old ones alone. To be
-    called under the lock, in a moment without a write in flight that may be alive.
+    """Raise YieldError if a failed write has left something in a planned partition, because its rows in the new buckets
+    would be seen with the plan. Raises PermanentError if a completed write went to the old buckets alone. To be called
+    under the lock, in a moment without a write in flight that may be alive.
     """
     for write in view.writers.in_flight:
         if not planned.isdisjoint(view.writers.touching.get(write.time, ())):
@@ -76,8 +75,8 @@ def refuse_what_would_lose_rows(table: OpenTable, plan: Instant, planned: Set[st
 
 
 def take_back(table: OpenTable, plan: str) -> None:
-    """Undo what was written for a plan, and remove it in a moment without a write in flight, if no write went past it
-    to the new buckets. Else it stays, for the next run: writers do not fail by it.
+    """Undo what was written for a plan, and remove it in a moment without a write in flight, if no write has written to
+    its new buckets. Otherwise it stays for the next run: writers do not fail by it.
     """
     table.client.undo_attempt(plan)
 
@@ -92,7 +91,8 @@ def take_back(table: OpenTable, plan: str) -> None:
 
 def written_past(table: OpenTable, plan: Instant, view: TableView) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the writes completed since a plan that went to one of its buckets: first those that went to the new ones
-    as well, then those that did not, whose rows the clustering would lose. Raises TemporaryError if one is unreadable.
+    as well, then those that did not. The clustering would lose the rows of the latter. Raises TemporaryError if one is
+    unreadable.
     """
     planned = {_group(file) for file in clustered_files(table.assignment, plan, table.storage)}
     met = [(time, wrote) for time, wrote in _since(table, plan, view) if _met(wrote, planned)]
@@ -110,13 +110,13 @@ def _group(file: DataFile) -> int:
 
 
 def _since(table: OpenTable, plan: Instant, view: TableView) -> Iterator[tuple[str, Written]]:
-    folder = read_table_properties(table.assignment.location, table.storage).timeline_folder
+    folder = table.properties().timeline_folder
     for one in view.timeline.instants:
         if one.stands_for is Deed.WRITE and not one.pending and one.time > plan.time:
             done = InstantFile(
                 time=one.time, action=Action(one.action), state=one.state, completed_time=one.completed_time
             )
             try:
-                yield one.time, written.of(read_pieces(table.storage, f"{folder}/{file_name(done)}"))
+                yield one.time, written.of(read_chunks(table.storage, f"{folder}/{file_name(done)}"))
             except (FileNotFoundError, UnreadableError, *MALFORMED) as error:
                 raise TemporaryError(f"{file_name(done)} cannot be read: {error}") from error

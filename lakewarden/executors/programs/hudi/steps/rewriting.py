@@ -1,4 +1,4 @@
-"""What compaction and log compaction share: Hudi schedules, executes and commits them in three calls of one kind."""
+"""What compaction and log compaction share: Hudi schedules, executes and commits both in three similar calls."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from lakewarden.executors.contract import Plan, Step
+from lakewarden.executors.contract import Plan
 from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
-from lakewarden.executors.programs.hudi.client.look import pending_plan, plan_of
+from lakewarden.executors.programs.hudi.client.observing import pending_plan, plan_of
 from lakewarden.executors.programs.hudi.client.opened import OpenTable
+from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY
 from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.step import Step
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,9 +46,9 @@ class RewriteSteps(ABC):
     def execute(self, plan: Plan) -> None:
         """Write the new files without committing them.
 
-        From Hudi 1.1 on the call only prepares an RDD: counting it is what writes the files, and keeping it is what
-        makes the commit not write them again. The heartbeat of a predecessor that is proved dead would bar the instant
-        for minutes, and guards nobody: it is removed first.
+        From Hudi 1.1 on the call only prepares an RDD. Counting it writes the files, and keeping it makes the commit
+        not write them again. The heartbeat of a predecessor that is proved dead would block the instant for minutes,
+        so it is removed first.
         """
         self._table.before_a_commit()
         with translated(Step.EXECUTE):
@@ -68,7 +70,7 @@ class RewriteSteps(ABC):
 
     @abstractmethod
     def abort(self) -> None:
-        """Step back: do with the plan, and with our claim on it, what hinders nobody."""
+        """Leave the plan, or withdraw it, so that neither it nor our heartbeat blocks another client."""
 
     def release(self) -> None:
         """Free what the run holds in the JVM."""
@@ -90,12 +92,10 @@ _Steps = TypeVar("_Steps", bound=RewriteSteps)
 
 
 @contextlib.contextmanager
-def undertaken(steps: _Steps) -> Iterator[_Steps]:
-    """Let the steps be taken; step back where that fails, and free what they hold in any case."""
+def rewriting(steps: _Steps) -> Iterator[_Steps]:
+    """Let the steps be taken, and abort them if that fails. Free what they hold in any case."""
     try:
-        yield steps
-    except Exception:
-        steps.abort()
-        raise
+        with undertaken(steps):
+            yield steps
     finally:
         steps.release()

@@ -1,14 +1,14 @@
-"""The next plan of a clean: all that there is to clean, or of a neglected table a slice that its budget lets through.
+"""The next plan of a clean: everything that there is to clean, or a slice of a neglected table within its budget.
 
-How much a slice deletes is known when Hudi has planned it. So it is chosen by what the oldest commits wrote, planned,
-counted, and where it is too large withdrawn and planned smaller: a plan is short-lived, and nothing is executed.
+The size of a slice is known only when Hudi has planned it. So the slice is chosen by what the oldest commits wrote,
+then planned and counted. If it is too large, it is withdrawn and a smaller one is planned. Nothing is executed
+meanwhile.
 """
 
 from __future__ import annotations
 
-from lakewarden.executors.contract import Step
 from lakewarden.executors.programs.hudi.client.errors import translated
-from lakewarden.executors.programs.hudi.client.look import clean_plan
+from lakewarden.executors.programs.hudi.client.observing import clean_plan
 from lakewarden.executors.programs.hudi.client.opened import OpenTable
 from lakewarden.planners.formats.hudi.backlog.neglected import (
     FILES_AT_A_TIME,
@@ -19,20 +19,20 @@ from lakewarden.planners.formats.hudi.backlog.neglected import (
 )
 from lakewarden.planners.formats.hudi.deletion.readers import needed_by
 from lakewarden.planners.formats.hudi.metadata.commits import written
-from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, UnreadableError, first, read_pieces
-from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
+from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, UnreadableError, first, read_chunks
 from lakewarden.planners.formats.hudi.metadata.whole import name_of
 from lakewarden.planners.formats.hudi.options.service_options import CleanOptions
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
 
 
 def schedule_clean(table: OpenTable, options: CleanOptions) -> str | None:
-    """Put a clean's plan on the timeline and return its instant; None where there is nothing to clean.
+    """Put a clean's plan on the timeline and return its instant; None if there is nothing to clean.
 
-    Raises TemporaryError where what is there cannot be read, or a plan of ours was taken up before it could be counted.
+    Raises TemporaryError if the timeline cannot be read, or if another client began a plan of ours before its count.
     """
-    folder = read_table_properties(table.assignment.location, table.storage).timeline_folder
+    folder = table.properties().timeline_folder
     found = _uncleaned(table, options, folder)
     if found is None or not found.neglected:
         if found is not None and table.view().readers:
@@ -71,7 +71,7 @@ def _fits(table: OpenTable, instant: str, most: int) -> bool:
 def _withdraw(table: OpenTable, instant: str) -> None:
     with translated(Step.PLAN):
         if not table.client.withdraw(instant):
-            raise TemporaryError(f"clean {instant} was taken up by somebody else before it was judged")
+            raise TemporaryError(f"clean {instant} was begun by another client before it was judged")
 
 
 def _uncleaned(table: OpenTable, options: CleanOptions, folder: str) -> Uncleaned | None:
@@ -81,7 +81,7 @@ def _uncleaned(table: OpenTable, options: CleanOptions, folder: str) -> Uncleane
     if last is not None:
         key = "earliestCommitToRetain"
         try:
-            retained = first(read_pieces(table.storage, f"{folder}/{name_of(last)}"), key).get(key) or None
+            retained = first(read_chunks(table.storage, f"{folder}/{name_of(last)}"), key).get(key) or None
         except (FileNotFoundError, UnreadableError, *MALFORMED) as error:
             raise TemporaryError(f"clean {last.time} cannot be read: {error}") from error
     needed = needed_by(view.readers)
@@ -95,9 +95,9 @@ def _uncleaned(table: OpenTable, options: CleanOptions, folder: str) -> Uncleane
 
 
 def _files_of(table: OpenTable, commit: str) -> int:
-    """Return how many files a commit wrote; none of one that is gone or cannot be read: its plan is counted anyway."""
+    """Return how many files a commit wrote; 0 if it is gone or unreadable, because its plan is counted anyway."""
     try:
-        wrote = written.of(read_pieces(table.storage, commit))
+        wrote = written.of(read_chunks(table.storage, commit))
     except (FileNotFoundError, UnreadableError, *MALFORMED):
         return 0
     return len(wrote.bases.groups) + len(wrote.logs.groups)

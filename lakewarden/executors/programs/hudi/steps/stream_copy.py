@@ -1,8 +1,8 @@
 """Joining files without decoding them (`layout: none`): Hudi's stream copy, and when it would be wrong.
 
-The copy itself looks at nothing (docs/hudi.md): bloom filters of several kinds make it fail, and an index of keys is
-not told where the keys have gone, so that the next upsert of each fails. So each plan that copies is held against
-Hudi's own check of the files' footers, and against the table's indexes, before anything is written.
+The copy itself checks nothing (docs/hudi.md). Bloom filters of several kinds make it fail. An index of keys is not told
+the new places of the keys, so the next upsert of each key fails. So each plan that copies is compared with Hudi's own
+check of the files' footers, and with the table's indexes, before anything is written.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def decode_files(client: HudiClient) -> None:
 
 
 def why_not_copied(client: HudiClient, instant: str, *, footers: bool = True) -> str | None:
-    """Return why a pending clustering must not be carried out as it was planned; None where it may, or copies nothing.
+    """Return why a pending clustering must not be executed as planned; None if it may be, or copies nothing.
 
-    The table's indexes are asked, and unless told otherwise the files' footers. Raises Py4JJavaError.
+    The table's indexes are checked, and by default the files' footers. Raises Py4JJavaError.
     """
     plan = client.clustering_plan(instant)
     if plan is None or str(plan.getStrategy().getStrategyClassName()) not in _COPYING:
@@ -45,7 +45,7 @@ def why_not_copied(client: HudiClient, instant: str, *, footers: bool = True) ->
     if beyond:
         return f"plan {instant} copies files, and the table has the index {min(beyond)}, which would not be told"
     if footers and not _fit(client, table, plan):
-        return f"plan {instant} copies files whose bloom filters or schemas do not fit together"
+        return f"plan {instant} copies files with bloom filters or schemas that do not fit together"
     return None
 
 

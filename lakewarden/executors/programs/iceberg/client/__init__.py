@@ -1,1 +1,1 @@
-"""Iceberg's own classes on one table: opened, run, and their errors translated."""
+"""Iceberg's own classes for one table: how it is opened, how they run, and how their errors are translated."""

@@ -1,8 +1,8 @@
-"""What Iceberg's and Spark's exceptions mean to the daemon: the one border where they are translated.
+"""What Iceberg's and Spark's exceptions mean to the daemon. They are translated only here.
 
-Iceberg names its endings by class. What it calls a `CleanableFailure` (a conflict, a refusal) was not committed, and is
-believed in every step; after `CommitStateUnknownException`, and in the commit step after anything else, only the
-table's snapshots can tell.
+The class of an exception tells what happened. A `CleanableFailure` (a conflict, a refusal) was not committed. That is
+trusted in every step. After `CommitStateUnknownException`, and in the commit step after any other exception, only the
+table's snapshots tell.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 
-from lakewarden.executors.contract import Step
 from lakewarden.executors.programs import java_errors
+from lakewarden.planners.formats.iceberg.backlog.blockers import LEAVE_TO_TABLE_BUCKET
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
+from lakewarden.planners.model.step import Step
 
 _UNKNOWN = "CommitStateUnknownException"
 _A_WRITER_WAS_HERE = ("ValidationException", timedelta(seconds=30))
 _POINTER_MOVED = ("CommitFailedException", timedelta(seconds=10))
 _NEVER_COMMITTED = (
-    # `CleanableFailure`s of org.apache.iceberg.exceptions that a person must end
+    # `CleanableFailure`s of org.apache.iceberg.exceptions that only an operator can end
     "NotAuthorizedException",
     "ForbiddenException",
     "BadRequestException",
@@ -29,7 +30,7 @@ _NEVER_COMMITTED = (
     "NoSuchViewException",
 )
 _REFUSED = ("IllegalArgumentException", "ValidationException")
-"""What Iceberg raises for options and columns that cannot be, while it plans."""
+"""What Iceberg raises while it plans, if options or columns are impossible."""
 _FOR_A_PERSON = (
     "java.lang.NoSuchMethodError",
     "java.lang.ClassNotFoundException",
@@ -38,7 +39,10 @@ _FOR_A_PERSON = (
     "Cannot read unsupported version",
     "Unsupported format version",
     "Cannot find catalog plugin class",
+)
+_NO_DRIVER = (
     "No suitable driver found",
+    "give Spark the driver of the database: spark.<profile>.conf: {spark.driver.extraClassPath: /path/to/driver.jar}",
 )
 _BEFORE_COMMIT = (
     ("ServiceFailureException", timedelta(seconds=30)),
@@ -46,6 +50,7 @@ _BEFORE_COMMIT = (
 )
 _CANCELLED = "cancelled part of cancelled job"
 _NO_SPACE = ("No space left on device", timedelta(minutes=5))
+_DENIED = ("Access Denied", "AccessDenied")
 _MISSING_FILE = ("NotFoundException", "FileNotFoundException")
 
 
@@ -54,17 +59,17 @@ class JobsCancelledError(TemporaryError):
 
 
 def translated(step: Step) -> AbstractContextManager[None]:
-    """Run Java calls of one step; whatever they raise leaves as a TemporaryError, PermanentError or UnknownError."""
+    """Run Java calls of one step. Their exceptions become a TemporaryError, PermanentError or UnknownError."""
     return java_errors.translated(step, meaning)
 
 
 def on_the_way_out(what: str) -> AbstractContextManager[None]:
-    """Run Java calls that free or release something: their failure is logged, and hides no ending of a run."""
+    """Run Java calls that free or release something. Their failure is logged, and does not hide a run's outcome."""
     return java_errors.on_the_way_out(what, meaning)
 
 
 def meaning(causes: Sequence[str], step: Step) -> LakewardenError:
-    """Return the error that a chain of Java exceptions, outermost first, stands for."""
+    """Return the error for a chain of Java exceptions, the outermost first."""
     classes = [cause.split(":", 1)[0] for cause in causes]
     message = java_errors.for_people(causes)
     if _named(classes, _UNKNOWN):
@@ -80,8 +85,18 @@ def meaning(causes: Sequence[str], step: Step) -> LakewardenError:
     return UnknownError(message) if step is Step.COMMIT else _before_commit(causes, classes, message, step)
 
 
+def plan_refused(error: LakewardenError, path: str) -> LakewardenError:
+    """Return the error for a plan file that could not be written. If the store does not allow it, that is permanent."""
+    if not any(text in str(error) for text in _DENIED):
+        return error
+    return PermanentError(
+        f"the store refuses the plan file {path} beside the table: {error}. If the table lies in a table bucket (S3 "
+        f"Tables), {LEAVE_TO_TABLE_BUCKET}. Otherwise let Lakewarden write to that folder"
+    )
+
+
 def _before_commit(causes: Sequence[str], classes: Sequence[str], message: str, step: Step) -> LakewardenError:
-    """Return what an exception means of which it is certain that nothing was committed."""
+    """Return the error for an exception after which certainly nothing was committed."""
     everything = "\n".join(causes)
     if _CANCELLED in everything:
         return JobsCancelledError(message)
@@ -89,6 +104,8 @@ def _before_commit(causes: Sequence[str], classes: Sequence[str], message: str, 
         return TemporaryError(f"a disk is full, free some space (the worker's scratch?): {message}", delay=_NO_SPACE[1])
     if any(_named(classes, name) for name in _MISSING_FILE):
         return PermanentError(f"a file that the table names is missing: {message}")
+    if _NO_DRIVER[0] in everything:
+        return PermanentError(f"{message}: {_NO_DRIVER[1]}")
     refused = step is Step.PLAN and any(_named(classes, name) for name in _REFUSED)
     if refused or any(text in everything for text in _FOR_A_PERSON):
         return PermanentError(message)
@@ -99,5 +116,5 @@ def _before_commit(causes: Sequence[str], classes: Sequence[str], message: str, 
 
 
 def _named(classes: Sequence[str], name: str) -> bool:
-    """Whether one of the classes is called so; `ValidationException` is not `JsonValidationException`."""
+    """Whether one of the classes has this name. `ValidationException` is not `JsonValidationException`."""
     return any(one.rsplit(".", 1)[-1] == name for one in classes)

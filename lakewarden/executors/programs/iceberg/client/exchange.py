@@ -1,31 +1,37 @@
-"""How a rewrite is committed: as Iceberg does it (`SnapshotProducer.commit`), with a look at what it has made.
+"""Commits a rewrite as Iceberg does (`SnapshotProducer.commit`), with a check of the snapshot in between.
 
-Each try has three acts. Iceberg validates the change against the table as it is now, and writes the snapshot's
-manifests, which nobody sees. Then we look at that snapshot. Then the table's pointer is exchanged on the condition that
-it is still where the first act found it: what becomes the table is what was looked at, and nothing came between.
+Each try has three acts. First Iceberg validates the change against the current table, and writes the snapshot's
+manifests, which are not visible yet. Then Lakewarden checks that snapshot. Then the table's pointer is exchanged, on
+the condition that it has not moved since the first act. So exactly the checked snapshot is committed, and no other
+commit comes between.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from lakewarden.executors.contract import Step
-from lakewarden.executors.faultpoints import FAULTS, Point
+from lakewarden.executors import points
+from lakewarden.executors.points import Point
 from lakewarden.executors.programs.iceberg.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
+from lakewarden.executors.programs.iceberg.client.rest_commits import commit_of
 from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN
-from lakewarden.planners.formats.iceberg.metadata.retries import pauses
-from lakewarden.planners.model.errors import TemporaryError, UnknownError
+from lakewarden.planners.formats.iceberg.metadata.retries import waits
+from lakewarden.planners.model.errors import UnknownError, YieldError
+from lakewarden.planners.model.step import Step
+
+_WRITERS_ARE_BUSY = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proposed:
-    """A snapshot that is written and not committed, by the id that it has and that of the snapshot that it follows."""
+    """A snapshot that is written and not committed, with its id and the id of its parent."""
 
     id: int
     parent: int | None
@@ -34,18 +40,25 @@ class Proposed:
 
 
 Look = Callable[[Proposed], None]
-"""Looks at a snapshot before it becomes the table's. Raises what the run is to end with, where it must not."""
+"""Checks a snapshot before its commit. If it must not be committed, raises the error with which the run ends."""
 
 
-def exchange(table: OpenTable, update: Any, look: Look | None = None) -> None:
-    """Commit an `org.apache.iceberg.RewriteFiles`, as often as the table's `commit.retry.*` allow.
+Properties = Callable[[int, Mapping[str, str]], Mapping[str, str]]
+"""Returns the properties of the table that are set together with a snapshot, from the snapshot's id and the present
+properties."""
 
-    Raises UnknownError where nobody knows whether it was committed; after every other error it was not, and nothing is
-    left of its manifests. What it would have added is for the caller to delete.
+
+def exchange(table: OpenTable, update: Any, look: Look | None = None, *, properties: Properties | None = None) -> None:
+    """Commit an `org.apache.iceberg.RewriteFiles` together with its `properties`, as often as the table's
+    `commit.retry.*` allow.
+
+    Raises YieldError if other clients committed during each attempt, and UnknownError if it is not known whether it was
+    committed. After every other error it was not, and its manifests are deleted. The caller deletes the files that it
+    would have added.
     """
     lists: list[str] = []
     try:
-        committed = _committed(table, update, look, lists)
+        committed = _committed(table, update, look, properties, lists)
     except UnknownError:
         raise
     except Exception:
@@ -59,10 +72,12 @@ def exchange(table: OpenTable, update: Any, look: Look | None = None) -> None:
             io.deleteFile(superseded)
 
 
-def _committed(table: OpenTable, update: Any, look: Look | None, lists: list[str]) -> Proposed:
-    """Return what was committed; the manifest lists of all tries are put into `lists`."""
-    for pause in _waits(table):
-        time.sleep(pause)
+def _committed(
+    table: OpenTable, update: Any, look: Look | None, properties: Properties | None, lists: list[str]
+) -> Proposed:
+    """Return the committed snapshot. The manifest lists of all tries are added to `lists`."""
+    for wait in waits(dict(table.java.properties())):
+        time.sleep(wait)
         with translated(Step.EXECUTE):
             proposed = _proposed(update)
             lists.append(proposed.manifest_list)
@@ -72,16 +87,14 @@ def _committed(table: OpenTable, update: Any, look: Look | None, lists: list[str
                 continue
         if look is not None:
             look(proposed)
-        FAULTS.reach(Point.PROPOSED, run=table.assignment.run, service=table.assignment.service)
-        if _moved_to(table, base, proposed):
+        points.reach(Point.PROPOSED, run=table.assignment.run, service=table.assignment.service)
+        if _moved_to(table, base, proposed, properties):
             return proposed
-    raise TemporaryError(f"the table moved on during all of {len(lists)} attempts to commit")
-
-
-def _waits(table: OpenTable) -> Iterator[float]:
-    """Yield the seconds to wait before each try."""
-    yield 0
-    yield from pauses(dict(table.java.properties()))
+    raise YieldError(
+        f"the table moved on during each of {len(lists)} attempts to commit: raise its commit.retry.num-retries if it "
+        "is so each time",
+        delay=_WRITERS_ARE_BUSY,
+    )
 
 
 def _proposed(update: Any) -> Proposed:
@@ -95,13 +108,29 @@ def _proposed(update: Any) -> Proposed:
     )
 
 
-def _moved_to(table: OpenTable, base: Any, proposed: Proposed) -> bool:
-    """Exchange the table's pointer; False where it is not that of `base` any more."""
-    with translated(Step.COMMIT):
+def _moved_to(table: OpenTable, base: Any, proposed: Proposed, properties: Properties | None) -> bool:
+    with translated(Step.EXECUTE):
         builder = table.jvm.org.apache.iceberg.TableMetadata.buildFrom(base)
-        updated = builder.setBranchSnapshot(proposed.java, MAIN).build().withUUID()
+        builder = builder.setBranchSnapshot(proposed.java, MAIN)
+        new = {} if properties is None else properties(proposed.id, dict(base.properties()))
+        if new:
+            builder = builder.setProperties(table.java_map(dict(new)))
+        updated = builder.build().withUUID()
+    return moved(table, base, updated)
+
+
+def moved(table: OpenTable, base: Any, updated: Any, *, requires_names: bool = False) -> bool:
+    """Move the table's pointer from the metadata `base` to `updated`. Return False if it is not at `base` any more.
+
+    With `requires_names` it returns False, too, if a branch or a tag does not stand where it stands in `base`. Raises
+    UnknownError if it is not known whether it was moved. After every other error it was not.
+    """
+    with translated(Step.EXECUTE):
+        operations = table.java.operations()
+        commit = commit_of(table, base, updated) if requires_names else lambda: operations.commit(base, updated)
+    with translated(Step.COMMIT):
         try:
-            table.java.operations().commit(base, updated)
+            commit()
         except Py4JJavaError as error:
             if not str(error.java_exception.getClass().getName()).endswith(".CommitFailedException"):
                 raise

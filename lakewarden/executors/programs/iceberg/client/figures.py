@@ -1,4 +1,4 @@
-"""What a run has done, in figures: read from the summaries of the snapshots that bear its name."""
+"""The figures of a run, from the summaries of the snapshots with its name."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _SUMMED = {
 
 
 def figures_of(table: OpenTable) -> Mapping[str, int]:
-    """Return the figures of the run that has the table open; none where the table cannot be read now: its commits stand
-    all the same.
+    """Return the figures of the run that has the table open. They are empty if the table cannot be read now. Its
+    commits count all the same.
     """
     try:
         snapshots = table.metadata().snapshots
     except LakewardenError as error:
-        log.warning("what the run did cannot be read", run=table.assignment.run, reason=str(error))
+        log.warning("figures_unreadable", run=table.assignment.run, reason=str(error))
         return {}
     ours = [one for one in snapshots if one.summary.get(RUN_ID) == table.assignment.run]
     summed = {name: sum(one.count(key) for one in ours) for name, key in _SUMMED.items()}

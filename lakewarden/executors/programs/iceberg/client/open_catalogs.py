@@ -1,10 +1,10 @@
-"""The catalogs of a JVM, each opened once for its settings, lent to any number of runs, and closed by us.
+"""The catalogs of a JVM. Each is opened once for its settings, lent to any number of runs, and closed here.
 
-Each session of Spark opens a catalog of its own and closes none: its connections would stay as long as the JVM, and a
-database has only so many, for writers too.
+Each session of Spark would open a catalog of its own and close none. Its connections would stay as long as the JVM. A
+database has only a limited number of connections, also for writers.
 
 Source: Iceberg 1.11, `spark.SparkCatalog` (how it opens one), `jdbc.JdbcClientPool` (a connection that could not be
-opened anew stays in the pool, closed).
+opened again stays in the pool, closed).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 import structlog
 
-from lakewarden.executors.contract import Step
 from lakewarden.executors.programs.iceberg.client.errors import on_the_way_out, translated
+from lakewarden.planners.model.step import Step
 
 log = structlog.get_logger(__name__)
 
@@ -25,9 +25,9 @@ _HADOOP = "hadoop."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CatalogSettings:
-    """What a catalog is opened with: its name in the configuration, its name in Spark, and its properties, secrets
-    among them.
+class SparkCatalogSettings:
+    """The settings with which a catalog is opened: its name in the configuration, its name in Spark, and its
+    properties, including secrets.
     """
 
     configured: str
@@ -37,11 +37,11 @@ class CatalogSettings:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class LentCatalog:
-    """One catalog while it is open. `java` is an `org.apache.iceberg.catalog.Catalog`; `proved` says that it has loaded
-    a table; one that is `superseded` is closed by the last of its `users`.
+    """One open catalog. `java` is an `org.apache.iceberg.catalog.Catalog`. `proved` says that it has loaded a table. If
+    it is `superseded`, the last of its `users` closes it.
     """
 
-    settings: CatalogSettings
+    settings: SparkCatalogSettings
     java: Any = None
     proved: bool = False
     users: int = 0
@@ -50,10 +50,10 @@ class LentCatalog:
 
 
 class OpenCatalogs:
-    """One for each catalog of the configuration, with the settings that it was last asked for. For any thread.
+    """One open catalog for each catalog of the configuration, with its last settings. Any thread may use it.
 
-    One that has other settings by now, as after a secret has changed, or that is broken, is lent no more, and closed
-    by the last run that gives it back.
+    A catalog with old settings, for example after a secret has changed, or a broken one is not lent any more. The last
+    run that gives it back closes it.
     """
 
     def __init__(self, close: Callable[[Any], None]) -> None:
@@ -61,8 +61,8 @@ class OpenCatalogs:
         self._lock = threading.Lock()
         self._open: dict[str, LentCatalog] = {}
 
-    def take(self, settings: CatalogSettings, make: Callable[[], Any]) -> LentCatalog:
-        """Return the catalog with these settings, which `make` opens where it is not open. Raises what that raises."""
+    def take(self, settings: SparkCatalogSettings, make: Callable[[], Any]) -> LentCatalog:
+        """Return the catalog with these settings. If it is not open, `make` opens it. Raises what `make` raises."""
         with self._lock:
             before = self._open.get(settings.configured)
             if before is not None and before.settings == settings:
@@ -81,7 +81,7 @@ class OpenCatalogs:
         return lent
 
     def give_back(self, lent: LentCatalog, *, broken: bool = False) -> None:
-        """Take it back from a run; `broken` where the run may have failed by it."""
+        """Take the catalog back from a run. `broken` says that the run may have failed because of it."""
         with self._lock:
             lent.users -= 1
             if broken and self._open.get(lent.settings.configured) is lent:
@@ -91,7 +91,9 @@ class OpenCatalogs:
         self._end(idle)
 
     def close_all(self) -> None:
-        """Close those that no run uses, and the others when they are given back: the JVM is about to end."""
+        """Close the catalogs that no run uses. The others are closed when they are given back. The JVM is about
+        to end.
+        """
         with self._lock:
             idle = [self._superseded(lent) for lent in self._open.values()]
             self._open.clear()
@@ -99,7 +101,7 @@ class OpenCatalogs:
             self._end(lent)
 
     def _superseded(self, lent: LentCatalog | None) -> LentCatalog | None:
-        """Lend it no more; return it if no run uses it."""
+        """Do not lend the catalog any more. Return it if no run uses it."""
         if lent is None:
             return None
         lent.superseded = True
@@ -110,10 +112,10 @@ class OpenCatalogs:
             self._close(lent.java)
 
 
-def opened(session: Any, settings: CatalogSettings) -> Any:
-    """Open a catalog as Iceberg's `SparkCatalog` does, for all sessions alike. Raises what `translated` raises."""
+def opened(session: Any, settings: SparkCatalogSettings) -> Any:
+    """Open a catalog as Iceberg's `SparkCatalog` does, for all sessions. Raises what `translated` raises."""
     context = session.sparkContext
-    jvm = context._jvm  # noqa: SLF001 - pyspark's own door to py4j
+    jvm = context._jvm  # noqa: SLF001 - pyspark's own access to py4j
     engine = {"app-id": context.applicationId, "app-name": context.appName}
     with translated(Step.PLAN):
         hadoop = jvm.org.apache.hadoop.conf.Configuration(context._jsc.hadoopConfiguration())  # noqa: SLF001 - likewise
@@ -127,15 +129,15 @@ def opened(session: Any, settings: CatalogSettings) -> Any:
         for key, value in {**engine, "engine-name": "spark", "engine-version": context.version}.items():
             jvm.org.apache.iceberg.EnvironmentContext.put(key, value)
         made = jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(settings.name, properties, hadoop)
-    log.info("a catalog was opened", catalog=settings.configured)
+    log.info("catalog_opened", catalog=settings.configured)
     return made
 
 
 def _closed(java: Any) -> None:
     with on_the_way_out("closing a catalog"):
         java.close()
-    log.info("a catalog was closed")
+    log.info("catalog_closed")
 
 
 CATALOGS = OpenCatalogs(_closed)
-"""Those of this process, which has one JVM."""
+"""The open catalogs of this process, which has one JVM."""

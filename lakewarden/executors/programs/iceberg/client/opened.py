@@ -1,4 +1,4 @@
-"""A table that is opened for one run: Iceberg's own object to act on it, and our own reader to see what is there."""
+"""A table that is opened for one run: Iceberg's own object changes it, and the daemon's reader reads it."""
 
 from __future__ import annotations
 
@@ -9,26 +9,45 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from lakewarden.executors.contract import Assignment, Step
+from lakewarden.executors.contract import Assignment
 from lakewarden.executors.programs.iceberg.client.errors import translated
-from lakewarden.executors.programs.iceberg.client.open_catalogs import CATALOGS, CatalogSettings, LentCatalog, opened
+from lakewarden.executors.programs.iceberg.client.open_catalogs import (
+    CATALOGS,
+    LentCatalog,
+    SparkCatalogSettings,
+    opened,
+)
+from lakewarden.planners.formats.iceberg.catalogs.hive_locks import (
+    COMMITTING,
+    OF_A_CLIENT,
+    why_commits_may_be_lost,
+)
+from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointers
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
+from lakewarden.planners.formats.iceberg.catalogs.vended.tables import VendedFiles
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.errors import LakewardenError, YieldError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, YieldError
+from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage.locations import named_in_catalog
 
 _CATALOG: TypeAdapter[Catalog] = TypeAdapter(Catalog)
+_VENDED = VendedFiles(Pointers())
+"""The storages of this process."""
+
 _CATALOG_KEY = "spark.sql.catalog."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenTable:
-    """What every program works with. `spark` is the run's own session, `java` an `org.apache.iceberg.Table`."""
+    """The open table that every program works with. `spark` is the run's own session. `java` is an
+    `org.apache.iceberg.Table`.
+    """
 
     spark: Any
     java: Any
@@ -40,24 +59,24 @@ class OpenTable:
     @property
     def jvm(self) -> Any:
         """Return py4j's view of the JVM."""
-        return self.spark.sparkContext._jvm  # noqa: SLF001 - pyspark's own door to py4j
+        return self.spark.sparkContext._jvm  # noqa: SLF001 - pyspark's own access to py4j
 
     @property
     def actions(self) -> Any:
         """Return Iceberg's own actions, in the run's session (`org.apache.iceberg.spark.actions.SparkActions`)."""
-        session = self.spark._jsparkSession  # noqa: SLF001 - pyspark's own door to py4j
+        session = self.spark._jsparkSession  # noqa: SLF001 - pyspark's own access to py4j
         return self.jvm.org.apache.iceberg.spark.actions.SparkActions.get(session)
 
     def refreshed(self) -> str:
-        """Ask the catalog for the table as it is now, and return its metadata file; `java` is at that version."""
+        """Ask the catalog for the current table, and return its metadata file. `java` is at that version."""
         with translated(Step.PLAN):
             self.java.refresh()
             return str(self.java.operations().current().metadataFileLocation())
 
     def metadata(self) -> TableMetadata:
-        """Return the table as it is now: the catalog is asked, and our own reader reads what it names.
+        """Return the current metadata. The catalog names the file, and the daemon's reader reads it.
 
-        `java` is at the same version. Raises TemporaryError or PermanentError; nothing is changed by it.
+        `java` is at the same version. Raises TemporaryError or PermanentError. It changes nothing.
         """
         return read_table(self.refreshed(), self.storage)
 
@@ -71,24 +90,51 @@ class OpenTable:
 
 @contextlib.contextmanager
 def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock: Clock) -> Iterator[OpenTable]:
-    """Open the table of a run, whose catalog is lent to it until the run ends.
+    """Open the table of a run. Its catalog is lent to the run until the run ends.
 
-    Raises PermanentError where the catalog has no such table or one of its secrets is missing.
+    Raises PermanentError if the catalog has no such table, or one of its secrets is missing.
     """
     options = IcebergTableOptions.model_validate(dict(assignment.table_options))
+    storage = _files(assignment, storage)
     with contextlib.ExitStack() as until_its_end:
         if assignment.catalog is not None:
             java = until_its_end.enter_context(_from_catalog(session, assignment))
         else:
             with translated(Step.PLAN):
                 java = _by_path(session, assignment)
+        _require_exclusion(session, java, assignment)
         yield OpenTable(spark=session, java=java, assignment=assignment, options=options, storage=storage, clock=clock)
+
+
+def _require_exclusion(session: Any, java: Any, assignment: Assignment) -> None:
+    """Raise PermanentError if a commit of this run could replace one of a writer. The configuration of Hadoop may say
+    so in this JVM alone.
+    """
+    if assignment.catalog is None or assignment.service not in COMMITTING:
+        return
+    catalog = _CATALOG.validate_python(dict(assignment.catalog))
+    with translated(Step.PLAN):
+        client = session.sparkContext._jsc.hadoopConfiguration().get(OF_A_CLIENT)  # noqa: SLF001 - pyspark's access
+        properties = dict(java.properties())
+    if (why := why_commits_may_be_lost(properties, catalog, client=client)) is not None:
+        raise PermanentError(f"{why.reason}; {why.remedy}")
+
+
+def _files(assignment: Assignment, storage: Storage) -> Storage:
+    """Return the storage for Lakewarden's own reader: with vended credentials, if the catalog has `access: vended`.
+    Iceberg's client gets credentials of its own, and renews them itself.
+    """
+    if assignment.catalog is None:
+        return storage
+    catalog = _CATALOG.validate_python(dict(assignment.catalog))
+    table = Table(id=assignment.table, format=assignment.format, location=assignment.location, catalog=catalog)
+    return _VENDED.of(table, storage)
 
 
 @contextlib.contextmanager
 def _from_catalog(session: Any, assignment: Assignment) -> Iterator[Any]:
-    """Lend `catalog://<name>/<namespace>.<table>`. The catalog is opened anew for the next run where this one may have
-    failed by it.
+    """Lend `catalog://<name>/<namespace>.<table>`. If the run may have failed because of the catalog, the next run
+    opens it again.
     """
     broken = False
     lent, java = _loaded(session, assignment)
@@ -102,8 +148,8 @@ def _from_catalog(session: Any, assignment: Assignment) -> Iterator[Any]:
 
 
 def _loaded(session: Any, assignment: Assignment) -> tuple[LentCatalog, Any]:
-    """Load the table. A catalog that has loaded tables, and cannot load this one, is opened anew before it is believed:
-    its connections may have been closed from the other side.
+    """Load the table. If the catalog has loaded tables before and cannot load this one, it is opened again first. Its
+    connections may have been closed by the other side.
     """
     settings = _settings(session, assignment)
     _, identifier = named_in_catalog(assignment.location)
@@ -124,16 +170,17 @@ def _loaded(session: Any, assignment: Assignment) -> tuple[LentCatalog, Any]:
 
 
 def _load(session: Any, lent: LentCatalog, identifier: str) -> Any:
-    named = session.sparkContext._jvm.org.apache.iceberg.catalog.TableIdentifier  # noqa: SLF001 - pyspark's door to py4j
+    named = session.sparkContext._jvm.org.apache.iceberg.catalog.TableIdentifier  # noqa: SLF001 - pyspark's access to py4j
     with translated(Step.PLAN):
         return lent.java.loadTable(named.parse(identifier))
 
 
-def _settings(session: Any, assignment: Assignment) -> CatalogSettings:
-    """Return what the table's catalog is opened with. A database's catalog may have another name in Spark: its rows are
-    keyed by it. What the profile says of a catalog of that name counts where its settings here say nothing.
+def _settings(session: Any, assignment: Assignment) -> SparkCatalogSettings:
+    """Return the settings with which the table's catalog is opened. A database's catalog may have another name in
+    Spark, because that name is part of the key of its rows. If a setting is missing here, the profile's setting for a
+    catalog of that name counts.
 
-    Raises PermanentError where a secret is missing.
+    Raises PermanentError if a secret is missing.
     """
     configured, _ = named_in_catalog(assignment.location)
     conf = spark_conf(configured, _CATALOG.validate_python(dict(assignment.catalog or {})))
@@ -141,10 +188,10 @@ def _settings(session: Any, assignment: Assignment) -> CatalogSettings:
     start = f"{_CATALOG_KEY}{name}."
     given = {**dict(session.sparkContext.getConf().getAll()), **conf}
     properties = {key.removeprefix(start): value for key, value in given.items() if key.startswith(start)}
-    return CatalogSettings(configured=configured, name=name, properties=properties)
+    return SparkCatalogSettings(configured=configured, name=name, properties=properties)
 
 
 def _by_path(session: Any, assignment: Assignment) -> Any:
-    configuration = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - pyspark's own door to py4j
+    configuration = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - pyspark's own access to py4j
     hadoop_tables = session.sparkContext._jvm.org.apache.iceberg.hadoop.HadoopTables  # noqa: SLF001
     return hadoop_tables(configuration).load(assignment.location)

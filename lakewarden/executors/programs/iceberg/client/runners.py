@@ -1,7 +1,7 @@
-"""Iceberg's own rewriters, one for each way to write a file group anew.
+"""Iceberg's own rewriters, one for each way to rewrite a file group.
 
-Its actions plan, write and commit in one call. The parts that they are made of are not public, so the constructors are
-reached by reflection: the bundle's version is pinned (`executors/worker/lines.py`).
+Iceberg's actions plan, write and commit in one call. Their parts are not public, so the constructors are called by
+reflection. The version of the bundle is pinned (`executors/worker/spark_versions.py`).
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from lakewarden.planners.model.errors import PermanentError
 _PACKAGE = "org.apache.iceberg.spark.actions"
 
 MakeRunner = Callable[[OpenTable, Any], Any]
-"""Makes the rewriter of a run, whose jobs run in the given `org.apache.spark.sql.SparkSession`."""
+"""Returns the rewriter of a run. Its jobs run in the given `org.apache.spark.sql.SparkSession`."""
 
 
 def bin_packing(table: OpenTable, java_session: Any) -> Any:
-    """Return the rewriter that joins files and leaves their rows in the order in which it finds them."""
+    """Return the rewriter that joins files and keeps the order of their rows."""
     return _constructed(table, "SparkBinPackFileRewriteRunner", java_session, table.java)
 
 
 def joining_deletes(table: OpenTable, java_session: Any) -> Any:
-    """Return the rewriter of position deletes, which leaves out those of files that are gone."""
+    """Return the rewriter of position deletes. It drops deletes of files that are gone."""
     return _constructed(table, "SparkRewritePositionDeleteRunner", java_session, table.java)
 
 
 def ordering(options: ClusteringOptions) -> MakeRunner:
-    """Return what makes the rewriter that `options` ask for."""
+    """Return a function that makes the rewriter for `options`."""
 
     def make(table: OpenTable, java_session: Any) -> Any:
         if options.zorder:
@@ -58,7 +58,7 @@ def _java_order(table: OpenTable, columns: Sequence[SortedBy]) -> Any:
 
 
 def _constructed(table: OpenTable, name: str, *arguments: Any) -> Any:
-    """Return a new object of a class that is not public. Raises PermanentError where the bundle has no such class."""
+    """Return a new object of a class that is not public. Raises PermanentError if the bundle has no such class."""
     java = table.jvm.java.lang
     try:
         found = java.Thread.currentThread().getContextClassLoader().loadClass(f"{_PACKAGE}.{name}")
@@ -79,7 +79,7 @@ def _another_bundle(name: str) -> PermanentError:
 
 
 def _array(table: OpenTable, arguments: Sequence[Any]) -> Any:
-    gateway = table.spark.sparkContext._gateway  # noqa: SLF001 - pyspark's own door to py4j
+    gateway = table.spark.sparkContext._gateway  # noqa: SLF001 - pyspark's own access to py4j
     array = gateway.new_array(table.jvm.java.lang.Object, len(arguments))
     for at, argument in enumerate(arguments):
         array[at] = argument

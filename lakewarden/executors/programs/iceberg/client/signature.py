@@ -1,4 +1,4 @@
-"""How our commits are signed: what a snapshot's summary says of the run that made it."""
+"""The entries that Lakewarden adds to a snapshot's summary. They name the run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from lakewarden.planners.formats.iceberg.metadata.timeline import MORE, PART, RU
 
 
 def signature(assignment: Assignment, *, more: bool = False) -> dict[str, str]:
-    """Return what a commit of a run says of it; `more`: it does not finish what the run is for."""
+    """Return the entries for a commit of a run. `more`: the run commits more after it."""
     signed = {RUN_ID: str(assignment.run), SERVICE: assignment.service.value}
     return signed | {PART: MORE} if more else signed
 
 
 def signed(action: Any, assignment: Assignment) -> Any:
-    """Return an action of Iceberg's whose commits say of a run what `signature` says."""
+    """Add the entries of `signature` to the commits of an Iceberg action, and return the action."""
     for key, value in signature(assignment).items():
         action.snapshotProperty(key, value)
     return action

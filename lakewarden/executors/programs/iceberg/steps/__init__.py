@@ -1,1 +1,1 @@
-"""What the services of Iceberg have in common in their steps."""
+"""What the steps of Iceberg's services have in common."""

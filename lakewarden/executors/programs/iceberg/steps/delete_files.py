@@ -1,53 +1,45 @@
-"""What is done about delete files after data files were rewritten: each in a commit of its own, of the same run."""
+"""The work on delete files after data files were rewritten. Each part is a commit of its own, of the same run."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from lakewarden.executors.contract import Step
 from lakewarden.executors.programs.iceberg.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.iceberg.client.exchange import Proposed, exchange
-from lakewarden.executors.programs.iceberg.client.looks import Looks
+from lakewarden.executors.programs.iceberg.client.observing import RunObservations
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
 from lakewarden.executors.programs.iceberg.client.runners import joining_deletes
 from lakewarden.executors.programs.iceberg.client.signature import signature
 from lakewarden.executors.programs.iceberg.steps.file_groups import each
 from lakewarden.executors.programs.iceberg.steps.writing import session_to_write_in
 from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile, key_of
-from lakewarden.planners.formats.iceberg.metadata.manifests import Content
+from lakewarden.planners.formats.iceberg.metadata.manifests import FileContent
+from lakewarden.planners.formats.iceberg.metadata.retries import until_it_does_not_yield
 from lakewarden.planners.formats.iceberg.rewriting.deletes import needless
 from lakewarden.planners.formats.iceberg.writers.cold import left_alone
 from lakewarden.planners.model.errors import LakewardenError, UnknownError, YieldError
-
-_ATTEMPTS = 5
+from lakewarden.planners.model.step import Step
 
 
 class DeleteFiles:
-    """The delete files of a table whose data files were rewritten by a run."""
+    """The delete files of a table after a run has rewritten data files."""
 
-    def __init__(self, table: OpenTable, looks: Looks) -> None:
+    def __init__(self, table: OpenTable, observations: RunObservations) -> None:
         self._table = table
-        self._looks = looks
+        self._observations = observations
 
     def remove_needless(self) -> None:
-        """Remove the delete files that no data file needs. It is told from what was read of the manifests, without a
-        scan, and committed only upon the very snapshot that it was told from. Raises YieldError where others commit
-        between each time.
+        """Remove the delete files that no data file needs. They are found from the manifests without a scan. The commit
+        is made only if the table is still at the snapshot that was read, as often as the table's `commit.retry.*`
+        allow. Raises YieldError if others commit between each time.
         """
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                self._remove_needless()
-            except YieldError:
-                if attempt == _ATTEMPTS:
-                    raise
-            else:
-                return
+        until_it_does_not_yield(self._remove_needless, dict(self._table.java.properties()))
 
     def _remove_needless(self) -> None:
-        self._looks.look()
-        seen = self._looks.metadata()
-        keys = frozenset(one.key for one in needless(self._looks.everything(), seen.specs))
+        self._observations.observe()
+        seen = self._observations.metadata()
+        keys = frozenset(one.key for one in needless(self._observations.everything(), seen.specs))
         if not keys:
             return
 
@@ -62,19 +54,19 @@ class DeleteFiles:
         exchange(self._table, update, upon_what_was_seen)
 
     def join_positions(self, partitions: frozenset[str]) -> None:
-        """Write the position deletes of these `partitions` anew, but of none that a writer is at now.
+        """Rewrite the position deletes of these `partitions`, except those that a writer touches now.
 
-        Those of files that are gone are left out. Raises YieldError where a partition becomes hot meanwhile.
+        Deletes of files that are gone are dropped. Raises YieldError if a partition becomes hot meanwhile.
         """
         cold = partitions - self._hot()
-        files = {file.key: file for file in self._looks.deletes()}
+        files = {file.key: file for file in self._observations.deletes()}
         if not any(_is_position_delete(file) and file.partition in cold for file in files.values()):
             return
         with translated(Step.EXECUTE):
             planner = self._table.jvm.org.apache.iceberg.actions.BinPackRewritePositionDeletePlanner(self._table.java)
             planner.init(self._table.java_map({}))
             groups = [group for group in each(planner.plan().groups()) if _partitions(group, files) <= cold]
-        starting = self._looks.metadata().current
+        starting = self._observations.metadata().current
         written: list[Any] = []
         try:
             for group in groups:
@@ -89,7 +81,7 @@ class DeleteFiles:
             raise
 
     def _hot(self) -> frozenset[str]:
-        view = self._looks.look()
+        view = self._observations.observe()
         return frozenset(left_alone(view.writers, self._table.options, view.observed_at))
 
     def _write(self, group: Any) -> None:
@@ -127,8 +119,10 @@ class DeleteFiles:
         return update
 
     def _java_files(self, keys: Collection[int]) -> Iterator[Any]:
-        """Yield these delete files as Iceberg's own objects, from the manifests of the last look that tell of them."""
-        java, named = self._table.java, self._looks.manifests_with(keys)
+        """Yield these delete files as Iceberg's own objects, from the manifests of the last observation that
+        list them.
+        """
+        java, named = self._table.java, self._observations.manifests_with(keys)
         for manifest in each(java.currentSnapshot().deleteManifests(java.io())):
             if manifest.path() not in named:
                 continue
@@ -142,12 +136,16 @@ class DeleteFiles:
 
 
 def _is_position_delete(file: LiveFile) -> bool:
-    """Whether a file holds position deletes that are not in a deletion vector: those have nothing to be joined with."""
-    return file.content is Content.POSITION_DELETES and not file.is_vector
+    """Whether a file holds position deletes outside a deletion vector. A deletion vector cannot be joined with
+    others.
+    """
+    return file.content is FileContent.POSITION_DELETES and not file.is_vector
 
 
 def _partitions(group: Any, files: Mapping[int, LiveFile]) -> frozenset[str]:
-    """Return the partitions of a group's delete files; one that nobody knows stands for those that we did not read."""
+    """Return the partitions of a group's delete files. A file that was not read counts as one of an unknown
+    partition.
+    """
     keys = (key_of(str(task.file().location())) for task in each(group.fileScanTasks()))
     return frozenset(files[key].partition if key in files else _UNKNOWN for key in keys)
 

@@ -1,4 +1,4 @@
-"""What Iceberg's planner would rewrite, and which of it a run takes."""
+"""The file groups that Iceberg's planner would rewrite, and those that a run takes."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lakewarden.executors.contract import Step
 from lakewarden.executors.programs.iceberg.client.errors import translated
-from lakewarden.executors.programs.iceberg.client.looks import Looks
+from lakewarden.executors.programs.iceberg.client.observing import RunObservations
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
 from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile, key_of
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
-from lakewarden.planners.formats.iceberg.rewriting.groups import Group, Thresholds, choose, file_groups, planner_options
+from lakewarden.planners.formats.iceberg.rewriting.choosing import choose
+from lakewarden.planners.formats.iceberg.rewriting.groups import Group, file_groups
 from lakewarden.planners.formats.iceberg.rewriting.outputs import expected_files, largest_output, split_size
+from lakewarden.planners.formats.iceberg.rewriting.selection import Selection
+from lakewarden.planners.formats.iceberg.rewriting.thresholds import Thresholds, planner_options
 from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.step import Step
 
 _ANY_NUMBER = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class FileGroup:
-    """Data files that are rewritten together: what our own reading of the manifests says of them, and the
-    `org.apache.iceberg.FileScanTask` of each. Each group is equal to itself alone.
+    """Data files that are rewritten together: what the daemon's reader knows of them, and the
+    `org.apache.iceberg.FileScanTask` of each. Each group is equal only to itself.
     """
 
     known: Group
@@ -31,40 +34,47 @@ class FileGroup:
     files: tuple[LiveFile, ...]
 
     def left_with(self, known: Group) -> FileGroup:
-        """Return the group of those of its files that are `known`."""
+        """Return the group with only those of its files that are `known`."""
         return replace(self, known=known, files=tuple(file for file in self.files if file.key in known.keys))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class MadeGroup:
-    """A file group as Iceberg's rewriters take it: `java` is an `org.apache.iceberg.actions.RewriteFileGroup`."""
+    """A file group in the form for Iceberg's rewriters. `java` is an `org.apache.iceberg.actions.RewriteFileGroup`."""
 
     java: Any
     known: Group
 
 
 def planned_groups(
-    table: OpenTable, rules: Thresholds, looks: Looks, metadata: TableMetadata, *, keeps: Collection[int]
+    table: OpenTable,
+    rules: Thresholds,
+    observations: RunObservations,
+    metadata: TableMetadata,
+    *,
+    keeps: Collection[int],
+    may: Selection,
 ) -> Sequence[FileGroup]:
-    """Return what Iceberg's planner finds worth a rewrite in the snapshot that was looked at last, the files of the
-    specs that are kept by themselves.
+    """Return the groups of the last observed snapshot that Iceberg's planner would rewrite, with only those files that
+    a rewrite `may` take. Files of the specs in `keeps` are in groups of their own.
 
-    Raises TemporaryError where it names a file that our own reading does not know.
+    Raises TemporaryError if the planner names a file that the daemon's reader does not know.
     """
     with translated(Step.PLAN):
         if table.java.currentSnapshot() is None:
             return ()
         planner = table.jvm.org.apache.iceberg.actions.BinPackRewriteFilePlanner(table.java)
-        whole = replace(rules, group_bytes=_ANY_NUMBER, group_files=_ANY_NUMBER)  # what goes together is for us to say
+        # Lakewarden decides which files go together
+        whole = replace(rules, group_bytes=_ANY_NUMBER, group_files=_ANY_NUMBER)
         planner.init(table.java_map(planner_options(whole)))
         groups = each(planner.plan().groups())
         named = {str(task.file().location()): task for group in groups for task in each(group.fileScanTasks())}
     tasks = {key_of(path): task for path, task in named.items()}
-    files = looks.files(tasks.keys())
+    files = observations.files(tasks.keys())
     for path in named:
         if key_of(path) not in files:
             raise TemporaryError(f"Iceberg's planner names {path}, which is in no manifest that we read")
-    found = file_groups((*files.values(), *looks.deletes()), metadata, rules, keeps=keeps)
+    found = file_groups((*files.values(), *observations.deletes()), metadata, rules, keeps=keeps, may=may)
     return [FileGroup(known=one, tasks=tasks, files=tuple(files[key] for key in one.keys)) for one in found]
 
 
@@ -72,12 +82,12 @@ def taken(groups: Iterable[FileGroup], avoided: Iterable[str], options: RewriteO
     """Return the groups that one run takes: none in an avoided partition, and no more than `options` allow."""
     by_keys = {group.known.keys: group for group in groups}
     known = [group.known for group in by_keys.values()]
-    choice = choose(known, avoided, max_files=options.max_files, max_bytes=options.max_bytes)
+    choice = choose(known, avoided, options)
     return [by_keys[group.keys] for group in choice.takes]
 
 
 def made(table: OpenTable, group: FileGroup, rules: Thresholds) -> MadeGroup:
-    """Return a group as Iceberg's planner would have made it."""
+    """Return a group in the form that Iceberg's planner makes."""
     jvm, size = table.jvm, group.known.bytes
     with translated(Step.PLAN):
         tasks = jvm.java.util.ArrayList()
@@ -97,7 +107,7 @@ def made(table: OpenTable, group: FileGroup, rules: Thresholds) -> MadeGroup:
 
 
 def each(java_iterable: Any) -> Iterator[Any]:
-    """Yield what a `java.lang.Iterable` has."""
+    """Yield the items of a `java.lang.Iterable`."""
     found = java_iterable.iterator()
     while found.hasNext():
         yield found.next()

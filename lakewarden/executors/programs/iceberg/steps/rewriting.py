@@ -1,23 +1,21 @@
-"""What compaction and clustering share: Iceberg's rewrite of data files, taken apart into the three steps.
+"""What compaction and clustering share: Iceberg's rewrite of data files in three steps.
 
-plan      Iceberg's planner, of whose file groups those are taken that writers leave alone; nothing is written
-execute   Iceberg's rewriters write the new files, which nobody sees yet
-commit    after a last look Iceberg's own commit exchanges the files, all at once or in several pieces
+plan      Iceberg's planner makes file groups; those that writers do not touch are taken; nothing is written
+execute   Iceberg's rewriters write the new files, which are not visible yet
+commit    after a last check Iceberg's own commit exchanges the files, all at once or in several parts
 """
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TypeVar
 
-from lakewarden.executors.contract import NothingToDo, Plan, Step
+from lakewarden.executors.contract import NothingToDo, Plan
 from lakewarden.executors.programs.iceberg.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.iceberg.client.exchange import Proposed, exchange
 from lakewarden.executors.programs.iceberg.client.figures import figures_of
-from lakewarden.executors.programs.iceberg.client.looks import Looks
+from lakewarden.executors.programs.iceberg.client.observing import RunObservations
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
 from lakewarden.executors.programs.iceberg.client.runners import MakeRunner
 from lakewarden.executors.programs.iceberg.client.signature import signature
@@ -35,18 +33,22 @@ from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
 from lakewarden.planners.formats.iceberg.rewriting.deletes import anchored, are_expected, kept_specs
 from lakewarden.planners.formats.iceberg.rewriting.dropped import Planned, refusal
-from lakewarden.planners.formats.iceberg.rewriting.groups import Thresholds, thresholds
+from lakewarden.planners.formats.iceberg.rewriting.estimate import estimate, groups_of_a_commit
+from lakewarden.planners.formats.iceberg.rewriting.reach import Reach
+from lakewarden.planners.formats.iceberg.rewriting.selection import Selection, selection
+from lakewarden.planners.formats.iceberg.rewriting.thresholds import Thresholds, thresholds
 from lakewarden.planners.formats.iceberg.writers.branches import kept_off_for_branches
 from lakewarden.planners.formats.iceberg.writers.cold import left_alone
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError, UnknownError, YieldError
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
 
 
 class RewriteSteps(ABC):
-    """The three steps, and the way back: files that were written, and never tried to commit, are deleted."""
+    """The three steps, and the abort: it deletes files that were written and that the run has not tried to commit."""
 
     everything = False
-    """Whether all files of a partition are rewritten, whatever they are like (`rewrite-all`)."""
+    """Whether all files of a partition are rewritten (`rewrite-all`)."""
 
     def __init__(self, table: OpenTable, options: RewriteOptions, make_runner: MakeRunner) -> None:
         self._table = table
@@ -54,7 +56,10 @@ class RewriteSteps(ABC):
         options = options if most is None else options.model_copy(update={"max_bytes": min(options.max_bytes, most)})
         self._options = options
         self._make_runner = make_runner
-        self._looks = Looks(table, options)
+        self._observations = RunObservations(table, options)
+        mark = table.assignment.rewrite_all
+        self._reach = None if mark is None else Reach.of_text(mark)
+        self._files_left = 0
         self._planned_from = 0
         self._chosen: Sequence[MadeGroup] = ()
         self._written: list[MadeGroup] = []
@@ -63,15 +68,23 @@ class RewriteSteps(ABC):
         self._failures: list[Exception] = []
 
     def plan(self) -> Plan | NothingToDo:
-        """Choose among the file groups that Iceberg's planner makes. Raises YieldError if writers are at them all."""
-        view, metadata, deletes = self._looks.look(), self._looks.metadata(), self._looks.deletes()
-        rules = thresholds(self._options, metadata.properties, everything=self.everything)
+        """Choose from the file groups of Iceberg's planner. Raises YieldError if writers touch all of them."""
+        view, metadata, deletes = (
+            self._observations.observe(),
+            self._observations.metadata(),
+            self._observations.deletes(),
+        )
+        everything = self.everything or self._reach is not None
+        rules = thresholds(self._options, metadata.properties, everything=everything)
         keeps = kept_specs(deletes, metadata, self._table.options, view.observed_at)
-        planned = planned_groups(self._table, rules, self._looks, metadata, keeps=keeps)
-        groups = self.worthwhile(planned, rules, metadata)
+        may = selection(self._options, metadata, view.observed_at, reach=self._reach)
+        planned = planned_groups(self._table, rules, self._observations, metadata, keeps=keeps, may=may)
+        groups = planned if self._reach is not None else self.worthwhile(planned, rules, metadata)
         if not groups:
-            return NothingToDo(reason="Iceberg's planner finds no files that are worth a rewrite")
+            return self._nothing(may, view)
         avoided = self.avoided(view)
+        if self._table.assignment.dry_run:
+            return self._dry(groups, avoided, expects_deletes=are_expected(deletes, metadata))
         chosen = taken(groups, avoided, self._options)
         if are_expected(deletes, metadata):
             chosen = self._anchored(chosen)
@@ -82,32 +95,73 @@ class RewriteSteps(ABC):
             )
         self._chosen = [made(self._table, group, rules) for group in chosen]
         self._planned_from = metadata.current or 0
+        self._files_left = _files(groups) - _files(chosen)
         return Plan(instant=None, file_groups=len(chosen), bytes=sum(group.known.bytes for group in chosen))
 
+    def _nothing(self, may: Selection, view: TableView) -> NothingToDo:
+        """Return why there is nothing to rewrite. A rewrite of all files has ended if no file can come of age."""
+        if self._reach is None:
+            return NothingToDo(reason="Iceberg's planner finds no files that are worth a rewrite")
+        waiting = (file.snapshot in may.young and may.would_take(file) for file in self._observations.everything())
+        if may.changes_at is not None and any(waiting):
+            return NothingToDo(
+                reason="the files that are left are younger than min_file_age", again=may.changes_at - view.observed_at
+            )
+        return NothingToDo(reason="no file is left of those that were there when the rewrite was asked for")
+
+    def _dry(self, groups: Sequence[FileGroup], avoided: Collection[str], *, expects_deletes: bool) -> Plan:
+        """Return the plan of a dry run. Its figures cover all runs of the rewrite, as the table is now."""
+        known = [group.known for group in groups]
+        found = estimate(known, avoided, self._options)
+        first = taken(groups, avoided, self._options)
+        # the file that has to stay because of equality deletes is rewritten by a run of its own
+        again = found.runs == 1 and expects_deletes and _files(self._anchored(first)) < _files(first)
+        files_now, bytes_now = _files(groups), sum(one.bytes for one in known)
+        files_later, bytes_later = (
+            sum(one.files for one in found.left_alone),
+            sum(one.bytes for one in found.left_alone),
+        )
+        figures = {
+            "files": files_now - files_later,
+            "bytes": bytes_now - bytes_later,
+            "file_groups": len(known) - len(found.left_alone),
+            "runs": found.runs + again,
+            "commits": found.commits + again,
+            "files_left_alone": files_later,
+            "bytes_left_alone": bytes_later,
+        }
+        return Plan(instant=None, file_groups=len(known), bytes=bytes_now, figures=figures)
+
     def _anchored(self, groups: Sequence[FileGroup]) -> Sequence[FileGroup]:
-        """Return the groups without the file that must stay for the sake of deletes by equality. With several commits
-        the files of the first are there when the others are made.
+        """Return the groups without the file that must stay because of equality deletes. If there are several commits,
+        no file must stay, because the files of one commit are in the table during the others.
         """
         if self._options.partial_progress and min(len(groups), self._options.max_commits) > 1:
             return groups
         owners = {file.key: group for group in groups for file in group.files}
         files = [file for group in groups for file in group.files]
-        left = anchored([group.known for group in groups], files, data_files=self._looks.data_files())
+        left = anchored([group.known for group in groups], files, data_files=self._observations.data_files())
         return [owners[known.keys[0]].left_with(known) for known in left]
 
     @abstractmethod
     def avoided(self, view: TableView) -> Mapping[str, datetime]:
-        """Return the partitions that are left alone now, each with the moment from which it may be taken."""
+        """Return the partitions that are left alone now, each with the moment from which a rewrite may take it."""
 
     def worthwhile(
         self, groups: Sequence[FileGroup], rules: Thresholds, metadata: TableMetadata
     ) -> Sequence[FileGroup]:
-        """Return the groups of which the service makes something better; by default all."""
+        """Return the groups that the service would improve. By default all."""
         return groups
 
+    def properties(self, snapshot: int, now: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the table's properties that the commit of this snapshot sets. `now` are the present properties. By
+        default none.
+        """
+        return {}
+
     def execute(self, plan: Plan) -> None:
-        """Write the new files without committing them. Raises the first failure of a group, unless there is partial
-        progress and another group was written.
+        """Write the new files without committing them. If a group fails, raise its error. With partial progress, raise
+        it only if no group was written.
         """
         writing = Writing(self._table, self._chosen, self._make_runner, goes_on=self._options.partial_progress)
         try:
@@ -119,20 +173,22 @@ class RewriteSteps(ABC):
             raise self._failures[0]
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
-        """Exchange the files, after a last look. With partial progress a conflict loses only its piece; what is missing
-        in the end makes the run a failure, and none of its commits a whole one.
+        """Exchange the files, after a last check. With partial progress a conflict loses only one part, and each
+        further part is checked by itself. If a part is missing at the end, the run has failed, and none of its commits
+        counts as complete.
         """
-        self._look_again()
-        pieces = self._pieces()
-        for number, piece in enumerate(pieces, start=1):
-            self._commit(piece, more=bool(self._failures) or number < len(pieces))
+        self._observe_again(self._written)
+        batches = self._batches()
+        for number, batch in enumerate(batches, start=1):
+            self._commit(batch, looks_again=number > 1, more=bool(self._failures) or number < len(batches))
         if self._failures:
             raise self._incomplete()
         self._follow_up(frozenset(self._rewritten))
-        return {"file_groups": self._committed, **figures_of(self._table)}
+        left = {} if self._reach is None else {"files_left": self._files_left}
+        return {"file_groups": self._committed, **left, **figures_of(self._table)}
 
     def abort(self) -> None:
-        """Delete the new files that nobody has tried to commit."""
+        """Delete the new files that the run has not tried to commit."""
         written, self._written = self._written, []
         self._discard(written)
 
@@ -143,64 +199,68 @@ class RewriteSteps(ABC):
                 for file in each(group.java.addedFiles()):
                     self._table.java.io().deleteFile(str(file.location()))
 
-    def _follow_up(self, partitions: frozenset[str]) -> None:  # noqa: B027 - most have nothing to do
-        """Do what is to be done after the data files of these partitions."""
+    def _follow_up(self, partitions: frozenset[str]) -> None:  # noqa: B027 - most services have nothing to do
+        """Do the work that follows the commit of the data files in these partitions."""
 
-    def _look_again(self) -> None:
-        """Raise YieldError if a writer has changed rows of a planned partition since the plan, if a branch is about to
-        become main, or if the snapshot from which it was planned has expired: then nobody can tell what was changed
-        since. Rows that were added are in the way of nobody.
+    def _observe_again(self, groups: Sequence[MadeGroup]) -> None:
+        """Raise YieldError in three cases: a writer has changed rows of a partition of the groups since the plan, a
+        branch is about to become main, or the snapshot of the plan has expired. In the last case it is not known what
+        was changed since. Rows that were only added do not conflict.
         """
-        view = self._looks.look()
+        view = self._observations.observe()
         with translated(Step.PLAN):
             expired = self._table.java.snapshot(self._planned_from) is None
         if expired:
             raise YieldError("the snapshot from which the rewrite was planned has expired")
-        for wait in kept_off_for_branches(self._looks.metadata(), self._table.options, view.observed_at).values():
+        for wait in kept_off_for_branches(
+            self._observations.metadata(), self._table.options, view.observed_at
+        ).values():
             raise YieldError(wait.reason, delay=timedelta(minutes=1))
         avoided = left_alone(view.writers, self._table.options, view.observed_at)
-        partitions = frozenset[str]().union(*(group.known.partitions for group in self._written))
+        partitions = frozenset[str]().union(*(group.known.partitions for group in groups))
         for partition in sorted(partitions & avoided.keys()):
             raise YieldError(
                 f"{partition or 'the table'} is left alone for a writer's sake since the rewrite was planned",
                 delay=avoided[partition] - view.observed_at,
             )
 
-    def _pieces(self) -> Sequence[Sequence[MadeGroup]]:
-        """Return what is committed at a time, the groups of a partition as much together as can be."""
+    def _batches(self) -> Sequence[Sequence[MadeGroup]]:
+        """Return the groups of each commit. Groups of one partition are kept together as far as possible."""
         if not self._options.partial_progress:
             return [tuple(self._written)]
         ordered = sorted(self._written, key=lambda group: sorted(group.known.partitions))
-        size = -(-len(ordered) // self._options.max_commits)
+        size = groups_of_a_commit(len(ordered), self._options)
         return [ordered[start : start + size] for start in range(0, len(ordered), size)]
 
-    def _commit(self, piece: Sequence[MadeGroup], *, more: bool) -> None:
-        """Commit one piece. Its files are deleted where it is known that they were not committed."""
-        self._written = [group for group in self._written if group not in piece]
+    def _commit(self, batch: Sequence[MadeGroup], *, looks_again: bool, more: bool) -> None:
+        """Commit one part. If it certainly was not committed, its files are deleted."""
+        self._written = [group for group in self._written if group not in batch]
         try:
-            self._exchange(piece, more=more)
+            if looks_again:
+                self._observe_again(batch)
+            self._exchange(batch, more=more)
         except UnknownError:
             raise
         except LakewardenError as error:
-            self._discard(piece)
+            self._discard(batch)
             if not self._options.partial_progress or not isinstance(error, TemporaryError):
                 raise
             self._failures.append(error)
         else:
-            self._committed += len(piece)
-            self._rewritten.update(*(group.known.partitions for group in piece))
+            self._committed += len(batch)
+            self._rewritten.update(*(group.known.partitions for group in batch))
 
-    def _exchange(self, piece: Sequence[MadeGroup], *, more: bool) -> None:
-        metadata = self._looks.metadata()
+    def _exchange(self, batch: Sequence[MadeGroup], *, more: bool) -> None:
+        metadata = self._observations.metadata()
         planned = Planned(
             snapshot=self._planned_from,
             sequence=metadata.by_id[self._planned_from].sequence,
-            left=frozenset[int]().union(*(group.known.left for group in piece)),
+            left=frozenset[int]().union(*(group.known.left for group in batch)),
         )
 
         def look(proposed: Proposed) -> None:
             if proposed.parent == planned.snapshot:
-                return  # nothing is newer than the plan
+                return  # no delete is newer than the plan
             storage = self._table.storage
             manifests = manifests_in(proposed.manifest_list, storage)
             why = refusal(planned, snapshot=proposed.id, manifests=manifests, metadata=metadata, storage=storage)
@@ -209,17 +269,17 @@ class RewriteSteps(ABC):
 
         with translated(Step.EXECUTE):
             update = self._table.java.newRewrite().validateFromSnapshot(planned.snapshot)
-            update.dataSequenceNumber(planned.sequence)  # deletes that were committed since must reach the new files
+            update.dataSequenceNumber(planned.sequence)  # deletes that were committed since must apply to the new files
             none = self._table.jvm.java.util.HashSet()
-            for group in piece:
+            for group in batch:
                 files = group.java
                 update.rewriteFiles(files.rewrittenFiles(), files.danglingDVs(), files.addedFiles(), none)
             for key, value in signature(self._table.assignment, more=more).items():
                 update.set(key, value)
-        exchange(self._table, update, look)
+        exchange(self._table, update, look, properties=self.properties)
 
     def _incomplete(self) -> Exception:
-        """Return what a run ends with of which some file groups were not committed."""
+        """Return the error of a run if some of its file groups were not committed."""
         first = self._failures[0]
         if not self._committed:
             return first
@@ -231,19 +291,10 @@ class RewriteSteps(ABC):
         )
 
 
-_Steps = TypeVar("_Steps", bound=RewriteSteps)
-
-
-@contextlib.contextmanager
-def undertaken(steps: _Steps) -> Iterator[_Steps]:
-    """Let the steps be taken, and step back where that fails."""
-    try:
-        yield steps
-    except Exception:
-        steps.abort()
-        raise
+def _files(groups: Sequence[FileGroup]) -> int:
+    return sum(group.known.files for group in groups)
 
 
 def _first_free(groups: Sequence[FileGroup], avoided: Mapping[str, datetime]) -> datetime:
-    """Return when the first of the groups is left alone by writers; each has a partition that is avoided now."""
+    """Return when a rewrite may take the first of the groups. Each has a partition that is left alone now."""
     return min(max(avoided[one] for one in group.known.partitions & avoided.keys()) for group in groups)

@@ -1,27 +1,24 @@
-"""File groups are written anew, several at a time, by Spark jobs that all bear the name of the run."""
+"""Writes file groups anew, several at a time, by Spark jobs with the name of the run."""
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark import InheritableThread
-
-from lakewarden.executors.contract import Step
 from lakewarden.executors.programs.iceberg.client.errors import JobsCancelledError, translated
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
 from lakewarden.executors.programs.iceberg.client.runners import MakeRunner
 from lakewarden.executors.programs.iceberg.steps.file_groups import MadeGroup
+from lakewarden.executors.programs.tasks import carry_out
 from lakewarden.planners.model.errors import UnknownError
+from lakewarden.planners.model.step import Step
 
 
 class Writing:
-    """The writing of some file groups: which of them were `written`, and what went wrong with others.
+    """The writing of some file groups: which groups were `written`, and the errors of the others.
 
-    With `goes_on` a group that fails leaves the others to be written; without it no further one is begun. Nothing is
-    begun any more where the run was cancelled, or its JVM is gone (`stopped`).
+    With `goes_on` the other groups are still written after one has failed. Without it no further group is begun. If the
+    run was cancelled, or its JVM is gone (`stopped`), no group is begun in any case.
     """
 
     def __init__(
@@ -32,51 +29,34 @@ class Writing:
         self.stopped = False
         self._table = table
         self._goes_on = goes_on
-        self._waiting = deque(groups)
-        self._lock = threading.Lock()
-        with translated(Step.PLAN):  # what is refused here, is refused whenever it is tried
+        self._groups = tuple(groups)
+        with translated(Step.PLAN):  # an error here occurs again at every try
             self._session = session_to_write_in(table)
             self._runner = make_runner(table, self._session)
             self._runner.init(table.java_map({}))
 
     def carry_out(self, *, at_a_time: int) -> None:
-        """Write the groups, and return when no thread is at one any more."""
-        threads = [InheritableThread(target=self._work) for _ in range(min(at_a_time, len(self._waiting)))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    def _work(self) -> None:
-        while (group := self._next()) is not None:
-            try:
-                self._write(group)
-            except Exception as error:  # noqa: BLE001 - the edge of a thread: whoever joins it reads what happened
-                self._failed(error)
-            else:
-                self.written.append(group)
-
-    def _next(self) -> MadeGroup | None:
-        with self._lock:
-            return self._waiting.popleft() if self._waiting and not self.stopped else None
+        """Write the groups. Return when no thread is writing any more."""
+        errors = carry_out(self._groups, self._write, at_a_time=at_a_time, stops=self._stops)
+        self.failures, self.stopped = errors.failures, errors.stopped
 
     def _write(self, group: MadeGroup) -> None:
         with translated(Step.EXECUTE):
             self._table.jvm.org.apache.spark.sql.SparkSession.setActiveSession(self._session)
             group.java.setOutputFiles(self._runner.rewrite(group.java))
+        self.written.append(group)
 
-    def _failed(self, error: Exception) -> None:
-        with self._lock:
-            self.failures.append(error)
-            if not self._goes_on or isinstance(error, JobsCancelledError | UnknownError):
-                self.stopped = True
+    def _stops(self, error: Exception) -> bool:
+        return not self._goes_on or isinstance(error, JobsCancelledError | UnknownError)
 
 
 def session_to_write_in(table: OpenTable) -> Any:
-    """Return a session that is set as Iceberg's own action sets its: adaptive execution would change how the rows are
-    distributed over the files, and deletes of one group are of no use to another.
+    """Return a session with the settings that Iceberg's own action uses. Adaptive execution would change how rows are
+    distributed over the files, and deletes of one group do not help another. Names are those of the table's schema: two
+    columns may differ only by the case of their letters.
     """
-    session = table.spark._jsparkSession.cloneSession()  # noqa: SLF001 - pyspark's own door to py4j
+    session = table.spark._jsparkSession.cloneSession()  # noqa: SLF001 - pyspark's own access to py4j
     session.conf().set("spark.sql.adaptive.enabled", "false")
+    session.conf().set("spark.sql.caseSensitive", "true")
     session.conf().set("spark.sql.iceberg.executor-cache.delete-files.enabled", "false")
     return session

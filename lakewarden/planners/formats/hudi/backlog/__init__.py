@@ -1,1 +1,1 @@
-"""What has piled up for each service of a Hudi table, and what holds services back."""
+"""The backlog of each service of a Hudi table, and what blocks services."""

@@ -1,6 +1,6 @@
-"""What an archive has to know of a table, read from its timeline: each commit once in a run, and many at a time.
+"""The facts that an archive needs, read from the table's timeline. A run reads each commit once, and many at a time.
 
-A run reads before it takes the table's lock, and once more under it: then only what is new by then.
+A run reads before it takes the table's lock. Under the lock it reads only what is new by then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lakewarden.planners.formats.hudi.backlog.archiving import (
     BATCH,
     Archiving,
     Commit,
-    FileGroup,
+    GroupKey,
     Pin,
     archivable,
     checkpoints,
@@ -28,12 +28,12 @@ from lakewarden.planners.formats.hudi.metadata.payloads import (
     LARGEST,
     MALFORMED,
     WHOLE,
-    Pieces,
-    TooLargeError,
+    Chunks,
+    PayloadTooLargeError,
     UnreadableError,
     decode,
     first,
-    read_pieces,
+    read_chunks,
 )
 from lakewarden.planners.formats.hudi.metadata.table_properties import HOME, TableProperties, read_table_properties
 from lakewarden.planners.formats.hudi.metadata.whole import whole_timeline
@@ -54,7 +54,7 @@ class ArchiveReading:
         self._location = location
         self._storage = storage
         self._read: dict[str, Any] = {}
-        self._gone: set[FileGroup] = set()
+        self._gone: set[GroupKey] = set()
         self._large = Lock()
 
     def archiving(
@@ -66,10 +66,11 @@ class ArchiveReading:
         locked: bool = False,
         more: Iterable[Pin] = (),
     ) -> Archiving:
-        """Return what may be archived of the table as it is now, `known` from an earlier look, with `more` pins than
-        the table itself has. Under the lock nothing is listed: what was not found gone before counts as being there.
+        """Return what may be archived of the table as it is now. `known` is from an earlier observation. `more` are
+        pins beyond the table's own. Under the lock nothing is listed: files that were not found gone before count as
+        present.
 
-        Raises TemporaryError if anything that matters cannot be read whole: then nobody knows.
+        Raises TemporaryError if anything that matters cannot be read whole.
         """
         properties = read_table_properties(self._location, self._storage)
         timeline = _Timeline(whole_timeline(properties, self._storage, known=known))
@@ -113,8 +114,8 @@ class ArchiveReading:
         yield from self._cleaning(timeline, properties)
 
     def _cleaning(self, timeline: _Timeline, properties: TableProperties) -> Iterator[Pin]:
-        """Yield what the last clean retained: without those commits the next one would have to look through the whole
-        table.
+        """Yield what the last clean retained. Without those commits the next clean would have to look through the
+        whole table.
         """
         cleans = timeline.done((Action.CLEAN,))[-1:]
         [retained] = self._payloads(cleans, properties, _retained) or [None]
@@ -127,12 +128,12 @@ class ArchiveReading:
         )
 
     def _replacement_pins(self, going: Iterable[Commit], timeline: _Timeline, *, locked: bool) -> Iterator[Pin]:
-        """Yield the oldest of the commits of whose replaced file groups anything is there still. Without it on the
-        timeline these would be part of the table again.
+        """Yield the oldest commit that replaced file groups which still have files. Without it on the timeline these
+        file groups would be part of the table again.
 
-        No clean's word is enough: one passes over what a savepoint holds, and never comes back to it
-        without the commit; and one by file versions says nothing of how far it has come. While a clean is
-        executed its files are gone, and the metadata table still tells of them.
+        The metadata of cleans is not enough. A clean leaves out what a savepoint holds, and without the commit it never
+        comes back to it. A clean by file versions does not say how far it has come. While a clean is executed its files
+        are gone, and the metadata table still lists them.
         """
         cleaning = any(one.action is Action.CLEAN and one.state is State.INFLIGHT for one in timeline.instants)
         listed: dict[str, frozenset[str]] = {}
@@ -147,8 +148,8 @@ class ArchiveReading:
                 return
 
     def _groups_in(self, partition: str) -> frozenset[str]:
-        """Return the ids of the file groups of which a partition's folder shows any file in one of two listings: one
-        alone may leave something out. `<id>_...` is a base file, `.<id>_...` one of its logs.
+        """Return the ids of the file groups that show a file in one of two listings of a partition's folder. A single
+        listing may be incomplete. `<id>_...` is a base file, `.<id>_...` one of its logs.
         """
         folder = f"{self._location}/{partition}" if partition else self._location
         try:
@@ -158,15 +159,15 @@ class ArchiveReading:
         return frozenset(entry.name.removeprefix(".").partition("_")[0] for entry in entries if not entry.is_folder)
 
     def _metadata_pins(self, timeline: _Timeline, table: TableProperties) -> Iterator[Pin]:
-        """Yield what Hudi's metadata table holds: everything since its own last compaction. What was left of one that
-        the table has no more holds nothing.
+        """Yield what Hudi's metadata table needs: everything since its own last compaction. What is left of a metadata
+        table that the table no longer uses needs nothing.
         """
         if not table.has_metadata_table:
             return
         try:
             properties = read_table_properties(f"{self._location}/{HOME}/metadata", self._storage)
         except PermanentError:
-            return  # it was not made yet
+            return  # it is not made yet
         done = [one for one in whole_timeline(properties, self._storage) if one.state is State.COMPLETED]
         compactions = [one.time for one in done if one.action.completed_as in (Action.COMMIT, Action.REPLACECOMMIT)]
         if not compactions:
@@ -178,24 +179,24 @@ class ArchiveReading:
             yield Pin(at=since[0].time, reason=f"the metadata table was last compacted at {last}")
 
     def _payloads(
-        self, instants: Sequence[InstantFiles], properties: TableProperties, what: Callable[[Pieces], Any]
+        self, instants: Sequence[InstantFiles], properties: TableProperties, what: Callable[[Chunks], Any]
     ) -> Sequence[Any]:
-        """Return what `what` finds in each of these completed instants, whose names tell them apart for good."""
+        """Return what `what` finds in each of these completed instants. Their names identify them for good."""
         entries = [_completed(one) for one in instants]
         new = [entry for entry in entries if entry.name not in self._read]
         found = _at_once(lambda entry: self._payload(properties.timeline_folder, entry, what), new)
         self._read.update(zip((entry.name for entry in new), found, strict=True))
         return [self._read[entry.name] for entry in entries]
 
-    def _payload(self, folder: str, entry: FileEntry, what: Callable[[Pieces], Any]) -> Any:
+    def _payload(self, folder: str, entry: FileEntry, what: Callable[[Chunks], Any]) -> Any:
         path = f"{folder}/{entry.name}"
         try:
             if entry.size <= WHOLE:
-                return what(read_pieces(self._storage, path, size=entry.size))
-            with self._large:  # one at a time: JSON of this size takes the memory of all of it
+                return what(read_chunks(self._storage, path, size=entry.size))
+            with self._large:  # one at a time: JSON of this size is in memory whole
                 try:
-                    return what(read_pieces(self._storage, path, size=entry.size))
-                except TooLargeError:
+                    return what(read_chunks(self._storage, path, size=entry.size))
+                except PayloadTooLargeError:
                     return what(filter(None, [decode(self._storage.read(path, limit=LARGEST))]))
         except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
             raise TemporaryError(f"{entry.name} cannot be read: {error}") from error
@@ -228,27 +229,27 @@ def _at_once(what: Callable[[_T], _Found], of: Collection[_T]) -> Sequence[_Foun
         return list(pool.map(what, of))
 
 
-def _told(pieces: Pieces) -> tuple[frozenset[str], tuple[FileGroup, ...], frozenset[str]]:
-    """Return whose progress a commit holds, which file groups it took out of the table, and the instants in the names
-    of its log files.
+def _told(chunks: Chunks) -> tuple[frozenset[str], tuple[GroupKey, ...], frozenset[str]]:
+    """Return three facts about a commit: the writers for which it holds a checkpoint, the file groups that it removed
+    from the table, and the instants in the names of its log files.
     """
     held: frozenset[str] = frozenset()
-    groups: list[FileGroup] = []
+    groups: list[GroupKey] = []
     logged: set[str] = set()
-    for piece in pieces:
-        held |= checkpoints(piece.get("extraMetadata") or {})
-        replaced = piece.get("partitionToReplaceFileIds") or {}
-        groups += [FileGroup(partition.strip("/"), str(one)) for partition, ids in replaced.items() for one in ids]
-        for stats in (piece.get("partitionToWriteStats") or {}).values():
+    for chunk in chunks:
+        held |= checkpoints(chunk.get("extraMetadata") or {})
+        replaced = chunk.get("partitionToReplaceFileIds") or {}
+        groups += [GroupKey(partition.strip("/"), str(one)) for partition, ids in replaced.items() for one in ids]
+        for stats in (chunk.get("partitionToWriteStats") or {}).values():
             logged.update(logged_at(one.get("path") or "") for one in stats)
     return held, tuple(groups), frozenset(logged - {""})
 
 
-def _retained(pieces: Pieces) -> str | None:
-    return first(pieces, "earliestCommitToRetain").get("earliestCommitToRetain")
+def _retained(chunks: Chunks) -> str | None:
+    return first(chunks, "earliestCommitToRetain").get("earliestCommitToRetain")
 
 
 def _completed(one: InstantFiles) -> FileEntry:
     if one.completed is None:
-        raise TemporaryError(f"{one.action} {one.time} went away while it was read")
+        raise TemporaryError(f"{one.action} {one.time} disappeared while it was read")
     return one.completed

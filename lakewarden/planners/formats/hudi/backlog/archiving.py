@@ -1,9 +1,9 @@
-"""Which commits may leave the active timeline, and what holds the others there.
+"""Which commits may leave the active timeline, and why the others stay.
 
-Hudi's own archiver (`TimelineArchiverV1`, `TimelineArchiverV2`) keeps what lies behind a pending instant, a savepoint,
-the last compaction of the metadata table and files that were replaced and not yet cleaned. It does not keep what
-writers remember: Structured Streaming's last batch and Hudi Streamer's checkpoint are looked for in active commits
-only, so a query whose last commit is archived writes its last batch twice (docs/hudi.md).
+Hudi's own archiver (`TimelineArchiverV1`, `TimelineArchiverV2`) keeps what follows a pending instant, a savepoint, the
+last compaction of the metadata table, and files that were replaced and not yet cleaned. It does not keep the
+checkpoints of writers. Structured Streaming looks for its last batch, and Hudi Streamer for its checkpoint, in active
+commits only. If the last commit of a query is archived, the query writes its last batch twice (docs/hudi.md).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 
 BATCH = 1000
-"""So many commits are archived at a time: the table's lock is held meanwhile."""
+"""The most commits that are archived at a time. The run holds the table's lock meanwhile."""
 
 _RETAINED_BY_HUDI = 10
 """`hoodie.clean.commits.retained` as Hudi sets it."""
@@ -33,7 +33,7 @@ _STREAMER = ("deltastreamer.checkpoint.key", "streamer.checkpoint.key.v2")
 """`StreamerCheckpointV1.STREAMER_CHECKPOINT_KEY_V1` and that of V2: the checkpoint itself."""
 
 
-class FileGroup(NamedTuple):
+class GroupKey(NamedTuple):
     """A file group, by its partition (`""` where the table has none) and its id."""
 
     partition: str
@@ -42,19 +42,19 @@ class FileGroup(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Commit:
-    """A completed commit, whose progress it holds, the file groups that it took out of the table, and the instants that
-    its log files bear in their names.
+    """A completed commit: the writers for which it holds a checkpoint, the file groups that it removed from the table,
+    and the instants in the names of its log files.
     """
 
     time: str
     checkpoints: frozenset[str] = frozenset()
-    replaced: tuple[FileGroup, ...] = ()
+    replaced: tuple[GroupKey, ...] = ()
     logged: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pin:
-    """From the instant `at` on everything stays, because of `reason`."""
+    """Everything from the instant `at` on stays, because of `reason`."""
 
     at: str
     reason: str
@@ -63,7 +63,7 @@ class Pin:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Archiving:
     """How many of the oldest `commits` may go, how many instants that is with the cleans and rollbacks between them,
-    and why it is not more.
+    and why not more.
     """
 
     commits: int
@@ -74,7 +74,7 @@ class Archiving:
 
 def archived_too_early(table: Table) -> str | None:
     """Return why the table's archive would take commits that its clean counts; None if it would not. Hudi's clean
-    counts active commits only: with fewer than it retains, it never finds anything to delete.
+    counts active commits only. With fewer than it retains, it finds nothing to delete.
     """
     archive, clean = (table.policies.get(service) for service in (Service.ARCHIVE, Service.CLEAN))
     if archive is None or clean is None or clean.options.policy is not CleanPolicy.KEEP_LATEST_COMMITS:
@@ -86,19 +86,19 @@ def archived_too_early(table: Table) -> str | None:
 
 
 def checkpoints(extra_metadata: Mapping[str, str]) -> frozenset[str]:
-    """Return the identifiers of the writers whose progress a commit's `extraMetadata` holds."""
+    """Return the identifiers of the writers with a checkpoint in a commit's `extraMetadata`."""
     found = {key for key in _STREAMER if extra_metadata.get(key)}
     streaming = extra_metadata.get(_STREAMING)
     if streaming:
         try:
             found |= {f"query {identifier}" for identifier in from_json(streaming.encode())}
         except (DamagedError, *MALFORMED):
-            found.add(_STREAMING)  # not what Hudi writes: kept as it is
+            found.add(_STREAMING)  # Hudi does not write this: it is kept
     return frozenset(found)
 
 
 def checkpoint_pins(commits: Iterable[Commit]) -> Iterator[Pin]:
-    """Yield what the newest commit of each identifier holds. Pure."""
+    """Yield a pin at the newest commit of each identifier. Pure."""
     newest = {identifier: commit.time for commit in commits for identifier in commit.checkpoints}
     for identifier, time in newest.items():
         yield Pin(at=time, reason=f"commit {time} holds the last checkpoint of {identifier}")
@@ -107,12 +107,12 @@ def checkpoint_pins(commits: Iterable[Commit]) -> Iterator[Pin]:
 def overtaken_pins(
     writes: Iterable[InstantFiles], compactions: Sequence[str], *, retained: str | None
 ) -> Iterator[Pin]:
-    """Yield the oldest write that was in flight when a compaction was planned and whose log files are still read. Pure.
+    """Yield the oldest write that was in flight when a compaction was planned, if its log files are still read. Pure.
 
-    They lie in the file slices that begin with that compaction, which only the write's completion time tells. Hudi's
-    own readers look for it among archived instants, too; hudi-rs does not, and then misses the rows (docs/hudi.md).
-    When a later compaction has merged them, and no older slice is `retained` any more, the write may go. Instants of
-    layout 1 have no completion time, and its slices need none.
+    Its log files lie in the file slices that begin with that compaction. Only the write's completion time shows it.
+    Hudi's own readers look for that time among archived instants, too. hudi-rs does not, and then misses the rows
+    (docs/hudi.md). The write may go when a later compaction has merged its log files, and no older slice is `retained`.
+    Instants of layout 1 have no completion time, and its slices need none.
     """
     for write in writes:
         overtaken_by = [time for time in compactions if write.time < time < write.ended]
@@ -123,11 +123,11 @@ def overtaken_pins(
 
 
 def taken_back_pins(commits: Sequence[Commit], completed: Collection[str]) -> Iterator[Pin]:
-    """Yield what keeps log files out of the table that bear the instant of a plan which was taken back, or waits. Pure.
+    """Yield the pins that keep log files with the instant of a withdrawn or pending plan out of the table. Pure.
 
-    Writers make them while buckets are being resized. Hudi takes an instant for completed that is older than the first
-    commit of the active timeline: then every such row would be there twice (docs/hudi.md). Of layout 2 alone: in
-    layout 1 log files bear the instant of their base file.
+    Writers make such log files while buckets are being resized. Hudi takes an instant for completed if it is older than
+    the first commit of the active timeline. Then the table would show each of these rows twice (docs/hudi.md). This
+    concerns layout 2 alone. In layout 1 the name of a log file contains the instant of its base file.
     """
     strays = {time for one in commits for time in one.logged if time != one.time and time not in completed}
     before = [(one.time, stray) for stray in sorted(strays) for one in commits if one.time < stray]
@@ -140,7 +140,7 @@ def taken_back_pins(commits: Sequence[Commit], completed: Collection[str]) -> It
 def archivable(
     commits: Sequence[Commit], pins: Iterable[Pin], *, keep_min: int, keep_max: int
 ) -> tuple[Sequence[Commit], str]:
-    """Return the commits that may go, the oldest first, and why it is not more. Pure."""
+    """Return the commits that may go, the oldest first, and why not more. Pure."""
     if len(commits) <= keep_max:
         return (), f"the timeline has {len(commits)} commits, and archiving begins above {keep_max}"
     first = min((*checkpoint_pins(commits), *pins), key=lambda pin: pin.at, default=None)

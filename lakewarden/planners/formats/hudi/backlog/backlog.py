@@ -1,4 +1,4 @@
-"""What has piled up for each service, counted as Hudi's own schedulers count (docs/hudi.md)."""
+"""The backlog of each service, counted as Hudi's own schedulers count (docs/hudi.md)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lakewarden.planners.model.view import Backlog
 
 _REWRITES = (Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING)
 _SMALL_FILE = 100 * 2**20
-"""`hoodie.parquet.small.file.limit` as Hudi sets it; a writer's own setting is not written anywhere."""
+"""`hoodie.parquet.small.file.limit` as Hudi sets it. A writer's own setting is recorded nowhere."""
 
 
 def backlogs(
@@ -36,21 +36,21 @@ def backlogs(
     untold: Collection[str],
     now: datetime,
 ) -> Mapping[Service, Backlog]:
-    """Return the backlog of every service that has a meaning for the table.
+    """Return the backlog of every service that can run on the table.
 
-    `cleaned` is what the last completed clean says of itself, and `uncleaned` what it left to be cleaned. `groups` are
-    the table's file groups as its active timeline tells them, None where nobody asked for them, and `untold` the
-    deletions of partitions that its catalog was not told of.
+    `cleaned` is what the last completed clean recorded, and `uncleaned` what it left to be cleaned. `groups` are the
+    table's file groups as its active timeline shows them (None: not asked for). `untold` are the deletions of
+    partitions that the table's catalog does not know.
     """
     done = [i for i in timeline.instants if not i.pending]
     shown = [i for i in done if Action(i.action).completed_as in COMMITS]
-    commits = [i for i in shown if i.stands_for is not Deed.OTHER]  # a plan that was given up has changed nothing
+    commits = [i for i in shown if i.stands_for is not Deed.OTHER]  # a plan that was given up changed nothing
     found = {
         Service.CLUSTERING: replace(
             _since(timeline, (Service.CLUSTERING,), commits, _requested),
             small_files=None if groups is None else groups.smaller_than(_small_file(table)),
         ),
-        Service.CLEAN: _clean(timeline, commits, cleaned, uncleaned),
+        Service.CLEAN: _clean(timeline, commits, cleaned, uncleaned, groups),
         Service.ARCHIVE: Backlog(
             commits=len(shown),
             commits_since_request=len(shown),
@@ -71,10 +71,23 @@ def backlogs(
 
 
 def _clean(
-    timeline: Timeline, commits: Sequence[Instant], cleaned: LastClean | None, uncleaned: Uncleaned | None
+    timeline: Timeline,
+    commits: Sequence[Instant],
+    cleaned: LastClean | None,
+    uncleaned: Uncleaned | None,
+    groups: FileGroups | None,
 ) -> Backlog:
-    """Count the commits since the last clean. Where that was a slice of a neglected table's, what it left counts."""
+    """Count the commits since the last clean; after a slice of a neglected table's, the commits that the slice left.
+
+    A file goes if the commit that put it out of use is older than all that are kept.
+    """
     found = _since(timeline, (Service.CLEAN,), commits, _requested, up_to=None if cleaned is None else cleaned.seen)
+    if uncleaned is not None:
+        found = replace(found, versions=uncleaned.excess)
+    if uncleaned is not None and groups is not None:
+        since = (cleaned.retained if cleaned is not None else None) or ""
+        going = groups.put_out_of_use(since=since, before=uncleaned.retained_from)
+        found = replace(found, deletes=going.files, deletes_bytes=going.bytes)
     if uncleaned is None or not uncleaned.neglected or found.commits >= uncleaned.excess:
         return found
     oldest = _ended(uncleaned.commits[0])
@@ -91,8 +104,8 @@ def _clean(
 def _of_logs(
     timeline: Timeline, commits: Sequence[Instant], layout: Layout, groups: FileGroups | None
 ) -> Mapping[Service, Backlog]:
-    """Return what has piled up in log files. A compaction leaves nothing to log-compact, and a log compaction is a
-    delta commit for compaction alone.
+    """Return the backlog in log files. A compaction also leaves nothing for a log compaction. A log compaction counts
+    as a delta commit for compaction alone.
     """
     deltas = [i for i in commits if Action(i.action).completed_as is Action.DELTACOMMIT]
     ended = _completed if layout is Layout.V2 else _requested
@@ -101,7 +114,16 @@ def _of_logs(
     log_compaction = _since(timeline, (Service.COMPACTION, Service.LOG_COMPACTION), writes, ended)
     if groups is not None:
         full, unmerged = groups.fullest, groups.fullest_unmerged
-        compaction = replace(compaction, log_files=full.log_files, log_bytes=full.log_bytes)
+        compaction = replace(
+            compaction,
+            log_files=full.log_files,
+            log_bytes=full.log_bytes,
+            files=groups.to_merge.files,
+            bytes=groups.to_merge.bytes,
+            plan_bytes=groups.log_bytes,
+            file_groups=groups.merging,
+            writes=groups.merging,
+        )
         log_compaction = replace(log_compaction, log_files=unmerged.log_files, log_bytes=unmerged.log_bytes)
     return {Service.COMPACTION: compaction, Service.LOG_COMPACTION: log_compaction}
 
@@ -113,8 +135,8 @@ def _small_file(table: Table) -> int:
 
 
 def _dead_writes(table: Table, timeline: Timeline, now: datetime) -> Backlog:
-    """Count the writes that are dead by the policy of rollback (by its defaults, where there is none), since the first
-    of them was last known to be alive.
+    """Count the writes that are dead by the policy of rollback, or by its defaults without one. The backlog begins when
+    the first of them was last known to be alive.
     """
     policy = table.policies.get(Service.ROLLBACK)
     options = (
@@ -134,7 +156,7 @@ def _dead_writes(table: Table, timeline: Timeline, now: datetime) -> Backlog:
 
 
 def _indexing(table: Table, properties: TableProperties) -> Backlog:
-    """Count the indexes that are to be built or dropped. A table without metadata table has none."""
+    """Count the indexes to build and to drop. A table without a metadata table has none."""
     policy = table.policies.get(Service.INDEXING)
     options = None if policy is None else policy.options
     if not isinstance(options, IndexingOptions) or not properties.has_metadata_table:
@@ -144,7 +166,7 @@ def _indexing(table: Table, properties: TableProperties) -> Backlog:
 
 
 def _savepoints(timeline: Timeline, commits: Sequence[Instant]) -> Backlog:
-    """Count the commits since the one that we saved last, whatever others have saved."""
+    """Count the commits since the last savepoint of Lakewarden. Savepoints of others do not count."""
     ours = [i for i in timeline.instants if i.stands_for is Deed.SAVEPOINT and i.author is not None]
     new = [i for i in commits if not ours or i.time > ours[-1].time]
     half = savepoints_in_flight(timeline)
@@ -157,7 +179,7 @@ def _savepoints(timeline: Timeline, commits: Sequence[Instant]) -> Backlog:
 
 
 def _untold(deletions: Sequence[Instant]) -> Backlog:
-    """Count the deletions of partitions that the table's catalog was not told of."""
+    """Count the deletions of partitions that the table's catalog does not know."""
     since = min(map(_ended, deletions), default=None)
     return Backlog(commits=len(deletions), commits_since_request=len(deletions), since=since, exact=True)
 
@@ -178,9 +200,9 @@ def _since(
     *,
     up_to: str | None = None,
 ) -> Backlog:
-    """Count the commits that `order` puts after the services were last completed, and after they were last asked
-    for, and the rewrites that ended after the last completed one was requested. `up_to` is what that one has seen,
-    where it says so.
+    """Count the commits that `order` puts after the last completion of the services, and after the last request. Count
+    also the rewrites that ended after the last completed service was requested. `up_to` is the newest commit that this
+    service has seen, if it says so.
     """
     plans = [i for i in timeline.instants if i.stands_for in services]
     done = [i for i in plans if not i.pending]
@@ -201,5 +223,5 @@ def _rewrites(timeline: Timeline) -> Sequence[Instant]:
 
 
 def _ended(instant: Instant) -> datetime:
-    """Return when an instant was completed; layout 1 does not say, so there it is when it was requested."""
+    """Return when an instant was completed. Layout 1 does not say it, so there it is the time of the request."""
     return instant.completed_at or instant.requested_at

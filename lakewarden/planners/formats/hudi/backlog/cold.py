@@ -1,6 +1,6 @@
 """Which partitions a clustering may take: those that no writer has touched for a while (docs/hudi.md). Pure.
 
-A pending clustering makes a writer's update of its file groups fail. The writer that is not there cannot be hurt.
+A pending clustering makes a writer's update of its file groups fail. Partitions without a recent writer are safe.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _SEPARATOR = ","  # between the names of `hoodie.clustering.plan.strategy.partit
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ColdPartitions:
-    """The partitions that may be taken now, in order; `next_at` is when the first of the others will have been left
-    alone for long enough, if it stays alone.
+    """The partitions that may be taken now, in order. `next_at` is when the first of the others becomes cold, if it is
+    not touched again.
     """
 
     partitions: tuple[str, ...]
@@ -40,9 +40,9 @@ def cold_partitions(
 ) -> ColdPartitions:
     """Return which of a table's `partitions` (`""` alone for a table without) are cold.
 
-    `touching` are those that writes in flight are about to touch. What the timeline no longer shows may have been
-    touched until it begins, at `known_since` (None: nobody has ever written). `matching` is a regular expression for
-    the whole path. A path with a comma cannot be named to Hudi, and is never taken.
+    `touching` are the partitions that writes in flight are about to touch. Partitions that the timeline no longer
+    shows may have been touched until it begins, at `known_since` (None: the table was never written). `matching` is
+    a regular expression for the whole path. A path with a comma cannot be named to Hudi, and is never taken.
     """
     nameable = [path for path in sorted(partitions) if _SEPARATOR not in path]
     wanted = [path for path in nameable if matching is None or re.fullmatch(matching, path)]
@@ -58,9 +58,9 @@ def cold_partitions(
 
 
 def known_since(timeline: Timeline) -> datetime | None:
-    """Return from when on the active timeline shows every write; None where it shows none.
+    """Return the moment since which the active timeline shows every write. None if it shows none.
 
-    A saved commit may have stayed behind when its neighbours were archived, so it tells nothing.
+    A saved commit may remain after its neighbours were archived, so it proves nothing.
     """
     saved = {instant.time for instant in timeline.instants if instant.stands_for is Deed.SAVEPOINT}
     written = (i for i in timeline.instants if i.stands_for is Deed.WRITE and not i.pending and i.time not in saved)
@@ -68,8 +68,8 @@ def known_since(timeline: Timeline) -> datetime | None:
 
 
 def disturbed(planned: frozenset[str], plan: Instant, writers: WriterActivity) -> str | None:
-    """Return which write has touched one of the `planned` partitions since `plan` was made, or is about to; None
-    where none has. Of a write that does not say it nothing is known: that is for the caller to see.
+    """Return which write has touched one of the `planned` partitions since `plan` was made, or is about to; None if
+    there is none. Writes that do not say what they touch are left to the caller.
     """
     in_flight = touched_in_flight(writers)
     for path in sorted(planned):

@@ -1,8 +1,8 @@
-"""What a table needs that nobody has looked after: many small steps, for a first one would be its whole history.
+"""The services of a neglected table, in many small steps: a first clean in one step would take its whole history.
 
 A table's first clean looks through everything, and deletes in one plan what thousands of commits left behind. Hudi
-bounds no first clean (docs/hudi.md), but it keeps what a retention says: one that is far longer than asked for, and
-shorter with each clean, makes slices of it. Each slice goes on from what the last one retained. Pure.
+does not bound it (docs/hudi.md), but it obeys its retention. A retention that is far longer than the policy's, and
+shorter with each clean, divides the work into slices. Each slice continues from what the last one retained. Pure.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ HOURS_BY_HUDI = 24
 """`hoodie.clean.hours.retained` as Hudi sets it."""
 
 FILES_AT_A_TIME = 100_000
-"""What a slice deletes at most where the table's budget says nothing."""
+"""The most files that a slice deletes if the table's budget sets no limit."""
 
 _ROOM = 0.8
-"""A slice is chosen by what its commits wrote: some of it was written over by then, and not all of it goes."""
+"""A slice is chosen by what its commits wrote. Some of that was overwritten before, and not all of it goes."""
 
 _MOST_READ = 1000
-"""So many commits' metadata is read to choose a slice."""
+"""To choose a slice, the metadata of at most so many commits is read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Uncleaned:
-    """The completed commits that the next clean looks at, the oldest first, of which the newest `kept` stay readable.
-    With more to be cleaned than `slices_from`, and than are kept, it is done in slices.
+    """The completed commits that the next clean looks at, oldest first. The newest `kept` of them stay readable. If
+    more are to be cleaned than `slices_from`, and than are kept, the clean is done in slices.
     """
 
     commits: tuple[Instant, ...]
@@ -46,8 +46,13 @@ class Uncleaned:
 
     @property
     def excess(self) -> int:
-        """How many of them no reader is promised any more."""
+        """How many of them need not stay readable any more."""
         return max(0, len(self.commits) - self.kept)
+
+    @property
+    def retained_from(self) -> str:
+        """Return the time of the oldest of them that stays readable. If none has to, it is later than all."""
+        return self.commits[self.excess].time if self.excess < len(self.commits) else "9"
 
     @property
     def neglected(self) -> bool:
@@ -58,9 +63,9 @@ class Uncleaned:
 def uncleaned(
     timeline: Timeline, options: CleanOptions, *, retained: str | None, now: datetime, needed: str | None = None
 ) -> Uncleaned | None:
-    """Return what is to be cleaned since the last clean, which `retained` everything from that commit on (None: there
-    was none). All are kept from the commit on that a reader has `needed`. None under a policy that counts versions and
-    not commits.
+    """Return what is to be cleaned since the last clean. That clean `retained` all commits from this one on (None:
+    there was no clean). All commits from the one that a reader has `needed` are kept. Return None under a policy that
+    counts versions instead of commits.
     """
     done = [i for i in timeline.instants if not i.pending and Action(i.action).completed_as in COMMITS]
     commits = tuple(i for i in done if retained is None or i.time >= retained)
@@ -78,7 +83,7 @@ def uncleaned(
 
 
 def first_slice(found: Uncleaned, files_of: Callable[[Instant], int], *, most: int) -> int:
-    """Return by how many commits a clean had better go on, so that it deletes at most `most` files: at least one."""
+    """Return by how many commits a clean should advance to delete at most `most` files. It is at least one."""
     files = 0
     for place, commit in enumerate(found.commits[: min(found.excess, _MOST_READ)]):
         files += files_of(commit)
@@ -88,8 +93,8 @@ def first_slice(found: Uncleaned, files_of: Callable[[Instant], int], *, most: i
 
 
 class Bisection:
-    """Finds a slice whose plan is there, and fits: a smaller one where it does not, a larger one where Hudi finds
-    nothing to delete in it.
+    """Finds a slice that has a plan and fits. It tries a smaller slice if the plan is too large, and a larger one if
+    Hudi finds nothing to delete.
     """
 
     def __init__(self, begin: int, *, all_of_it: int) -> None:
@@ -98,12 +103,12 @@ class Bisection:
         self.commits = min(begin, all_of_it)
 
     def was_empty(self) -> bool:
-        """Take a larger slice; False if there is none."""
+        """Take a larger slice. Return False if there is none."""
         self._empty = self.commits
         return self._next(min(self.commits * 2, self._too_large - 1))
 
     def was_too_large(self) -> bool:
-        """Take a smaller slice; False if there is none."""
+        """Take a smaller slice. Return False if there is none."""
         self._too_large = self.commits
         return self._next((self._empty + self.commits) // 2)
 
@@ -117,7 +122,7 @@ class Bisection:
 def uncleaned_of(
     table: Table, timeline: Timeline, *, retained: str | None, now: datetime, needed: str | None = None
 ) -> Uncleaned | None:
-    """Return the same by the table's policy; None where it has none for clean."""
+    """Return what is to be cleaned by the table's policy; None if it has no policy for clean."""
     policy = table.policies.get(Service.CLEAN)
     options = None if policy is None else policy.options
     if policy is None or not isinstance(options, CleanOptions | None):
@@ -126,13 +131,13 @@ def uncleaned_of(
 
 
 def recovery_notes(table: Table, timeline: Timeline, found: Uncleaned | None) -> Mapping[Service, tuple[str, ...]]:
-    """Return, for people, how a neglected table is going to be recovered: which service in which steps."""
+    """Return in words how a neglected table is recovered: by which service in which steps."""
     notes: dict[Service, tuple[str, ...]] = {}
     if found is not None and found.neglected:
         most = f"{table.budget.files or FILES_AT_A_TIME:,}"
         notes[Service.CLEAN] = (
-            f"{found.excess:,} commits are to be cleaned: they are taken in slices, the oldest first, each of at most "
-            f"{most} files, with a retention that comes down to the newest {found.kept:,} commits step by step",
+            f"{found.excess:,} commits are to be cleaned, in slices of at most {most} files, the oldest first. The "
+            f"retention comes down to the newest {found.kept:,} commits step by step",
         )
     archive = table.policies.get(Service.ARCHIVE)
     options = archive.options if archive is not None and isinstance(archive.options, ArchiveOptions) else None
@@ -140,7 +145,7 @@ def recovery_notes(table: Table, timeline: Timeline, found: Uncleaned | None) ->
     if options is not None and commits > options.keep_max_commits + BATCH:
         behind = ", no further than the clean has come" if Service.CLEAN in table.policies else ""
         notes[Service.ARCHIVE] = (
-            f"{commits:,} commits are on the timeline: they leave it in batches of at most {BATCH:,}{behind}, and the "
-            "table's lock is free between two of them",
+            f"{commits:,} commits are on the timeline: they leave it in batches of at most {BATCH:,}{behind}. The "
+            "table's lock is free between two batches",
         )
     return notes

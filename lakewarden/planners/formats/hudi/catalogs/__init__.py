@@ -7,7 +7,7 @@ from typing import assert_never
 
 from lakewarden.planners.formats.hudi.catalogs.paths import tables_below
 from lakewarden.planners.formats.hudi.catalogs.settings import Catalog, HiveCatalog, PathsCatalog
-from lakewarden.planners.formats.hudi.options.service_options import CatalogSyncOptions
+from lakewarden.planners.formats.hudi.options.service_options import catalog_sync_of
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Listing, Storage
@@ -29,16 +29,17 @@ def tables_in(name: str, catalog: PathsCatalog | HiveCatalog, storage: Storage) 
 
 
 def as_found(table: Table, identifier: str) -> Table:
-    """Return a table that was found as `database.table`, with what it is called there wherever its policy of
-    `catalog_sync` leaves that open; the metastore's address, too, where it was found in one. Pure.
+    """Return a table that was found as `database.table`. If its policy of `catalog_sync` names no table, it gets that
+    name. If the table was found in a metastore, the policy also gets the address of the metastore. Pure.
     """
-    policy = table.policies.get(Service.CATALOG_SYNC)
-    if policy is None or not isinstance(policy.options, CatalogSyncOptions):
+    options = catalog_sync_of(table)
+    if options is None:
         return table
     database, _, name = identifier.rpartition(".")
     known = {"database": database or None, "table": name}
     if isinstance(table.catalog, HiveCatalog):
         known["uri"] = table.catalog.uri
-    options = policy.options.model_copy(update={key: known.get(key) for key in policy.options.lacking})
-    policies = {**table.policies, Service.CATALOG_SYNC: replace(policy, options=options)}
+    named = options.model_copy(update={key: known.get(key) for key in options.lacking})
+    policy = replace(table.policies[Service.CATALOG_SYNC], options=named)
+    policies = {**table.policies, Service.CATALOG_SYNC: policy}
     return replace(table, policies=policies)

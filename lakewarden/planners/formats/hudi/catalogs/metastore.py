@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lakewarden.planners.formats.hudi.catalogs.settings import HiveCatalog
 from lakewarden.planners.metastores import Metastores, NoAnswerError
@@ -19,7 +19,7 @@ from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import Listing
 from lakewarden.planners.settings import shown
 from lakewarden.planners.storage import canonical_location
-from lakewarden.planners.storage.locations import is_in_catalog
+from lakewarden.planners.storage.locations import is_below, is_in_catalog
 
 if TYPE_CHECKING:
     from hive_metastore.ThriftHiveMetastore import Client  # type: ignore[import-untyped]
@@ -28,17 +28,27 @@ _HUDI = "hudi"
 _TELLING = ("spark.sql.sources.provider", "connector")
 _INPUT_FORMATS = ("org.apache.hudi.hadoop.", "com.uber.hoodie.hadoop.")
 _VIEWS = ("_ro", "_rt")
+_OF_LOCKS = "hoodie.write.lock."
 _AT_ONCE = 200
+
+
+class _Known(NamedTuple):
+    """What the metastore says of a table: its address, and the options of its writers that name a lock. Spark SQL keeps
+    `TBLPROPERTIES` there.
+    """
+
+    address: str
+    properties: Mapping[str, str]
 
 
 def tables_known(name: str, catalog: HiveCatalog) -> Listing:
     """Return the Hudi tables of the databases that are wanted, by `database.table`, with their canonical locations.
 
-    A database that alone cannot be listed is told of. Raises TemporaryError where no metastore answers, PermanentError
-    where there is no client.
+    A single database that cannot be listed is reported. Raises TemporaryError if no metastore answers, and
+    PermanentError if the client is not installed.
     """
     metastores = Metastores(name, catalog.uri, timeout=catalog.timeout)
-    addresses: dict[str, str] = {}
+    addresses: dict[str, _Known] = {}
     unlisted: dict[str, str] = {}
     for database in sorted(metastores.asked(lambda client: client.get_all_databases())):
         if not any(fnmatchcase(database, pattern) for pattern in catalog.databases):
@@ -47,13 +57,13 @@ def tables_known(name: str, catalog: HiveCatalog) -> Listing:
             addresses |= metastores.asked(partial(_tables_of, database=database))
         except NoAnswerError:
             raise
-        except TemporaryError as trouble:
-            unlisted[database] = str(trouble)
+        except TemporaryError as error:
+            unlisted[database] = str(error)
     return _each_once(addresses, unlisted, catalog)
 
 
-def _tables_of(client: Client, *, database: str) -> dict[str, str]:
-    """Return the addresses of a database's Hudi tables by identifier. One that was dropped just now has none."""
+def _tables_of(client: Client, *, database: str) -> dict[str, _Known]:
+    """Return the Hudi tables of a database by identifier. A database that was dropped has none."""
     from hive_metastore.ttypes import NoSuchObjectException  # type: ignore  # noqa: PLC0415
 
     try:
@@ -65,12 +75,13 @@ def _tables_of(client: Client, *, database: str) -> dict[str, str]:
         for table in client.get_table_objects_by_name(database, some):
             address = address_of(table)
             if address is not None:
-                found[f"{database}.{table.tableName}"] = address
+                said = {key: value for key, value in (table.parameters or {}).items() if key.startswith(_OF_LOCKS)}
+                found[f"{database}.{table.tableName}"] = _Known(address, said)
     return found
 
 
 def address_of(table: Any) -> str | None:
-    """Return where a table is, as the metastore spells it; None where it is no Hudi table."""
+    """Return the address of a table in the metastore's spelling. None if it is no Hudi table."""
     parameters, storage = table.parameters or {}, table.sd
     told = any((parameters.get(key) or "").lower() == _HUDI for key in _TELLING)
     if storage is None or not (told or (storage.inputFormat or "").startswith(_INPUT_FORMATS)):
@@ -80,16 +91,17 @@ def address_of(table: Any) -> str | None:
     return path or storage.location or ""
 
 
-def _each_once(addresses: Mapping[str, str], unlisted: Mapping[str, str], catalog: HiveCatalog) -> Listing:
-    """Return the tables by one name each: of several names for a place the first one that is no view's."""
+def _each_once(addresses: Mapping[str, _Known], unlisted: Mapping[str, str], catalog: HiveCatalog) -> Listing:
+    """Return the tables by one name each. Of several names for a location it is the first that is no view's."""
     names: dict[str, list[str]] = {}
     refused: dict[str, str] = {}
-    for identifier, address in addresses.items():
+    for identifier, known in addresses.items():
         try:
-            names.setdefault(_location(address, catalog), []).append(identifier)
+            names.setdefault(_location(known.address, catalog), []).append(identifier)
         except PermanentError as wrong:
             refused[identifier] = str(wrong)
     tables: dict[str, str] = {}
+    properties: dict[str, Mapping[str, str]] = {}
     for location, known_as in names.items():
         stems = sorted({_stem(name, known_as) for name in known_as}, key=lambda stem: (stem not in known_as, stem))
         for stem in stems[1:]:
@@ -98,11 +110,13 @@ def _each_once(addresses: Mapping[str, str], unlisted: Mapping[str, str], catalo
             refused[location] = f"the metastore knows another table as {stems[0]}"
         else:
             tables[stems[0]] = location
-    return Listing(tables=tuple(tables), locations=tables, unlisted=unlisted, refused=refused)
+            if (said := next((one for name in known_as if (one := addresses[name].properties)), None)) is not None:
+                properties[stems[0]] = said
+    return Listing(tables=tuple(tables), locations=tables, unlisted=unlisted, refused=refused, properties=properties)
 
 
 def _stem(name: str, known_as: Collection[str]) -> str:
-    """Return the name of the table that a view is of; the name itself where it is the only one of its table."""
+    """Return the name of the table of a view; the name itself if it is the only one of its table."""
     suffix = next((suffix for suffix in _VIEWS if name.endswith(suffix)), None)
     if suffix is None:
         return name
@@ -112,11 +126,11 @@ def _stem(name: str, known_as: Collection[str]) -> str:
 
 
 def _location(address: str, catalog: HiveCatalog) -> str:
-    """Return a canonical location. Raises PermanentError where no table of the catalog can be."""
+    """Return a canonical location. Raises PermanentError if no table of the catalog can be there."""
     location = canonical_location(address)
     if is_in_catalog(location) or location == "/":
-        raise PermanentError(f"{shown(address)} is no place of a table")
+        raise PermanentError(f"{shown(address)} cannot be the place of a table")
     below = [canonical_location(place) for place in catalog.below]
-    if below and not any(location == place or location.startswith(f"{place}/") for place in below):
+    if below and not any(is_below(location, place) for place in below):
         raise PermanentError(f"{shown(address)} is below none of the places that the catalog's below names")
     return location

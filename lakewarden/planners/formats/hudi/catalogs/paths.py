@@ -1,6 +1,6 @@
-"""The tables below a path: folders are listed, and a folder that is a table is not gone into.
+"""The tables below a path: folders are searched, except those that are tables.
 
-A table is a folder with the file `.hoodie/hoodie.properties`, which Hudi writes when it makes one.
+A table is a folder with the file `.hoodie/hoodie.properties`, which Hudi writes when it makes a table.
 """
 
 from __future__ import annotations
@@ -9,24 +9,21 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lakewarden.planners.formats.hudi.catalogs.pattern import PathPattern, Places
 from lakewarden.planners.formats.hudi.catalogs.settings import PathsCatalog
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.path_pattern import PathPattern, Places
 from lakewarden.planners.ports import FileEntry, Listing, Storage
-from lakewarden.planners.settings import shown
-from lakewarden.planners.storage import canonical_location
 
 _HOODIE = ".hoodie"
-_NO_NAMES = ("", ".", "..")
 
 
 class _EnoughError(LakewardenError):
-    """As many requests have been made as may be."""
+    """The limit of requests is reached."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Folder:
-    """A folder to look at: where it is, its names below the first one, and how far into the pattern it may be."""
+    """A folder to look at: its location, its names below the first one, and how far into the pattern it may be."""
 
     location: str
     names: tuple[str, ...]
@@ -34,23 +31,22 @@ class _Folder:
 
     @property
     def called(self) -> str:
-        """Return what a table in it is called: the first folder by its own name."""
+        """Return the name of a table in it. The first folder has its own name."""
         return ".".join(self.names) or self.location.rpartition("/")[2]
 
 
 def tables_below(catalog: PathsCatalog, storage: Storage) -> Listing:
-    """Return the tables in the folders that fit the catalog's pattern, those nearer to its root first.
+    """Return the tables in the folders that fit the catalog's pattern, those nearest to its root first.
 
-    A folder that cannot be listed is told of, and the others are looked through. Links are not followed below the root:
-    they lead anywhere, also in circles, and what they lead to has its own address.
-    Raises TemporaryError and PermanentError where the root cannot be listed, is not there, or holds nothing: so looks a
-    disk that is not mounted.
+    A folder that cannot be listed is reported, and the others are searched. Links below the root are not followed. They
+    may lead anywhere, also in circles, and their targets have addresses of their own. Raises TemporaryError and
+    PermanentError if the root cannot be listed, is missing, or is empty. A disk that is not mounted looks empty.
     """
     return _Walk(catalog, storage).listing()
 
 
 class _Walk:
-    """One look through the folders, breadth first."""
+    """One search through the folders, breadth first."""
 
     def __init__(self, catalog: PathsCatalog, storage: Storage) -> None:
         self._storage = storage
@@ -73,7 +69,7 @@ class _Walk:
         return Listing(tables=tuple(self._found), locations=self._found, unlisted=self._unlisted, refused=self._refused)
 
     def _look_at(self, folder: _Folder) -> None:
-        """Find a table there, or the folders below it. What is wrong with a folder is told of that folder alone."""
+        """Find a table there, or the folders below it. An error of a folder is reported for that folder alone."""
         try:
             if self._pattern.is_fitted(folder.places) and self._is_table(folder):
                 self._register(folder)
@@ -85,10 +81,10 @@ class _Walk:
         except FileNotFoundError:
             if not folder.names:
                 raise PermanentError(f"there is no folder {folder.location}") from None
-        except (TemporaryError, PermanentError) as trouble:
+        except (TemporaryError, PermanentError) as error:
             if not folder.names:
                 raise
-            self._unlisted[".".join(folder.names)] = str(trouble)
+            self._unlisted[".".join(folder.names)] = str(error)
 
     def _is_table(self, folder: _Folder) -> bool:
         self._count()
@@ -104,17 +100,15 @@ class _Walk:
             self._refused[folder.location] = f"the table at {other} has the same name, {folder.called}"
 
     def _below(self, folder: _Folder) -> Iterator[_Folder]:
-        """Yield the folders in a folder that may fit, or lead to what fits; none where it is a table itself."""
+        """Yield the folders in a folder that may fit, or lead to one that fits; none if it is a table itself."""
         entries = self._entries(folder)
         if any(entry.name == _HOODIE for entry in entries):
-            return  # it fits not, or is being made or dropped
-        for entry in sorted(entries, key=lambda entry: entry.name):
-            if not entry.is_folder or entry.name in _NO_NAMES or "/" in entry.name:
-                continue
-            places = self._pattern.below(folder.places, entry.name)
-            location = f"{folder.location}/{entry.name}"
-            if places and not any(pattern.fits(location) for pattern in self._exclude) and self._is_itself(location):
-                yield _Folder(location=location, names=(*folder.names, entry.name), places=places)
+            return  # it does not fit, or is being made or dropped
+        for way in self._pattern.ways(folder.location, folder.places, entries, self._exclude):
+            if way.refused is not None:
+                self._refused[way.location] = way.refused
+            else:
+                yield _Folder(location=way.location, names=(*folder.names, way.name), places=way.places)
 
     def _entries(self, folder: _Folder) -> Sequence[FileEntry]:
         self._count()
@@ -122,14 +116,6 @@ class _Walk:
         if not entries and not folder.names:
             raise TemporaryError(f"{folder.location} holds nothing: is it mounted?")
         return entries
-
-    def _is_itself(self, location: str) -> bool:
-        """Whether a folder is known by this address, and not behind a link, or by none that could be a table's."""
-        try:
-            return canonical_location(location) == location
-        except PermanentError as wrong:
-            self._refused[shown(location)] = str(wrong)
-            return False
 
     def _count(self) -> None:
         if self._left == 0:

@@ -1,4 +1,4 @@
-"""The settings of the catalogs that Hudi tables are found in."""
+"""The settings of the catalogs in which Hudi tables are found."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from lakewarden.planners.formats.hudi.catalogs.pattern import PathPattern
 from lakewarden.planners.metastores import URIS
 from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.path_pattern import PathPattern
 from lakewarden.planners.settings import Duration, Settings, Within
 from lakewarden.planners.storage.locations import spelled_location
 
@@ -21,18 +21,18 @@ class PathsCatalog(Settings):
     type: Literal["paths"]
 
     path: str
-    """The pattern. `*` and `?` stand for what is in one name, `**` for any number of folders. Folders whose names begin
-    with `.` or `_` are found by such a beginning alone, and `**` goes into no folder of a partition (`day=...`)."""
+    """The pattern. `*` and `?` match within one name, `**` matches any number of folders. A folder with a name that
+    begins with `.` or `_` fits only a pattern that begins so. `**` enters no folder of a partition (`day=...`)."""
 
     exclude: tuple[str, ...] = ()
-    """Patterns of folders, as `path` is one, that are not looked into, and nothing below them."""
+    """Patterns of folders, written like `path`. These folders are not searched, nor anything below them."""
 
     max_depth: Annotated[int, Within(1, 64)] = 8
-    """So many folders below the part without wildcards are gone into at most: it bounds `**`."""
+    """The most levels of folders that are searched below the part without wildcards. It bounds `**`."""
 
     max_requests: Annotated[int, Within(1, 10_000_000)] = 100_000
-    """So many requests are made at most each time: one for each folder that may be a table, one for each that is
-    listed. Where more would be needed, that is told, and no table is forgotten."""
+    """The most requests each time: one for each folder that may be a table, one for each that is listed. If more are
+    needed, that is reported, and no table is forgotten."""
 
     @field_validator("path")
     @classmethod
@@ -56,18 +56,18 @@ class HiveCatalog(Settings):
     type: Literal["hive"]
 
     uri: str = Field(pattern=URIS)
-    """The metastore, `thrift://host:9083`, with commas between several: the first that answers is asked. Kerberos and
-    TLS are not spoken."""
+    """The metastore, `thrift://host:9083`, with commas between several. The first that answers is used. Kerberos and
+    TLS are not supported."""
 
     databases: tuple[str, ...] = ("*",)
     """Patterns of the databases that are listed, with `*` and `?` (all by default)."""
 
     below: tuple[str, ...] = ()
-    """Places, as `s3://lake`: a table that is below none of them is refused. People who may create tables in the
-    metastore say where those are, so name places where tables are acted on. By default tables may be anywhere."""
+    """Places such as `s3://lake`. A table that is below none of them is refused. People who may create tables in the
+    metastore choose the locations. So set this if Lakewarden acts on the tables. By default tables may be anywhere."""
 
     timeout: Annotated[Duration, Within("100ms", "10m")] = Field(default="10s", validate_default=True)
-    """A request that is not answered by then has failed."""
+    """A request without an answer by then has failed."""
 
     @field_validator("below")
     @classmethod

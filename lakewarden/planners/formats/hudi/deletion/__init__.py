@@ -1,1 +1,1 @@
-"""What of a Hudi table may be deleted, and what everything else still needs."""
+"""What may be deleted from a Hudi table, and what is still needed."""

@@ -1,9 +1,9 @@
 """Which partitions are so old that they may be deleted.
 
-Hudi's own strategies are not asked (docs/hudi.md). `KeepByTimeStrategy` looks at base files alone, so that a partition
-whose rows are only updated, in log files, counts as untouched; and from 25 days on its milliseconds overflow.
-`KeepByCreationTimeStrategy` reads a commit's time from `.hoodie_partition_metadata`, which stays as it was where a
-partition is dropped and filled again: what came in since would be gone with the next run.
+Hudi's own strategies are not used (docs/hudi.md). `KeepByTimeStrategy` looks at base files alone. If the rows of a
+partition are only updated, in log files, it counts as untouched. From 25 days on its milliseconds overflow.
+`KeepByCreationTimeStrategy` reads a commit's time from `.hoodie_partition_metadata`. That file does not change when a
+partition is dropped and filled again, so the next run would delete the new rows.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import assert_never
 
-from lakewarden.planners.formats.hudi.options.service_options import TtlOptions, TtlStrategy
+from lakewarden.planners.formats.hudi.options.ttl_options import TtlOptions, TtlStrategy
 from lakewarden.planners.formats.hudi.writers.non_blocking import bears_shared_name
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.ports import MOST_FILES, FileEntry, Storage
 
 _NO_DATA = re.compile(r"\.hoodie_partition_metadata.*|.*\.crc")
-"""What lies in a partition besides data. Whatever else does makes it younger: a format of files that is not known here
-must never make rows look older than they are.
+"""Files in a partition that are no data. All others make it younger: an unknown format of files must never make rows
+look older than they are.
 """
 
-_NEVER = datetime(2000, 1, 1, tzinfo=UTC)  # before it there was no Hudi: the store does not know
+_NEVER = datetime(2000, 1, 1, tzinfo=UTC)  # before it there was no Hudi: the store does not know the time
 _AT_ONCE = 32
-"""Listings under way at a time: a hundred thousand on S3 take minutes, and one after the other an hour."""
+"""Listings under way at a time. A hundred thousand on S3 take minutes, and an hour one after the other."""
 
 _UNITS = {"%H": timedelta(hours=1), "%d": timedelta(days=1), "%j": timedelta(days=1), "%m": timedelta(days=31)}
 _A_YEAR = timedelta(days=366)
@@ -35,11 +35,11 @@ _A_YEAR = timedelta(days=366)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Partition:
-    """A partition's path, how many data files lie in it, and when the oldest and the newest of them were written (None:
+    """A partition's path, the number of its data files, and when the oldest and the newest of them were written (None:
     not known).
 
-    They are the times of the files, not of commits: they also tell of writes in flight, of log files and of copies.
-    `shares_names`: writers without blocking would give a file group in it the same name again.
+    They are times of files, not of commits. They include writes in flight, log files and copies. `shares_names`:
+    writers without blocking would give a file group in it the same name again.
     """
 
     path: str
@@ -51,9 +51,7 @@ class Partition:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Term:
-    """When partitions expire: `days` after what the strategy counts from. The partitions' own values are times in
-    `zone`.
-    """
+    """When partitions expire: `days` after the moment that the strategy counts from. Paths name times in `zone`."""
 
     strategy: TtlStrategy
     days: int
@@ -66,21 +64,21 @@ class Term:
         return cls(strategy=options.strategy, days=options.days_retain, value=options.partition_value, zone=zone)
 
     def may_have_expired(self, path: str, *, now: datetime) -> bool:
-        """Whether a partition may have expired, by its path alone: only such a one need be listed."""
+        """Whether a partition may have expired, by its path alone. Only such partitions have to be listed."""
         return self.value is None or self._is_over(value_ends_at(path, self.value, self.zone), now)
 
     def has_expired(self, partition: Partition, *, now: datetime, deleted_before: bool = False) -> bool:
-        """Whether a partition has expired. Nobody knows of one without files or times.
+        """Whether a partition has expired. One without files or times never has.
 
-        In one that was `deleted_before`, and may have been filled again, the files of then lie until a clean: they say
-        nothing of its creation, so its newest file has to be old as well.
+        In a partition that was `deleted_before`, and may have been filled again, the old files remain until a clean.
+        They do not show its creation, so its newest file has to be old as well.
         """
         refilled = deleted_before and self.strategy is TtlStrategy.KEEP_BY_CREATION_TIME
         counts_from = partition.written_at if refilled else self._counts_from(partition)
         return partition.files > 0 and self._is_over(counts_from, now)
 
     def _counts_from(self, partition: Partition) -> datetime | None:
-        """Return the moment from which a partition's days count; None where it is not known."""
+        """Return the moment from which a partition's days count. None if it is not known."""
         match self.strategy:
             case TtlStrategy.KEEP_BY_TIME:
                 return partition.written_at
@@ -96,11 +94,11 @@ class Term:
 
 
 def value_ends_at(path: str, pattern: str, zone: tzinfo) -> datetime | None:
-    """Return when the time that a partition's path names is over, as the day of `dt=2026-01-01`; None if it names none.
+    """Return when the time in a partition's path has passed, as the day of `dt=2026-01-01`; None if there is none.
 
-    `pattern` is of `strptime`, for the path from its beginning; levels below those of the pattern do not matter.
-    `strptime` reads more than is written: letters of either case, digits of any script, days without a zero before
-    them. So the path has to be what the pattern writes for the time that was read.
+    `pattern` is of `strptime`, for the path from its beginning. Levels below those of the pattern do not matter.
+    `strptime` reads more than `strftime` writes: letters of either case, digits of any script, days without a leading
+    zero. So the path has to be what the pattern writes for the time that was read.
     """
     levels = pattern.count("/") + 1
     try:
@@ -133,8 +131,8 @@ def read_partition(location: str, path: str, storage: Storage) -> Partition:
 
 
 def confirm_expired(once: Partition, again: Partition) -> None:
-    """Raise TemporaryError unless two listings of an expired partition agree: one that leaves out the newest files
-    makes any partition look old.
+    """Raise TemporaryError unless two listings of an expired partition agree. A listing that leaves out the newest
+    files makes any partition look old.
     """
     if once != again:
         raise TemporaryError(
@@ -143,7 +141,7 @@ def confirm_expired(once: Partition, again: Partition) -> None:
 
 
 def partition_of(path: str, entries: Sequence[FileEntry]) -> Partition:
-    """Return what a listing of a partition's folder tells of it."""
+    """Return what a listing of a partition's folder shows."""
     times = [entry.modified for entry in entries if not entry.is_folder and _NO_DATA.fullmatch(entry.name) is None]
     known = bool(times) and min(times) > _NEVER
     return Partition(

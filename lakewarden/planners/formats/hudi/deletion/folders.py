@@ -1,6 +1,6 @@
-"""The folders besides its data in which Hudi writes and deletes for a table: they have to lie in it, too.
+"""The folders in which Hudi writes and deletes for a table, besides those of its data. They must lie in the table, too.
 
-The table's own properties name some of them, and any may be a link.
+The table's own properties name some of them, and any of them may be a link.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lakewarden.planners.formats.hudi.metadata.names import Layout
 from lakewarden.planners.formats.hudi.metadata.properties import parse_properties
 from lakewarden.planners.formats.hudi.metadata.table_properties import HOME, TIMELINE, TableProperties
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.view import Hindrance
+from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage.inside import Home
 
@@ -21,9 +21,9 @@ _LARGEST = 2**20
 
 
 def stray_folder(location: str, properties: TableProperties, *, named: Mapping[str, str] | None = None) -> str | None:
-    """Return, for people, which folder of the table's leads out of it, and why; None if none does.
+    """Return in words which of the table's folders leads out of it, and why. None if none does.
 
-    `named` is what `hoodie.properties` says; without it the folders are those of a table that names none.
+    `named` is what `hoodie.properties` says. Without it the folders are those of a table that names none.
     """
     home = Home(location)
     for what, path in _folders(location, properties, named or {}):
@@ -34,18 +34,18 @@ def stray_folder(location: str, properties: TableProperties, *, named: Mapping[s
 
 
 def named_folders(location: str, storage: Storage) -> Mapping[str, str]:
-    """Return what `hoodie.properties` says now. Raises TemporaryError where it is not there: it is being replaced."""
+    """Return what `hoodie.properties` says now. Raises TemporaryError while the file is missing: it is replaced."""
     try:
         return parse_properties(storage.read(f"{location}/{HOME}/{_PROPERTIES}", limit=_LARGEST))
     except FileNotFoundError as gone:
         raise TemporaryError(f"{_PROPERTIES} of {location} is not there") from gone
 
 
-def hindrance(found: str) -> Hindrance:
-    """Return what such a folder holds back: everything, for every commit may write there."""
-    return Hindrance(
+def blocker(found: str) -> Blocker:
+    """Return the blocker for such a folder. It blocks every service, because every commit may write there."""
+    return Blocker(
         reason=f"{found}: what Hudi writes or deletes there may be another table's",
-        remedy="let it be a folder inside the table, or remove the property that names it",
+        remedy="make it a folder inside the table, or remove the property that names it",
     )
 
 

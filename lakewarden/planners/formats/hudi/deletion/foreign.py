@@ -1,20 +1,20 @@
-"""Plans that name files outside their table: none of them is executed, and which they are is said.
+"""Plans that name files outside their table. They are reported, and never executed.
 
-A copied table carries the pending plans of the one that it was copied from, with that one's whole paths: executed on
-the copy, they would delete the files of the original. A plan may also be made up.
+A copied table has the pending plans of its original, with the original's whole paths. Executed on the copy, they would
+delete files of the original. A plan may also be forged.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lakewarden.planners.formats.hudi.deletion.named import in_folder, named_by
 from lakewarden.planners.formats.hudi.metadata.memo import Reading
 from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, InstantFiles, Layout, collapse
-from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, Pieces, UnreadableError, read_pieces
+from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, Chunks, UnreadableError, read_chunks
 from lakewarden.planners.formats.hudi.metadata.table_properties import (
     HOME,
     TIMELINE,
@@ -25,7 +25,7 @@ from lakewarden.planners.formats.hudi.metadata.whole import whole_timeline
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.model.timeline import Timeline
-from lakewarden.planners.model.view import Hindrance
+from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import FileEntry, Storage
 from lakewarden.planners.storage.inside import Home
 
@@ -37,8 +37,8 @@ _HELD: Mapping[Action, frozenset[Service]] = {
     Action.REPLACECOMMIT: frozenset({Service.CLUSTERING}),
     Action.ROLLBACK: frozenset(),
 }
-"""The plans that are judged, and which services Hudi would execute them by: all (none named), where it does so on its
-way to something else."""
+"""The plans that are judged, and the services by which Hudi would execute them. An empty set means all services: Hudi
+executes such a plan in the course of something else."""
 
 _MARKERS = re.compile(r"MARKERS\d+")
 _SHOWN = 300
@@ -46,7 +46,9 @@ _SHOWN = 300
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stray:
-    """The first path of a plan that does not lie in its table, why not, and which table the plan seems to be of."""
+    """The first path of a plan that lies outside its table, the reason, and the table for which the plan seems to be
+    made.
+    """
 
     path: str
     why: str
@@ -55,8 +57,8 @@ class Stray:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ForeignPlan:
-    """A pending plan that would touch what is not its table's. `services` are those that may not run (none: all);
-    `file` is the plan itself.
+    """A pending plan that would touch files outside its table. `services` may not run (none: all). `file` is the plan
+    itself.
     """
 
     action: Action
@@ -66,14 +68,14 @@ class ForeignPlan:
     file: str
 
     def __str__(self) -> str:
-        """Return, for people, which plan it is and what is wrong with it."""
+        """Return in words which plan it is and what is wrong with it."""
         return f"the pending {self.action} {self.time} names {_shown(self.stray.path)}, which {self.stray.why}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ground:
-    """A table, or its metadata table, with where its timeline lies. Plans of the metadata table are executed as a part
-    of each commit to the table, so they hold back `everything`.
+class TimelineRoot:
+    """A table, or its metadata table, with the place of its timeline. Each commit to the table executes the plans of
+    the metadata table. So a foreign plan there blocks `everything`.
     """
 
     location: str
@@ -82,38 +84,38 @@ class Ground:
     everything: bool = False
 
     @staticmethod
-    def of_table(location: str, properties: TableProperties) -> Ground:
+    def of_table(location: str, properties: TableProperties) -> TimelineRoot:
         """Return the table itself."""
-        return Ground(location=location, timeline=properties.timeline_folder, partitioned=properties.partitioned)
+        return TimelineRoot(location=location, timeline=properties.timeline_folder, partitioned=properties.partitioned)
 
     @staticmethod
-    def of_metadata(location: str, properties: TableProperties) -> Ground:
-        """Return its metadata table, which always has the layout of its table: they are upgraded together."""
+    def of_metadata(location: str, properties: TableProperties) -> TimelineRoot:
+        """Return its metadata table. It always has its table's layout, because both are upgraded together."""
         home = f"{location}/{HOME}/metadata"
         timeline = f"{home}/{HOME}" if properties.layout is Layout.V1 else f"{home}/{HOME}/{TIMELINE}"
-        return Ground(location=home, timeline=timeline, partitioned=True, everything=True)
+        return TimelineRoot(location=home, timeline=timeline, partitioned=True, everything=True)
 
     def holds(self, action: Action) -> frozenset[Service]:
-        """Return the services that a foreign plan of this action holds back; none named: all."""
+        """Return the services that a foreign plan of this action blocks. An empty set means all."""
         return frozenset() if self.everything else _HELD[action]
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Finds the first stray path in the record of a plan: a memo's decoder, equal to another of the same table."""
+    """Finds the first stray path in a plan's record. As a memo's decoder it equals another of the same table."""
 
     action: Action
     location: str
     partitioned: bool
 
     def __call__(self, record: Mapping[str, Any] | None) -> Stray | None:
-        """Return it; None if every path lies in the table, or nothing is planned."""
+        """Return the first stray path. None if every path lies in the table, or nothing is planned."""
         return self.of(() if record is None else (record,))
 
-    def of(self, pieces: Pieces, /) -> Stray | None:
-        """Return the same of a record that may come in pieces."""
+    def of(self, chunks: Chunks, /) -> Stray | None:
+        """Return the same for a record that may come in pieces."""
         home = Home(self.location, private=(HOME,))
-        for record in pieces:
+        for record in chunks:
             for named in named_by(self.action, record, location=self.location, partitioned=self.partitioned):
                 why = home.why_outside(named.path, whole_folder=named.whole_folder)
                 if why is not None:
@@ -121,30 +123,30 @@ class Judge:
         return None
 
 
-def foreign_plans(instants: Iterable[InstantFiles], ground: Ground, reading: Reading) -> Iterator[ForeignPlan]:
-    """Yield the foreign ones of the pending plans. One that cannot be read is left to whoever decodes it."""
+def foreign_plans(instants: Iterable[InstantFiles], ground: TimelineRoot, reading: Reading) -> Iterator[ForeignPlan]:
+    """Yield the foreign plans among the pending ones. Plans that cannot be read are left to their decoders."""
     for one, entry in _plans(instants):
         judge = Judge(one.action, ground.location, ground.partitioned)
         stray = reading.fact_if_whole(entry, judge)
         if stray is not None:
-            reading.forget(entry, judge)  # a link may be mended, and then it is foreign no more
+            reading.forget(entry, judge)  # a link may be repaired: then the plan is not foreign any more
             yield _foreign(one, entry, stray, ground)
 
 
 def foreign_plan_for(
     service: Service, location: str, storage: Storage, *, known: Timeline | None = None
 ) -> ForeignPlan | None:
-    """Read the timelines of the table and of its metadata table anew, and return the first foreign plan among all those
-    that Hudi may execute by this service.
+    """Read the timelines of the table and of its metadata table anew. Return the first foreign plan among those that
+    Hudi may execute by this service.
 
-    What has been begun and not ended counts as one: Hudi plans from what it says of itself, and from its markers, what
-    undoing it means, and executes that in one call.
+    An instant that was begun and has not ended counts as a plan. Hudi plans its rollback from its metadata and its
+    markers, and executes it in the same call.
 
-    Raises TemporaryError where such a plan, or a timeline, cannot be read whole, and PermanentError if the location
-    holds no Hudi table.
+    Raises TemporaryError if such a plan, or a timeline, cannot be read whole, and PermanentError if the location holds
+    no Hudi table.
     """
     properties = read_table_properties(location, storage)
-    table, metadata = Ground.of_table(location, properties), Ground.of_metadata(location, properties)
+    table, metadata = TimelineRoot.of_table(location, properties), TimelineRoot.of_metadata(location, properties)
     for ground, instants in (
         (metadata, collapse(_listing(metadata.timeline, storage), properties.layout)),
         (table, whole_timeline(properties, storage, known=known)),
@@ -164,23 +166,23 @@ def foreign_plan_for(
     return None
 
 
-def hindrances(plans: Iterable[ForeignPlan]) -> Iterator[Hindrance]:
-    """Yield what each of the plans holds back, and what a person does about it. Pure."""
+def blockers(plans: Iterable[ForeignPlan]) -> Iterator[Blocker]:
+    """Yield what each of the plans blocks, and the remedy. Pure."""
     for plan in plans:
         home = plan.stray.home
-        whose = "" if home is None else f". The table looks like a copy of the one in {_shown(home)}, or was moved"
-        yield Hindrance(
+        original = "" if home is None else f". The table looks like a copy of the one in {_shown(home)}, or was moved"
+        yield Blocker(
             services=plan.services,
-            reason=f"{plan}: nothing of it is executed{whose}",
-            remedy=f"if the table is a copy, or was moved: delete {plan.file}, and what bears its time and .inflight; "
-            "it is planned anew. If both places are one folder: register the table under the path that its writers "
-            "use. If neither: find out who made the plan",
+            reason=f"{plan}: it is not executed{original}",
+            remedy=f"if the table is a copy or was moved: delete {plan.file}, and the file of its time with .inflight. "
+            "It is planned anew. If both places are one folder: register the table under the path that its writers "
+            "use. In any other case: find out who made the plan",
         )
 
 
 def _plans(instants: Iterable[InstantFiles]) -> Iterator[tuple[InstantFiles, FileEntry]]:
-    """Yield each file with the plan of a pending instant. Older releases execute what is in flight as that file says,
-    newer ones as the request does.
+    """Yield each file with the plan of a pending instant. Older releases execute an inflight instant by its inflight
+    file, newer ones by its request.
     """
     for one in instants:
         if one.state is not State.COMPLETED and one.action in _HELD:
@@ -188,15 +190,15 @@ def _plans(instants: Iterable[InstantFiles]) -> Iterator[tuple[InstantFiles, Fil
 
 
 def _begun(instants: Iterable[InstantFiles]) -> Iterator[tuple[InstantFiles, FileEntry]]:
-    """Yield each write and rewrite that has been begun and not ended, with the file that says so."""
+    """Yield each write and rewrite that was begun and has not ended, with its inflight file."""
     for one in instants:
         if one.state is State.INFLIGHT and one.inflight is not None and one.action.completed_as in COMMITS:
             yield one, one.inflight
 
 
 def _stray_marker(one: InstantFiles, judge: Judge, storage: Storage) -> Stray | None:
-    """Return the first marker that names a file outside the table. Those of Hudi's timeline server are lines of files
-    (`MarkerUtils`); the others are files themselves, whose names cannot lead anywhere.
+    """Return the first marker that names a file outside the table. Markers of Hudi's timeline server are lines of files
+    (`MarkerUtils`). Others are files themselves. Their names cannot lead anywhere.
     """
     home, folder = Home(judge.location, private=(HOME,)), f"{judge.location}/{HOME}/.temp/{one.time}"
     for entry in _listing(folder, storage):
@@ -215,18 +217,18 @@ def _stray_marker(one: InstantFiles, judge: Judge, storage: Storage) -> Stray | 
     return None
 
 
-def _surely(one: InstantFiles, entry: FileEntry, judge: Judge, ground: Ground, storage: Storage) -> Stray | None:
+def _surely(one: InstantFiles, entry: FileEntry, judge: Judge, ground: TimelineRoot, storage: Storage) -> Stray | None:
     try:
-        return judge.of(read_pieces(storage, f"{ground.timeline}/{entry.name}", size=entry.size))
+        return judge.of(read_chunks(storage, f"{ground.timeline}/{entry.name}", size=entry.size))
     except FileNotFoundError:
-        return None  # completed or withdrawn meanwhile: nobody can execute it any more
+        return None  # completed or withdrawn meanwhile: it cannot be executed any more
     except (LakewardenError, UnreadableError, *MALFORMED) as error:
-        if entry is one.inflight:  # our client does not read it
+        if entry is one.inflight:  # Hudi's client in the worker does not read it
             return None
         raise TemporaryError(f"{entry.name} cannot be read: {error}") from error
 
 
-def _listing(folder: str, storage: Storage) -> Iterable[FileEntry]:
+def _listing(folder: str, storage: Storage) -> Sequence[FileEntry]:
     try:
         return storage.listing(folder)
     except FileNotFoundError:
@@ -234,7 +236,7 @@ def _listing(folder: str, storage: Storage) -> Iterable[FileEntry]:
 
 
 def _foreign(
-    one: InstantFiles, entry: FileEntry, stray: Stray, ground: Ground, *, everything: bool = False
+    one: InstantFiles, entry: FileEntry, stray: Stray, ground: TimelineRoot, *, everything: bool = False
 ) -> ForeignPlan:
     return ForeignPlan(
         action=one.action,

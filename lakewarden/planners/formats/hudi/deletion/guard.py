@@ -1,8 +1,8 @@
-"""The deletion guard: what a clean would delete, held against everything that still needs it.
+"""The deletion guard: what a clean would delete is compared with everything that is still needed.
 
 Hudi's own planner keeps those files too. But a plan may have been made by another version or client, or before a
-plan or savepoint that was added since, and deleting is the only act without return: so the clean program asks
-again, immediately before it deletes.
+plan or savepoint that was added since, and a deletion cannot be undone. So the clean program checks again,
+immediately before it deletes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from lakewarden.planners.formats.hudi.metadata import plans
 from lakewarden.planners.formats.hudi.metadata.names import Action, InstantFiles, Layout
-from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, Pieces, UnreadableError, present, read_pieces
-from lakewarden.planners.formats.hudi.metadata.plans import DataFile, Plan
+from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, Chunks, UnreadableError, present, read_chunks
+from lakewarden.planners.formats.hudi.metadata.plans import DataFile, HudiPlan
 from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties, read_table_properties
 from lakewarden.planners.formats.hudi.metadata.whole import whole_timeline
 from lakewarden.planners.model.errors import LakewardenError, TemporaryError
@@ -28,8 +28,8 @@ _COMPACTIONS = (Action.COMPACTION, Action.LOGCOMPACTION)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Need:
-    """Somebody (`compaction 2026...`, `savepoint 2026...`) who needs files to stay."""
+class NeededFiles:
+    """A plan or savepoint (`compaction 2026...`, `savepoint 2026...`) that needs files to stay."""
 
     by: str
     files: frozenset[DataFile]
@@ -37,16 +37,16 @@ class Need:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overlap:
-    """A file that the clean would delete although it is needed, and why."""
+    """A needed file that the clean would delete, and why it is needed."""
 
     file: DataFile
     reason: str
 
 
-def overlaps(clean: Plan, needs: Iterable[Need]) -> tuple[Overlap, ...]:
+def overlaps(clean: HudiPlan, needs: Iterable[NeededFiles]) -> tuple[Overlap, ...]:
     """Return every needed file that the clean would delete, by itself or with its whole partition. Pure.
 
-    A partition is deleted with all that lies below its folder; the partition `""` is the whole table.
+    A partition is deleted with everything below its folder. The partition `""` is the whole table.
     """
     doomed = {DataFile(_plain(file.partition), file.name) for file in clean.files}
     folders = {_plain(partition) for partition in clean.partitions}
@@ -75,14 +75,14 @@ def clean_overlaps(
     *,
     instant: str,
     known: Timeline | None = None,
-    more: Callable[[Plan], Iterable[Need]] = lambda _: (),
+    more: Callable[[HudiPlan], Iterable[NeededFiles]] = lambda _: (),
 ) -> tuple[Overlap, ...]:
-    """Read the table's timeline anew and return the overlaps of its pending clean `instant`, also with what `more`
-    finds that its plan meets.
+    """Read the table's timeline anew and return the overlaps of its pending clean `instant`. `more` returns further
+    needs, for the plan of the clean.
 
-    Raises TemporaryError if anything that matters cannot be read whole, if something `known` from an earlier look is
-    left out without being gone, or a savepoint or restore is in the making:
-    then nobody knows, and nothing may be deleted. PermanentError if the location holds no Hudi table.
+    Raises TemporaryError if anything that matters cannot be read whole, if an instant `known` from an earlier
+    observation is left out without being gone, or if a savepoint or restore is in flight. Then nothing may be deleted.
+    Raises PermanentError if the location holds no Hudi table.
     """
     timeline = _read_timeline(location, storage, known)
     clean = timeline.clean(instant)
@@ -92,14 +92,14 @@ def clean_overlaps(
 def partitions_in_need(
     location: str, storage: Storage, partitions: Iterable[str], *, known: Timeline | None = None
 ) -> Mapping[str, str]:
-    """Return those of the partitions that must not be deleted, each with the reason: a pending plan reads their
-    files, or a savepoint holds them. Raises as `clean_overlaps` does.
+    """Return the partitions that must not be deleted, each with the reason: a pending plan reads their files, or a
+    savepoint holds them. Raises as `clean_overlaps` does.
     """
     timeline = _read_timeline(location, storage, known)
     needs = tuple(timeline.needs())
     held = {}
     for partition in partitions:
-        doomed = Plan(files=frozenset(), partitions=frozenset({partition}), size=_NO_SIZE)
+        doomed = HudiPlan(files=frozenset(), partitions=frozenset({partition}), size=_NO_SIZE)
         for overlap in overlaps(doomed, needs)[:1]:
             held[partition] = overlap.reason
     return held
@@ -119,54 +119,54 @@ class _Timeline:
     storage: Storage
     instants: Sequence[InstantFiles]
 
-    def clean(self, time: str) -> Plan:
+    def clean(self, time: str) -> HudiPlan:
         for one in self.instants:
             if one.time == time and one.action is Action.CLEAN and one.state is not State.COMPLETED:
                 return self._surely_planned(one, plans.clean_plan)
         raise TemporaryError(f"clean {time} is not pending on the timeline")
 
-    def needs(self) -> Iterator[Need]:
+    def needs(self) -> Iterator[NeededFiles]:
         for one in self.instants:
             completed = one.state is State.COMPLETED
             if one.action is Action.SAVEPOINT and completed:
-                yield Need(by=_who(one), files=self._read(one, one.completed, _saved))
+                yield NeededFiles(by=_who(one), files=self._read(one, one.completed, _saved))
             elif one.action in (Action.SAVEPOINT, Action.RESTORE) and not completed:
-                raise TemporaryError(f"{_who(one)} is in flight: nobody knows yet which files it needs")
+                raise TemporaryError(f"{_who(one)} is in flight: the files that it needs are not known yet")
             elif not completed and (plan := self._plan(one)) is not None:
-                yield Need(by=_who(one), files=plan.files)
+                yield NeededFiles(by=_who(one), files=plan.files)
 
-    def _plan(self, one: InstantFiles) -> Plan | None:
-        """Return the plan of a pending instant that reads files; None for writes and what reads none."""
+    def _plan(self, one: InstantFiles) -> HudiPlan | None:
+        """Return the plan of a pending instant that reads files; None for writes and for plans that read none."""
         if one.action in _COMPACTIONS:
             return self._planned(one, plans.compaction_plan)
         if one.action is Action.CLUSTERING:
             return self._planned(one, plans.clustering_plan)
         maybe = one.action is Action.REPLACECOMMIT and self.properties.layout is Layout.V1
-        if maybe and (one.requested is None or one.requested.size):  # a write's may be empty, and is never missing
+        if maybe and (one.requested is None or one.requested.size):  # a write's file may be empty, and is never missing
             return self._planned(one, plans.clustering_plan)
         return None
 
-    def _surely_planned(self, one: InstantFiles, decode: Callable[[Mapping[str, Any]], Plan]) -> Plan:
+    def _surely_planned(self, one: InstantFiles, decode: Callable[[Mapping[str, Any]], HudiPlan]) -> HudiPlan:
         plan = self._planned(one, decode)
         if plan is None:
             raise TemporaryError(f"the plan of {_who(one)} is gone")
         return plan
 
-    def _planned(self, one: InstantFiles, decode: Callable[[Mapping[str, Any]], Plan | None]) -> Plan | None:
-        return self._read(one, one.requested, lambda pieces: plans.merged(pieces, decode))
+    def _planned(self, one: InstantFiles, decode: Callable[[Mapping[str, Any]], HudiPlan | None]) -> HudiPlan | None:
+        return self._read(one, one.requested, lambda chunks: plans.merged(chunks, decode))
 
-    def _read(self, one: InstantFiles, entry: FileEntry | None, what: Callable[[Pieces], _T]) -> _T:
+    def _read(self, one: InstantFiles, entry: FileEntry | None, what: Callable[[Chunks], _T]) -> _T:
         if entry is None:
             raise TemporaryError(f"the plan of {_who(one)} is gone")
         try:
             location = f"{self.properties.timeline_folder}/{entry.name}"
-            return what(present(read_pieces(self.storage, location, size=entry.size)))
+            return what(present(read_chunks(self.storage, location, size=entry.size)))
         except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
             raise TemporaryError(f"{entry.name} cannot be read: {error}") from error
 
 
-def _saved(pieces: Pieces) -> frozenset[DataFile]:
-    return frozenset(file for piece in pieces for file in plans.savepointed_files(piece))
+def _saved(chunks: Chunks) -> frozenset[DataFile]:
+    return frozenset(file for chunk in chunks for file in plans.savepointed_files(chunk))
 
 
 def _who(one: InstantFiles) -> str:

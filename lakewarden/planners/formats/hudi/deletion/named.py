@@ -1,7 +1,7 @@
-"""Every path that a plan names, whole, as Hudi makes it when it executes the plan (docs/hudi.md).
+"""Every path that a plan names, completed as Hudi does it when it executes the plan (docs/hudi.md).
 
-Plans name files by whole paths (cleans, rollbacks, clusterings), by names within a partition (compactions), or by both:
-a whole path in place of a name leads wherever it says. Fields are those of Hudi's Avro records.
+Plans name files by whole paths (cleans, rollbacks, clusterings), by names within a partition (compactions), or by both.
+A whole path in the place of a name is taken as it is. Fields are those of Hudi's Avro records.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Named:
-    """A path that a plan reads, writes or deletes; of a `whole_folder` all that lies below. `home` is the table that
-    the plan was made for, where the path tells.
+class NamedPath:
+    """A path that a plan reads, writes or deletes. With `whole_folder` it includes everything below it. `home` is the
+    table for which the plan was made, if the path shows it.
     """
 
     path: str
@@ -28,9 +28,9 @@ class Named:
     home: str | None = None
 
 
-def named_by(action: Action, record: Mapping[str, Any], *, location: str, partitioned: bool) -> Iterator[Named]:
-    """Yield every path that the plan of `action` names. Raises UnreadableError, or what taking a malformed record
-    apart raises.
+def named_by(action: Action, record: Mapping[str, Any], *, location: str, partitioned: bool) -> Iterator[NamedPath]:
+    """Yield every path that the plan of `action` names. Raises UnreadableError, or what a malformed record raises when
+    it is taken apart.
     """
     match action:
         case Action.CLEAN:
@@ -50,9 +50,9 @@ def named_by(action: Action, record: Mapping[str, Any], *, location: str, partit
             return
 
 
-def _by_clean(record: Mapping[str, Any], location: str, *, partitioned: bool) -> Iterator[Named]:
-    """Files are named whole, by the oldest version of the plan within their partition. Partitions are appended to the
-    table's path; on a table without partitions, whose only one is `""`, they are not deleted
+def _by_clean(record: Mapping[str, Any], location: str, *, partitioned: bool) -> Iterator[NamedPath]:
+    """Files are named by whole paths; the oldest version of the plan names them within their partition. Partitions are
+    appended to the table's path. On a table without partitions the only one is `""`, which is not deleted
     (`CleanActionExecutor.clean`).
     """
     for partition, files in (record.get("filePathsToBeDeletedPerPartition") or {}).items():
@@ -60,37 +60,38 @@ def _by_clean(record: Mapping[str, Any], location: str, *, partitioned: bool) ->
             yield _whole(one["filePath"], partition)
     for partition, names in (record.get("filesToBeDeletedPerPartition") or {}).items():
         for name in names:
-            yield Named(path=in_folder(_folder(location, partition), name))
+            yield NamedPath(path=in_folder(_folder(location, partition), name))
     for partition in record.get("partitionsToBeDeleted") or ():
         if partition or partitioned:
-            yield Named(path=_folder(location, partition), whole_folder=True)
+            yield NamedPath(path=_folder(location, partition), whole_folder=True)
 
 
-def _by_slices(slices: Any, location: str) -> Iterator[Named]:
-    """Yield what slices are of, and the beginning of what is written for them: the id of the file group. The source
-    that a bootstrapped slice still reads is judged like the rest: no plan chooses what we read with our rights.
+def _by_slices(slices: Any, location: str) -> Iterator[NamedPath]:
+    """Yield the files of slices, and the beginning of the files that are written for them: the id of the file group.
+    The source of a bootstrapped slice is judged like the rest: no plan may choose what is read with Lakewarden's
+    rights.
     """
     for one in slices:
         partition = one.get("partitionPath") or ""
         folder = _folder(location, partition)
         for path in (one.get("dataFilePath"), one.get("bootstrapFilePath"), *(one.get("deltaFilePaths") or ())):
             if path:
-                yield _whole(path, partition) if _stands_alone(path) else Named(path=in_folder(folder, path))
+                yield _whole(path, partition) if _stands_alone(path) else NamedPath(path=in_folder(folder, path))
         yield from _written(folder, one.get("fileId"), one.get("baseInstantTime"))
 
 
-def _by_commit(record: Mapping[str, Any], location: str) -> Iterator[Named]:
-    """Yield what a write that is under way says that it writes: paths begin at the table."""
+def _by_commit(record: Mapping[str, Any], location: str) -> Iterator[NamedPath]:
+    """Yield what a write in flight says that it writes. Its paths begin at the table."""
     for partition, stats in (record.get("partitionToWriteStats") or {}).items():
         folder = _folder(location, partition)
         for stat in stats:
             if stat.get("path"):
-                yield Named(path=in_folder(location, stat["path"]))
+                yield NamedPath(path=in_folder(location, stat["path"]))
             yield from _written(folder, stat.get("fileId"), stat.get("prevCommit"))
 
 
-def _by_rollback(record: Mapping[str, Any], location: str) -> Iterator[Named]:
-    """Files are deleted by whole paths; a rollback block is appended to a log of the file group that is named
+def _by_rollback(record: Mapping[str, Any], location: str) -> Iterator[NamedPath]:
+    """Files are deleted by whole paths. A rollback block is appended to a log of the file group that is named
     (`BaseRollbackHelper`).
     """
     for request in record.get("RollbackRequests") or ():
@@ -99,13 +100,13 @@ def _by_rollback(record: Mapping[str, Any], location: str) -> Iterator[Named]:
         for path in request.get("filesToBeDeleted") or ():
             yield _whole(path, partition)
         for path in request.get("logBlocksToBeDeleted") or ():
-            yield _whole(path, partition) if _stands_alone(path) else Named(path=in_folder(folder, path))
+            yield _whole(path, partition) if _stands_alone(path) else NamedPath(path=in_folder(folder, path))
         yield from _written(folder, request.get("fileId"), request.get("latestBaseInstant"))
 
 
-def _written(folder: str, file_id: str | None, instant: str | None) -> Iterator[Named]:
+def _written(folder: str, file_id: str | None, instant: str | None) -> Iterator[NamedPath]:
     if file_id:
-        yield Named(path=in_folder(folder, f"{file_id}_{instant or ''}"))
+        yield NamedPath(path=in_folder(folder, f"{file_id}_{instant or ''}"))
 
 
 def _folder(location: str, partition: str) -> str:
@@ -115,7 +116,7 @@ def _folder(location: str, partition: str) -> str:
 
 
 def in_folder(folder: str, name: str) -> str:
-    """Return a file's path: a name that is a path of its own leads there, whatever the folder (`StoragePath`)."""
+    """Return a file's path. A name that is itself a path leads there, whatever the folder (`StoragePath`)."""
     return name if _stands_alone(name) else f"{folder}/{name}"
 
 
@@ -123,9 +124,9 @@ def _stands_alone(path: str) -> bool:
     return path.startswith("/") or _WITH_SCHEME.match(path) is not None
 
 
-def _whole(path: Any, partition: str) -> Named:
+def _whole(path: Any, partition: str) -> NamedPath:
     if not isinstance(path, str):
         raise UnreadableError("it names a file without its path")
     folder, _, _ = path.rpartition("/")
     below = f"/{partition.strip('/')}" if partition else ""
-    return Named(path=path, home=folder.removesuffix(below) if folder.endswith(below) else None)
+    return NamedPath(path=path, home=folder.removesuffix(below) if folder.endswith(below) else None)

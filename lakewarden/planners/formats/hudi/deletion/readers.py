@@ -1,8 +1,8 @@
-"""Incremental readers that a table's owner has declared: where each one is, and what it still needs.
+"""Incremental readers that are declared in a table's options: their positions, and what they still need.
 
-A reader at a position reads what was committed after it: the requested time in layout 1, the completion time in
-layout 2 (`HoodieStreamSourceV1`, `HoodieStreamSourceV2`). From the oldest commit that it has not read yet everything
-has to stay, files and instants alike.
+A reader at a position reads what was committed after it: by requested time in layout 1, by completion time in layout 2
+(`HoodieStreamSourceV1`, `HoodieStreamSourceV2`). Everything from the oldest unread commit on has to stay, files and
+instants alike.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
-from lakewarden.planners.model.view import Hindrance, ReaderPosition
+from lakewarden.planners.model.view import Blocker, ReaderPosition
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_duration
 from lakewarden.planners.storage.locations import canonical_location, is_in_catalog
 
 LOOKED_AT = timedelta(minutes=1)
-"""A reader moves on without the timeline changing: so often its position is read at least."""
+"""A reader moves on while the timeline does not change, so its position is read at least this often."""
 
 _POSITION = re.compile(r"\d{14,17}", re.ASCII)
 _BEGINNING = "00000000000000"
@@ -53,7 +53,7 @@ def misread(table: Table, options: HudiTableOptions) -> str | None:
     for one in options.readers:
         place = one.checkpoint or one.position
         if place is not None and not is_in_catalog(table.location) and _store_of(place) != _store_of(table.location):
-            return f"reader {one.name} keeps its position in another store than the table's, where it is not looked for"
+            return f"reader {one.name} keeps its position in another store than the table's, which is not read"
     return None
 
 
@@ -65,7 +65,9 @@ def _store_of(location: str) -> str:
 def read_positions(
     readers: Iterable[IncrementalReader], timeline: Timeline, storage: Storage, *, now: datetime
 ) -> tuple[ReaderPosition, ...]:
-    """Return where each reader is. One whose position cannot be read says why, and needs everything."""
+    """Return the position of each reader. If a position cannot be read, it says why, and the reader needs
+    everything.
+    """
     commits = [i for i in timeline.instants if not i.pending and Action(i.action).completed_as in COMMITS]
     return tuple(_read(reader, commits, storage, now) for reader in readers)
 
@@ -84,7 +86,7 @@ def _read(reader: IncrementalReader, commits: Sequence[Instant], storage: Storag
 
 
 def _position(name: str, at: str, commits: Sequence[Instant], unread: Sequence[Instant]) -> ReaderPosition:
-    """Return a position. Who has read everything needs the newest commit, which says so."""
+    """Return a position. A reader that has read everything needs the newest commit, which shows that."""
     needed = min((*unread, *commits[-1:]), key=lambda one: one.time, default=None)
     return ReaderPosition(
         name=name,
@@ -112,8 +114,8 @@ def _kept_in(reader: IncrementalReader, storage: Storage) -> str:
 
 
 def _of_checkpoint(folder: str, storage: Storage) -> str:
-    """Return where the last batch ended that a query of Structured Streaming has done: `commits` names it, `offsets`
-    says where it ended. A query of several sources is where the slowest of those of Hudi is.
+    """Return the end of the last completed batch of a Structured Streaming query. `commits` names the batch, and
+    `offsets` has its end. If a query has several sources, its slowest Hudi source counts.
     """
     batches = [one.name for one in storage.listing(f"{folder}/offsets") if _BATCH.fullmatch(one.name)]
     if not batches:
@@ -128,7 +130,7 @@ def _of_checkpoint(folder: str, storage: Storage) -> str:
     lines = storage.read(name, limit=_LARGEST).splitlines()
     found = [
         at for at in map(_of_source, lines[2:]) if at is not None
-    ]  # the version and the query's own settings first
+    ]  # the version and the query's own settings come first
     if not found:
         raise ValueError(f"{name} names no instant of a Hudi table")
     return min(found)
@@ -143,8 +145,8 @@ def _of_source(line: bytes) -> str | None:
 
 
 def needed_by(positions: Sequence[ReaderPosition]) -> ReaderPosition | None:
-    """Return the reader that is furthest behind; None without any. Raises TemporaryError where one of them cannot be
-    read: then nobody knows what it needs.
+    """Return the reader that is furthest behind; None without any. Raises TemporaryError if one of them cannot be
+    read: then its needs are not known.
     """
     for one in positions:
         if one.unreadable is not None:
@@ -152,19 +154,19 @@ def needed_by(positions: Sequence[ReaderPosition]) -> ReaderPosition | None:
     return min((one for one in positions if one.needs is not None), key=lambda one: one.needs or "", default=None)
 
 
-def hindrances(positions: Iterable[ReaderPosition]) -> Iterable[Hindrance]:
-    """Yield what readers hold back whose position cannot be read."""
+def blockers(positions: Iterable[ReaderPosition]) -> Iterable[Blocker]:
+    """Yield a blocker for each reader with a position that cannot be read."""
     for one in positions:
         if one.unreadable is not None:
-            yield Hindrance(
+            yield Blocker(
                 services=frozenset({Service.CLEAN, Service.ARCHIVE}),
                 reason=f"the position of reader {one.name} cannot be read: {one.unreadable}",
-                remedy="correct where it is kept, or remove the reader from options.readers if it is gone",
+                remedy="correct the place of its position, or remove the reader from options.readers if it is gone",
             )
 
 
 def notes(positions: Iterable[ReaderPosition]) -> Mapping[Service, tuple[str, ...]]:
-    """Return where the readers are, for those who ask why so much stays."""
+    """Return the positions of the readers, which explain why so much stays."""
     said = tuple(
         f"reader {one.name} is at {one.at}: {_unread(one.behind)} unread, and everything since {one.needs} stays"
         for one in positions

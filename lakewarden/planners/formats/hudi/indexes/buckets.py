@@ -1,10 +1,10 @@
 """Bucket indexes: the file groups of a table are the buckets into which its writers hash their keys.
 
-A clustering by size takes file groups away and makes others. Writers that hash know of no others: under a simple bucket
-index the new ones bear no bucket, and under consistent hashing they go on writing to the file groups that were replaced
-(docs/hudi.md). What index writers use stands in their own options. The table shows it all the same: consistent hashing,
-and buckets whose number depends on the partition, keep metadata below `.hoodie/.bucket_index`, and the file groups of a
-simple bucket index begin with the number of their bucket (`BucketIdentifier.newBucketFileIdPrefix`).
+A clustering by size removes file groups and makes others, which writers that hash do not know. Under a simple bucket
+index the new file groups have no bucket. Under consistent hashing the writers continue to write to the replaced file
+groups (docs/hudi.md). The writers' own options name their index, but the table shows it, too. Two kinds keep metadata
+below `.hoodie/.bucket_index`: consistent hashing, and a number of buckets that depends on the partition. The file
+groups of a simple bucket index begin with the number of their bucket (`BucketIdentifier.newBucketFileIdPrefix`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Collection
 from lakewarden.planners.formats.hudi.metadata.table_properties import HOME
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.view import Hindrance
+from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import Storage
 
 _CONSISTENT = "consistent_hashing_metadata"
@@ -24,12 +24,12 @@ _NUMBER = re.compile(r"\.?(\d{8})-.*", re.ASCII | re.DOTALL)
 _CERTAIN_BELOW = 10_000
 _LIKELY_BELOW = 1_000_000
 _LIKELY_SHARE = 0.05
-"""A group that is named by chance begins with eight digits in one of 43 names, with a number below a million in one of
-4,300, and with one below 10,000 in one of 430,000."""
+"""Of names that are given by chance, one in 43 begins with eight digits, one in 4,300 with a number below a million,
+and one in 430,000 with a number below 10,000."""
 
 
 def shown_beside(location: str, storage: Storage) -> BucketIndex | None:
-    """Return the bucket index that the table keeps metadata of; None if it keeps none. Raises OSError."""
+    """Return the bucket index with metadata beside the table. None if there is none. Raises OSError."""
     try:
         found = {entry.name for entry in storage.listing(f"{location}/{HOME}/.bucket_index") if entry.is_folder}
     except FileNotFoundError:
@@ -48,13 +48,13 @@ def named_after_buckets(names: Collection[str]) -> bool:
     return likely > 1 and likely >= _LIKELY_SHARE * len(names)
 
 
-def why_not_clustered(declared: BucketIndex | None, location: str, storage: Storage) -> Hindrance | None:
-    """Return why a clustering must not be planned, by the metadata of buckets that the table keeps and by what its
-    owner has `declared`; None where nothing tells against one. Raises OSError.
+def why_not_clustered(declared: BucketIndex | None, location: str, storage: Storage) -> Blocker | None:
+    """Return why a clustering must not be planned, by the metadata of buckets beside the table and by the `declared`
+    index. None if nothing forbids it. Raises OSError.
     """
     shown = shown_beside(location, storage)
     if declared is BucketIndex.SIMPLE or shown is BucketIndex.SIMPLE:
-        return _not_clustered("use a bucket index, whose files must not be clustered", _NO_POLICY)
+        return _not_clustered("use a bucket index, and its files must not be clustered", _NO_POLICY)
     if shown is BucketIndex.CONSISTENT_HASHING and declared is None:
         return _not_clustered("hash into buckets consistently, and would go on writing to replaced files", _DECLARE)
     if declared is BucketIndex.CONSISTENT_HASHING and shown is None:
@@ -62,8 +62,8 @@ def why_not_clustered(declared: BucketIndex | None, location: str, storage: Stor
     return None
 
 
-def _not_clustered(what: str, remedy: str) -> Hindrance:
-    return Hindrance(services=frozenset({Service.CLUSTERING}), reason=f"the table's writers {what}", remedy=remedy)
+def _not_clustered(what: str, remedy: str) -> Blocker:
+    return Blocker(services=frozenset({Service.CLUSTERING}), reason=f"the table's writers {what}", remedy=remedy)
 
 
 _NO_POLICY = "remove its clustering policy"

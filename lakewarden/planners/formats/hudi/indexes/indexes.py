@@ -1,9 +1,9 @@
-"""Which indexes a table's metadata table has, how they are laid out, and what a client of ours must be told of them.
+"""Which indexes a table's metadata table has, their layout, and the settings that Hudi's client needs for them.
 
-Indexes are the table's. A commit that does not keep one up hides rows from whoever reads by it; one that is kept up in
-another layout, or over other columns, is wrong. `hoodie.properties` names the partitions of the metadata table, and
-`.hoodie/.index_defs/index.json` says how Hudi's clients from 1.0 on have laid them out (`HoodieIndexMetadata`). Both
-change under us, so they are read at the moment of each step.
+A commit that does not keep up an index hides rows from its readers. An index that is kept up in another layout, or over
+other columns, is wrong. `hoodie.properties` names the partitions of the metadata table.
+`.hoodie/.index_defs/index.json` has the layout in which Hudi's clients from 1.0 on have made them
+(`HoodieIndexMetadata`). Both may change at any time, so they are read at each step.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from lakewarden.planners.formats.hudi.options.service_options import IndexingOpt
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.model.timeline import Timeline
-from lakewarden.planners.model.view import Hindrance
+from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import Storage
 
 COLUMNS = "hoodie.metadata.index.column.stats.column.list"
-"""The columns of column stats, where the table does not say them: before table version 8."""
+"""The columns of column stats, if the table does not name them: before table version 8."""
 
 _FILES = "files"
 _COLUMN_STATS = "column_stats"
 _PARTITION_STATS = "partition_stats"
 _RECORD_INDEX = "record_index"
 _EXPRESSION = "expr_index_"
-# Secondary indexes are not: a compaction of ours beside one that Hudi 1.0.2 had made failed at its commit, and left the
+# Secondary indexes are not known. A compaction beside one that Hudi 1.0.2 had made failed at its commit, and left the
 # metadata table unreadable for others (run).
 _KNOWN = frozenset({_FILES, _COLUMN_STATS, _PARTITION_STATS, "bloom_filters", _RECORD_INDEX})
 _ALWAYS_INDEXED = frozenset({"_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_record_key"})
-"""Hudi adds them to whatever columns are asked for (run)."""
+"""Hudi adds them to the columns that are asked for (run)."""
 
 _LARGEST = 2**20
 _PLAIN = re.compile(r"(?!.*(?:^|/)\.\.?(?:/|$))[A-Za-z0-9._=+@~/-]{1,255}")
@@ -44,7 +44,7 @@ _COMMITTING = frozenset(Service) - {Service.METADATA_VALIDATION}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Definition:
-    """One index of `index.json`: the columns it is over, and whether each partition has a record index of its own."""
+    """One index of `index.json`: its columns, and whether each partition has a record index of its own."""
 
     columns: tuple[str, ...] = ()
     partitioned: bool = False
@@ -54,7 +54,7 @@ class Definition:
 class Indexes:
     """The partitions of the metadata table that are complete, those that are being built, and how they are laid out.
 
-    `damage` says why the definitions cannot be read, where some are needed.
+    `damage` says why definitions that are needed cannot be read.
     """
 
     complete: frozenset[str] = frozenset()
@@ -64,7 +64,7 @@ class Indexes:
 
 
 def read_indexes(location: str, properties: TableProperties, storage: Storage) -> Indexes:
-    """Return the indexes of the table at `location`, whose properties were read a moment ago."""
+    """Return the indexes of the table at `location`. Its properties were read a moment ago."""
     complete, building = properties.metadata_partitions, properties.metadata_building
     definitions: Mapping[str, Definition] = {}
     damage = None
@@ -76,52 +76,54 @@ def read_indexes(location: str, properties: TableProperties, storage: Storage) -
     return Indexes(complete=complete, building=building, definitions=definitions, damage=damage)
 
 
-def hindrances(
+def blockers(
     indexes: Indexes, properties: TableProperties, timeline: Timeline, *, conf: Mapping[str, str]
-) -> Iterator[Hindrance]:
-    """Yield what keeps every service from a commit that would leave the table's indexes wrong."""
-    wrong = held_back(indexes, properties, conf=conf)
+) -> Iterator[Blocker]:
+    """Yield what blocks services because their commit would leave the table's indexes wrong."""
+    wrong = index_blocker(indexes, properties, conf=conf)
     if wrong is not None:
         yield wrong
     for instant in timeline.instants:
         if instant.pending and instant.action == Action.INDEXING:
-            yield Hindrance(
-                reason=f"an index is being built (indexing {instant.time}): a commit beside it may be missing from it",
-                remedy="let the indexer end; a policy of indexing finishes what nobody has begun, and one that has "
-                "died is undone by HoodieIndexer",
+            yield Blocker(
+                reason=f"an index is being built (indexing {instant.time}): it may lack a commit of that time",
+                remedy="wait until the indexer has ended. A policy of indexing finishes a plan that was not begun. "
+                "HoodieIndexer undoes the plan of a dead indexer",
                 services=_COMMITTING - {Service.INDEXING},
             )
 
 
-def held_back(indexes: Indexes, properties: TableProperties, *, conf: Mapping[str, str]) -> Hindrance | None:
-    """Return why the table's indexes let no commit of ours pass, if they do not; `conf` is what its owner has set."""
+def index_blocker(indexes: Indexes, properties: TableProperties, *, conf: Mapping[str, str]) -> Blocker | None:
+    """Return a blocker if Hudi's client cannot keep up the table's indexes. `conf` are the settings of the table's
+    owner.
+    """
     unknown = sorted((indexes.complete | indexes.building) - _KNOWN)
     if unknown:
-        return Hindrance(
-            reason=f"the table has an index that Lakewarden does not know how to keep up, {unknown[0][:100]!r}",
+        return Blocker(
+            reason=f"the table has an index that Lakewarden cannot keep up, {unknown[0][:100]!r}",
             remedy="drop the index, or remove the table's policies",
             services=_COMMITTING,
         )
     if _FILES in indexes.building:
-        return Hindrance(
+        return Blocker(
             reason="the table's metadata table is being made",
-            remedy="wait for the writer that makes it; if that has died, the next commit of a writer makes it anew",
+            remedy="wait for the writer that makes it; if it has died, the next commit of a writer makes it anew",
             services=_COMMITTING,
         )
     if indexes.damage is not None:
-        return Hindrance(
-            reason=f"how the table's indexes are laid out is not known: {indexes.damage}",
-            remedy="mend the file, or drop the indexes",
+        return Blocker(
+            reason=f"the layout of the table's indexes is not known: {indexes.damage}",
+            remedy="repair the file, or drop the indexes",
             services=_COMMITTING,
         )
-    return _stats_held_back(indexes, properties, conf)
+    return _stats_blocker(indexes, properties, conf)
 
 
 def switches(indexes: Indexes) -> Mapping[str, str]:
     """Return the settings with which Hudi's client keeps up exactly these indexes, and makes no other.
 
-    Partition stats have no switch of their own: Hudi 1.2 asks that of column stats (`isPartitionStatsIndexEnabled`).
-    `hoodie.metadata.index.async` leaves indexes that are missing, or being built, to whoever builds them
+    Partition stats have no switch of their own. Hudi 1.2 uses that of column stats (`isPartitionStatsIndexEnabled`).
+    `hoodie.metadata.index.async` keeps the client from building indexes that are missing, or being built
     (`HoodieBackedTableMetadataWriter.initializeIfNeeded`).
     """
     complete = indexes.complete
@@ -142,8 +144,8 @@ def switches(indexes: Indexes) -> Mapping[str, str]:
 
 
 def to_build(options: IndexingOptions, properties: TableProperties) -> tuple[str, ...]:
-    """Return the indexes that are wanted and missing, partition stats right after column stats: Hudi 1.2 keeps up
-    neither alone on a partitioned table.
+    """Return the indexes that are wanted and missing, partition stats right after column stats: on a partitioned table
+    Hudi 1.2 keeps up neither alone.
     """
     wanted = [str(name) for name in options.build]
     if _COLUMN_STATS in wanted and properties.partitioned and properties.layout is Layout.V2:
@@ -152,42 +154,42 @@ def to_build(options: IndexingOptions, properties: TableProperties) -> tuple[str
 
 
 def at_once(wanted: Sequence[str]) -> tuple[str, ...]:
-    """Return those of the wanted indexes that are built together: the first, and partition stats with column stats."""
+    """Return the wanted indexes that are built together: the first, and partition stats with column stats."""
     together = 2 if tuple(wanted[:2]) == (_COLUMN_STATS, _PARTITION_STATS) else 1
     return tuple(wanted[:together])
 
 
 def to_drop(options: IndexingOptions, complete: frozenset[str]) -> tuple[str, ...]:
-    """Return the indexes that are not wanted and there."""
+    """Return the indexes that are there and not wanted."""
     return tuple(name for name in options.drop if name in complete)
 
 
 def indexing_under_way(properties: TableProperties, storage: Storage) -> str | None:
-    """Return the instant at which an index is being built, or is to be; None if none is. Raises OSError."""
+    """Return the instant of an index that is being built, or is planned; None if there is none. Raises OSError."""
     instants = collapse(storage.listing(properties.timeline_folder), properties.layout)
     pending = (i for i in instants if i.action is Action.INDEXING and i.state is not State.COMPLETED)
     return next((instant.time for instant in pending), None)
 
 
-def _stats_held_back(indexes: Indexes, properties: TableProperties, conf: Mapping[str, str]) -> Hindrance | None:
-    """Return what holds back a table whose column stats, or partition stats, our client could not keep as they are."""
+def _stats_blocker(indexes: Indexes, properties: TableProperties, conf: Mapping[str, str]) -> Blocker | None:
+    """Return a blocker if Hudi's client cannot keep the table's column stats or partition stats as they are."""
     if _COLUMN_STATS not in indexes.complete:
         if _PARTITION_STATS not in indexes.complete:
             return None
-        return Hindrance(
+        return Blocker(
             reason="the table has partition stats without column stats, which Hudi 1.2 does not keep up",
             remedy="drop the index partition_stats, or build column_stats",
             services=_COMMITTING,
         )
     if not indexes.definitions.get(_COLUMN_STATS, Definition()).columns and not conf.get(COLUMNS):
-        return Hindrance(
-            reason="the table has column stats, and does not say of which columns",
+        return Blocker(
+            reason="the table has column stats, and does not name their columns",
             remedy=f"name the writers' columns under options.conf: {COLUMNS}",
             services=_COMMITTING,
         )
     alone = properties.partitioned and _PARTITION_STATS not in indexes.complete
     if alone and properties.layout is Layout.V2:  # before table version 8 Hudi has no partition stats
-        return Hindrance(
+        return Blocker(
             reason="the table has column stats without partition stats, and Hudi 1.2 cannot keep up the one without "
             "building the other",
             remedy="drop column_stats, or let a policy of indexing, or a writer of Hudi 1.1 or newer, build both",
@@ -197,7 +199,7 @@ def _stats_held_back(indexes: Indexes, properties: TableProperties, conf: Mappin
 
 
 def _definitions(location: str, path: str, storage: Storage) -> Mapping[str, Definition]:
-    """Return what the file says; nothing where there is none, as before Hudi 1.0."""
+    """Return what the file says; nothing if there is none, as before Hudi 1.0."""
     if _PLAIN.fullmatch(path) is None or path.startswith("/"):
         raise UnreadableError("it does not lie inside the table")
     try:

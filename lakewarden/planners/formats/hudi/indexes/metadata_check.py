@@ -1,4 +1,4 @@
-"""What the metadata table says lies in a table's folders, held against what lies there. Pure."""
+"""The files that the metadata table lists, compared with the files in a table's folders. Pure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _WRITTEN_BY = re.compile(r"(?:\.[^/]+?_(\d{14,17})\.log\.\d+.*)|(?:[^/]+_(\d{14,
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Committed:
-    """Which instants are part of the table: those `completed`, and those `before` which the timeline tells nothing any
-    more. `appended`: in a log file's name stands the instant of its slice, and not of the write (layout 1).
+    """The instants that are part of the table: those in `completed`, and those `before` the oldest that the timeline
+    still shows. `appended`: the name of a log file has the instant of its slice, and not of its write (layout 1).
     """
 
     completed: frozenset[str]
@@ -28,7 +28,7 @@ class Committed:
     quiet: bool = True
 
     def is_part(self, name: str) -> bool:
-        """Whether a file certainly belongs to the table: one of a write in flight, or of a failed one, does not."""
+        """Whether a file certainly belongs to the table. A file of a failed write, or of one in flight, does not."""
         found = _WRITTEN_BY.fullmatch(name)
         if found is None:
             return False
@@ -41,7 +41,7 @@ class Committed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Differences:
-    """Data files that lie in the table and that its metadata table does not know, and those that only that knows."""
+    """Data files that lie in the table and not in its metadata table (`unknown`), and the other way round (`gone`)."""
 
     unknown: frozenset[DataFile] = frozenset()
     gone: frozenset[DataFile] = frozenset()
@@ -51,12 +51,14 @@ class Differences:
         return sorted({file.partition for file in self.unknown | self.gone})
 
     def still(self, again: Differences) -> Differences:
-        """Return what two looks agree on: whatever was written or deleted between two listings is no difference."""
+        """Return the differences that both comparisons show. A file that was written or deleted between two listings is
+        no difference.
+        """
         return Differences(unknown=self.unknown & again.unknown, gone=self.gone & again.gone)
 
 
 def differences(known: Folders, stored: Folders, committed: Committed) -> Differences:
-    """Return how the metadata table (`known`) differs from what lies in the table (`stored`)."""
+    """Return how the metadata table (`known`) differs from the table's folders (`stored`)."""
     unknown, gone = set(), set()
     for partition in known.keys() | stored.keys():
         here, there = set(stored.get(partition, ())), set(known.get(partition, ()))
@@ -66,6 +68,6 @@ def differences(known: Folders, stored: Folders, committed: Committed) -> Differ
 
 
 def named(files: Collection[DataFile]) -> str:
-    """Return files for people, as many as a person reads."""
+    """Return the names of files for people, and how many more there are."""
     shown = [f"{file.partition}/{file.name}".lstrip("/") for file in sorted(files)[:_SHOWN]]
     return ", ".join([*shown, *([f"and {len(files) - _SHOWN} more"] if len(files) > _SHOWN else [])])

@@ -1,7 +1,7 @@
 """The metadata table: a merge-on-read table below `.hoodie/metadata` that Hudi keeps and compacts by itself.
 
-Writers compact it as a part of their commits. It grows when they cannot, and every reader pays for it: so its backlog
-is shown, and what keeps it from shrinking (docs/hudi.md).
+Writers compact it as a part of their commits. If they cannot, it grows, and every reader becomes slower. So its backlog
+is shown, and what prevents its compaction (docs/hudi.md).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from lakewarden.planners.formats.hudi.metadata.table_properties import TableProp
 from lakewarden.planners.formats.hudi.metadata.times import to_utc
 from lakewarden.planners.model.instant import Instant, Service, State
 from lakewarden.planners.model.timeline import Timeline
-from lakewarden.planners.model.view import Hindrance, MetadataBacklog
+from lakewarden.planners.model.view import Blocker, InnerTable
 from lakewarden.planners.ports import FileEntry, Storage
 from lakewarden.planners.services import BY_HAND
 
 _POINTER, _MANIFEST = "_version_", "manifest_"
 _MADE = "0000"
-"""Its first instants, of when it was made, are no times (`SOLO_COMMIT_TIMESTAMP` and the milliseconds after it)."""
+"""Its first instants, from when it was made, are no times (`SOLO_COMMIT_TIMESTAMP` and the milliseconds after it)."""
 
 
 def metadata_instants(folder: str, properties: TableProperties, storage: Storage) -> Sequence[InstantFiles] | None:
-    """Return the instants of the metadata table, whose timeline lies in `folder`; None where there is none."""
+    """Return the instants of the metadata table. Its timeline lies in `folder`. None if there is none."""
     if not properties.has_metadata_table:
         return None
     try:
@@ -36,9 +36,9 @@ def metadata_instants(folder: str, properties: TableProperties, storage: Storage
 def unknown_commits(metadata: Sequence[InstantFiles], instants: Sequence[InstantFiles], layout: Layout) -> list[str]:
     """Return the completed commits of the table that its metadata table should know of, and does not.
 
-    Since table version 8 each is completed in the metadata table before it is in the table, under the same instant
-    (run). What is older than the metadata table, or than what of its timeline is not archived, is not judged. Nor is
-    anything below version 8, where Hudi makes no metadata table while something else is pending.
+    Since table version 8 a commit is completed in the metadata table before it is in the table, under the same instant
+    (run). Commits that are older than the metadata table, or than its active timeline, are not judged. Nor is anything
+    below version 8, where Hudi makes no metadata table while something else is pending.
     """
     done = [one for one in metadata if one.state is State.COMPLETED]
     if layout is Layout.V1 or not done:
@@ -50,23 +50,23 @@ def unknown_commits(metadata: Sequence[InstantFiles], instants: Sequence[Instant
     return [one.time for one in judged if one.time not in known]
 
 
-def incomplete(metadata: Sequence[InstantFiles], instants: Sequence[InstantFiles], layout: Layout) -> Hindrance | None:
-    """Return what holds back a table whose metadata table lacks commits; None where it lacks none."""
+def incomplete(metadata: Sequence[InstantFiles], instants: Sequence[InstantFiles], layout: Layout) -> Blocker | None:
+    """Return a blocker if the metadata table lacks commits. None if it lacks none."""
     unknown = unknown_commits(metadata, instants, layout)
     if not unknown:
         return None
-    return Hindrance(
-        reason=f"the metadata table does not know of {len(unknown)} commits of the table, the first of them "
-        f"{unknown[0]}: readers and services that list files by it miss what those wrote",
-        remedy="let no writer set hoodie.metadata.enable=false beside others, and make the metadata table anew: "
-        "a run of metadata_rebuild that a person asks for does",
+    return Blocker(
+        reason=f"the metadata table lacks {len(unknown)} commits of the table, the first of them {unknown[0]}: readers "
+        "and services that list files by it miss what they wrote",
+        remedy="let no writer set hoodie.metadata.enable=false beside others, and trigger a run of metadata_rebuild, "
+        "which makes the metadata table anew",
         services=frozenset(Service) - BY_HAND,
     )
 
 
 def deletion_order(entries: Sequence[FileEntry], layout: Layout) -> list[str]:
-    """Return the files of a timeline in an order in which none of those that are left makes an instant seem pending,
-    if none is: of each instant the completed file comes last.
+    """Return the files of a timeline in an order of deletion in which no instant ever seems pending, if none is: the
+    completed file of each instant comes last.
     """
     last = {State.INFLIGHT: 0, State.REQUESTED: 1, State.COMPLETED: 2}
     found = [(file, entry.name) for entry in entries if (file := parse(entry.name, layout)) is not None]
@@ -74,8 +74,9 @@ def deletion_order(entries: Sequence[FileEntry], layout: Layout) -> list[str]:
 
 
 def archive_deletion_order(entries: Sequence[FileEntry]) -> list[str]:
-    """Return the files that say what is archived in an order in which the newest that is left names what is there: the
-    pointer to the newest manifest (`LSMTimeline`), and then the manifests, the newest last.
+    """Return the files that name archived instants in an order of deletion. At every moment the newest file that is
+    left names only files that exist: first the pointer to the newest manifest (`LSMTimeline`), then the manifests, the
+    newest last.
     """
     names = [entry.name for entry in entries]
     manifests = sorted((name for name in names if name.startswith(_MANIFEST)), key=lambda name: (len(name), name))
@@ -84,14 +85,15 @@ def archive_deletion_order(entries: Sequence[FileEntry]) -> list[str]:
 
 def metadata_backlog(
     instants: Sequence[InstantFiles], properties: TableProperties, timeline: Timeline, *, zone: tzinfo
-) -> MetadataBacklog:
+) -> InnerTable:
     """Return the delta commits of the metadata table since its last compaction."""
     done = [one for one in instants if one.state is State.COMPLETED]
     compactions = [one for one in done if one.action.completed_as is Action.COMMIT]
     deltas = [one for one in done if one.action.completed_as is Action.DELTACOMMIT]
     last = compactions[-1] if compactions else None
     pinned_by = _pinned_by(timeline, deltas, done, properties.layout)
-    return MetadataBacklog(
+    return InnerTable(
+        name="metadata table",
         commits=len(deltas) if last is None else sum(one.ended > last.time for one in deltas),
         since=None if last is None else to_utc(last.ended, zone),
         pinned_by=None if pinned_by is None else f"{pinned_by.action} {pinned_by.time}",
@@ -103,10 +105,9 @@ def _pinned_by(
 ) -> Instant | None:
     """Return the oldest pending instant of the table that keeps Hudi from compacting its metadata table.
 
-    Before table version 8 any that is not newer than the newest delta commit does (`validateCompactionScheduling` of
-    `HoodieBackedTableMetadataWriterTableVersionSix`). Since then only one that the metadata table already has as
-    completed: it is compacted up to the moment before that one, and no further (`compactIfNecessary` of
-    `HoodieBackedTableMetadataWriter`).
+    Before table version 8 it is any that is not newer than the newest delta commit (`validateCompactionScheduling` of
+    `HoodieBackedTableMetadataWriterTableVersionSix`). Since then it is only one that is completed in the metadata table
+    already, which is compacted up to the moment before it (`compactIfNecessary` of `HoodieBackedTableMetadataWriter`).
     """
     pending = (i for i in timeline.instants if i.pending)
     if layout is Layout.V1:

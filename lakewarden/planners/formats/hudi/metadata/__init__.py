@@ -1,1 +1,1 @@
-"""What lies below `.hoodie`: properties, the timeline and what its files say."""
+"""The content of `.hoodie`: properties, the timeline and its files."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakewarden.planners.decoding.numbers import count
-from lakewarden.planners.formats.hudi.metadata.payloads import InPieces, Pieces
+from lakewarden.planners.formats.hudi.metadata.payloads import Chunks, InChunks
 from lakewarden.planners.formats.hudi.metadata.plans import author_of
 from lakewarden.planners.model.instant import RunId
 
@@ -21,12 +21,12 @@ _SAY_WHERE = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Files:
-    """Files that a commit wrote, by columns: of each its file group, its size in bytes, its name, and the instant in
-    that name where it begins with the slice's (`.<file id>_<instant>.log.<n>_<token>`).
+class WrittenFiles:
+    """Files that a commit wrote, by columns: of each its file group and its size in bytes, and of a log file its name
+    and the instant in that name (`.<file id>_<instant>.log.<n>_<token>`).
 
-    Groups and names are hashes: a commit of 20,000 files takes half a megabyte, and as objects eight. Two of a million
-    groups are taken for one once in a million tables, and then a count is off by one.
+    Groups and names are hashes: a commit of 20,000 files takes half a megabyte, and as objects eight. Once in a million
+    tables two of a million groups are taken for one, and then a count is off by one.
     """
 
     groups: array[int] = field(default_factory=lambda: array("q"))
@@ -45,42 +45,43 @@ class Files:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Written:
-    """What a commit wrote: per partition whether it changed rows that were there (or only added some), its base files
-    and log files, and the file groups that it took out of the table. `author` is the run of ours that signed it.
+    """What a commit wrote: per partition whether it changed existing rows (or only added some), its base files and log
+    files, and the file groups that it removed from the table. `author` is the run of Lakewarden that signed it.
     """
 
     partitions: Mapping[str, bool] = field(default_factory=dict)
-    bases: Files = field(default_factory=Files)
-    logs: Files = field(default_factory=Files)
+    bases: WrittenFiles = field(default_factory=WrittenFiles)
+    logs: WrittenFiles = field(default_factory=WrittenFiles)
     replaced: array[int] = field(default_factory=lambda: array("q"))
     operation: str | None = None
     author: RunId | None = None
 
 
-@InPieces
-def written(pieces: Pieces) -> Written:
+@InChunks
+def written(chunks: Chunks) -> Written:
     """Decode a completed commit. An empty file is a commit that wrote nothing, as Hudi reads it."""
     partitions: dict[str, bool] = {}
-    bases, logs, replaced = Files(), Files(), array("q")
+    bases, logs, replaced = WrittenFiles(), WrittenFiles(), array("q")
     operation, author = None, None
-    for piece in pieces:
-        for partition, stats in (piece.get("partitionToWriteStats") or {}).items():
+    for chunk in chunks:
+        for partition, stats in (chunk.get("partitionToWriteStats") or {}).items():
             known = _interned(partition)
             partitions[known] = partitions.get(known, False) or any(map(_changed, stats))
             for file_id, name, size in _files(stats):
                 (logs if _A_LOG in name else bases).add(known, file_id, name, size)
-        for partition, ids in (piece.get("partitionToReplaceFileIds") or {}).items():
+        for partition, ids in (chunk.get("partitionToReplaceFileIds") or {}).items():
             partitions[_interned(partition)] = True
             replaced.extend(hash((str(partition), str(one))) for one in ids)
-        operation = operation or piece.get("operationType")
-        author = author or author_of(piece)
+        operation = operation or chunk.get("operationType")
+        author = author or author_of(chunk)
     return Written(partitions=partitions, bases=bases, logs=logs, replaced=replaced, operation=operation, author=author)
 
 
 def partitions_to_come(record: Mapping[str, Any] | None) -> frozenset[str] | None:
     """Return the partitions that a write in flight will write to, by the workload profile that Hudi keeps in its
-    inflight file; None where that does not say it: before the profile is made, for a bulk insert, which has none, and
-    for what replaces more than it writes (a deletion of partitions, an insert overwrite of the whole table).
+    inflight file. Return None if the file does not say it: before the profile is made, for a bulk insert, which has
+    none, and for an operation that replaces more than it writes (a deletion of partitions, an insert overwrite of the
+    whole table).
     """
     if record is None or record.get("operationType") not in _SAY_WHERE:
         return None
@@ -89,7 +90,7 @@ def partitions_to_come(record: Mapping[str, Any] | None) -> frozenset[str] | Non
 
 
 def logged_at(path: str) -> str:
-    """Return the instant that a log file bears in its name; an empty text for any other file."""
+    """Return the instant in a log file's name; an empty text for any other file."""
     name = path.rpartition("/")[2]
     return name.partition(_A_LOG)[0].rpartition("_")[2] if _A_LOG in name else ""
 
@@ -108,5 +109,5 @@ def _files(stats: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, int]]:
 
 
 def _interned(text: str) -> str:
-    """Return the one copy of a text that many commits repeat."""
+    """Return the one copy of a text that occurs in many commits."""
     return sys.intern(str(text))

@@ -1,4 +1,4 @@
-"""Heartbeats: the sign of life of whoever works on an instant (`.hoodie/.heartbeat/<T>`, docs/hudi.md)."""
+"""Heartbeats: the sign of life of the client that works on an instant (`.hoodie/.heartbeat/<T>`, docs/hudi.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import FileEntry
 
 INTERVAL = timedelta(seconds=60)
-"""`hoodie.client.heartbeat.interval_in_ms` as Hudi sets it; a writer's own setting is not written anywhere."""
+"""`hoodie.client.heartbeat.interval_in_ms` as Hudi sets it. A writer's own setting is recorded nowhere."""
 
 TOLERABLE_MISSES = 2
 """`hoodie.client.heartbeat.tolerable.misses` as Hudi sets it."""
@@ -21,11 +21,11 @@ WINDOW = INTERVAL * (TOLERABLE_MISSES + 1)
 """How long after its last beat an instant still counts as worked on: one interval more than Hudi allows."""
 
 FIRST_BEAT_WITHIN = timedelta(seconds=30)
-"""A write's first file and its first heartbeat come one after the other; so long may lie between."""
+"""The longest time between a write's first file and its first heartbeat."""
 
 GONE_FOR = timedelta(seconds=15)
-"""A write whose heartbeat is missing for so long, where it should be there, is not waited for any more. Between two
-looks so far apart a commit that was only just completed has come to light."""
+"""If the heartbeat of a write has been missing for so long, the write is not waited for any more. If a commit has just
+been completed, the second of two observations so far apart shows it."""
 
 
 def last_beats(entries: Sequence[FileEntry]) -> Mapping[str, datetime]:
@@ -34,18 +34,18 @@ def last_beats(entries: Sequence[FileEntry]) -> Mapping[str, datetime]:
 
 
 def guarded_until(beat: datetime | None) -> datetime | None:
-    """Return when the guard of an instant runs out whose last heartbeat was `beat`; None where there is none."""
+    """Return when the guard of the last heartbeat `beat` expires; None if there is none."""
     return None if beat is None else beat + WINDOW
 
 
 def guarded(timeline: Timeline, seen: Timeline, *, lazy: bool, now: datetime) -> Timeline:
-    """Return a timeline whose writes in flight are guarded by all that is known of their heartbeats.
+    """Return a timeline with writes in flight that are guarded by all that is known of their heartbeats.
 
-    `seen` is the timeline as it was seen before. A client takes its heartbeat away when its commit has failed or is
-    completed (bytecode, 1.0 and 1.2). So a write that is in flight without the one that it had has failed, and
-    one that is alive all the same beats again within an interval. `lazy` tells that the table's owner has declared all
-    its writers LAZY: then a write of which no heartbeat was seen has failed, too. To undo such a write takes longer
-    than not to wait for it: see `dead_since`.
+    `seen` is the timeline as it was seen before. A client removes its heartbeat when its commit has failed or is
+    completed (bytecode, 1.0 and 1.2). So if the heartbeat of a write in flight is gone, the write has failed. If it is
+    alive all the same, it beats again within an interval. With `lazy` the table's owner has declared all its writers
+    LAZY. Then a write that was never seen with a heartbeat has failed, too. To undo such a write, more time must have
+    passed than to stop waiting for it: see `dead_since`.
     """
     beaten = {write.time: write for write in seen.writes_in_flight() if write.last_beat is not None}
     found = (_guarded(one, beaten.get(one.time), lazy=lazy, now=now) for one in timeline.instants)
@@ -71,13 +71,13 @@ def _stopped(write: Instant, last_beat: datetime | None, at: datetime | None) ->
 
 
 def without_a_beat_seen(view: TableView, seen: Mapping[str, datetime]) -> tuple[str, ...]:
-    """Return the writes in flight that show no heartbeat, of those of which somebody else has `seen` one."""
+    """Return the writes in flight that show no heartbeat although one was `seen` elsewhere."""
     return tuple(one.time for one in view.timeline.instants if one.time in seen and _lacks_a_heartbeat(one))
 
 
 def with_beats_seen(view: TableView, seen: Mapping[str, datetime], *, gone: Mapping[str, datetime]) -> TableView:
-    """Return a view in which writes whose heartbeat is gone are guarded by what somebody else has `seen` of it, and by
-    when it was first known to be `gone`.
+    """Return a view with the heartbeats that were `seen` elsewhere and are gone now. They guard their writes. `gone` is
+    when each was first known to be gone.
     """
     if not seen:
         return view
@@ -90,21 +90,21 @@ def with_beats_seen(view: TableView, seen: Mapping[str, datetime], *, gone: Mapp
 
 
 def may_lose(write: Instant, now: datetime) -> bool:
-    """Whether a write may check, before it commits, what others have committed meanwhile, and lose to them.
+    """Whether a write may check, before it commits, what others have committed meanwhile, and fail because of them.
 
-    Only clients in multi-writer mode do, and that mode makes them LAZY whatever they were told (bytecode, 0.15 to 1.2):
-    they show a heartbeat. A write that shows none has failed, or its writer is EAGER and checks nothing.
+    Only clients in multi-writer mode do. That mode makes them LAZY, whatever their options say (bytecode, 0.15 to 1.2),
+    so they show a heartbeat. A write without one has failed, or its writer is EAGER and checks nothing.
     """
     return write.guarded_until is not None or may_show_a_first_beat(write, now)
 
 
 def may_show_a_first_beat(write: Instant, now: datetime) -> bool:
-    """Whether a write without a heartbeat is so young that its first one may be about to come."""
+    """Whether a write without a heartbeat is so young that its first one may still come."""
     return write.guarded_until is None and now - write.requested_at <= FIRST_BEAT_WITHIN
 
 
 def silent_for(write: Instant, now: datetime) -> timedelta | None:
-    """Return how long ago a write last showed a sign of life; None where nothing says that it shows any."""
+    """Return how long ago a write last showed a sign of life; None if nothing says that it shows any."""
     if write.guarded_until is None:
         return None
     return now - (write.requested_at if write.last_beat is None else write.last_beat)
@@ -113,10 +113,10 @@ def silent_for(write: Instant, now: datetime) -> timedelta | None:
 def dead_since(
     write: Instant, *, now: datetime, dead_after: timedelta, without_heartbeat_after: timedelta | None
 ) -> datetime | None:
-    """Return when a write that counts as dead was last known to be alive; None for one that may be alive still.
+    """Return when a write that counts as dead was last known to be alive; None for one that may still be alive.
 
-    One of which no heartbeat was ever seen is dead only by its age, where nobody has declared its writer LAZY: a writer
-    that is not never shows any.
+    A write that was never seen with a heartbeat is dead only by its age, unless its writer is declared LAZY. A writer
+    that is not LAZY never shows a heartbeat.
     """
     silence = silent_for(write, now)
     if silence is not None:

@@ -1,4 +1,4 @@
-"""By what a Hudi table is the same table tomorrow, and another one after it was dropped and made again."""
+"""The identity of a Hudi table. It changes if the table is dropped and created again."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ UNKNOWN = "unknown"
 def table_identity(location: str, storage: Storage) -> TableIdentity:
     """Return the identity of the table at a canonical location.
 
-    Nothing inside `hoodie.properties` is unique (its checksum covers only the table's name), and the file, like
-    `.hoodie` itself, changes with every upgrade. But Hudi makes the folders below `.hoodie/.aux/.bootstrap` once,
-    when it creates the table, and nothing but bootstrap ever writes there: the oldest of their modification times
-    is the table's moment of creation.
+    Nothing inside `hoodie.properties` is unique (its checksum covers only the table's name). The file changes with
+    every upgrade, and so does `.hoodie` itself. But Hudi makes the folders below `.hoodie/.aux/.bootstrap` once, when
+    it creates the table, and only bootstrap ever writes there. The oldest of their modification times is the table's
+    time of creation.
 
-    Its limits: a copy or restore that does not keep folder times makes it another table, whose leases and pauses
-    start afresh; where the folders are missing or have no times (object stores, tables of other makers), all tables
-    that ever were at the location count as one.
+    Limits: if a copy or restore does not keep folder times, the result is another table, with new leases and no pauses.
+    If the folders are missing or have no times (object stores, tables of other makers), all tables that ever were at
+    the location count as one.
     """
     try:
         folders = storage.listing(f"{location}/{_MADE_ONCE}")

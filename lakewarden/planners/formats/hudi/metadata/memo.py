@@ -1,4 +1,4 @@
-"""What one observation hands to the next: the few facts that cost a read, by the file they were read from."""
+"""What one observation passes to the next: the few facts that cost a read, by the file they were read from."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lakewarden.planners.formats.hudi.metadata.payloads import (
     LARGE,
     MALFORMED,
     WHOLE,
-    TakesPieces,
-    TooLargeError,
+    PayloadTooLargeError,
+    TakesChunks,
     UnreadableError,
     decode,
-    read_pieces,
+    read_chunks,
 )
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import FileEntry, Storage
@@ -44,8 +44,8 @@ class Derived(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memo:
-    """Facts by the name of their file and what made them of it, and what was derived of many by what made that.
-    `unlisted` are files that were there although the listing left them out.
+    """Facts by their file's name and their decoder, and values derived from many facts by their function. `unlisted`
+    are files that were there although the listing left them out.
     """
 
     facts: Mapping[tuple[str, Decoder[Any]], Remembered] = field(default_factory=dict)
@@ -55,8 +55,8 @@ class Memo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """One pass over a timeline's payloads: what it had to know is kept, what could not be read is a fault, and what
-    was not read because it is too large is a remark.
+    """One pass over a timeline's payloads. Facts that were needed are kept. A file that cannot be read is a fault, and
+    one that is too large is a remark.
     """
 
     storage: Storage
@@ -69,16 +69,16 @@ class Reading:
     unlisted: list[str] = field(default_factory=list)
 
     def fact(self, entry: FileEntry, make: Decoder[_T]) -> _T | None:
-        """Return what `make` says of a file's record, from memory if the file has not changed since.
+        """Return what `make` makes of a file's record, from memory if the file has not changed since.
 
-        None, and a fault, if the file cannot be read; a remark, if it is too large.
+        None, and a fault, if the file cannot be read. None, and a remark, if it is too large.
         """
         try:
             return self._known(entry, make)
-        except TooLargeError as error:
-            self.remarks.append(f"{entry.name} is {error}: what it says is not read")
+        except PayloadTooLargeError as error:
+            self.remarks.append(f"{entry.name} is {error}: its content is not read")
         except FileNotFoundError:
-            self.faults.append(f"{entry.name} went away while it was read")
+            self.faults.append(f"{entry.name} disappeared while it was read")
         except (UnreadableError, PermanentError) as error:
             self.faults.append(f"{entry.name} cannot be read: {error}")
         except MALFORMED as error:
@@ -86,14 +86,14 @@ class Reading:
         return None
 
     def fact_if_whole(self, entry: FileEntry, make: Decoder[_T]) -> _T | None:
-        """Return the same of a file that may be half-written or gone, without a fault if it is."""
+        """Return the same for a file that may be half-written or gone, and then without a fault."""
         try:
             return self._known(entry, make)
         except (FileNotFoundError, UnreadableError, PermanentError, *MALFORMED):
             return None
 
     def forget(self, entry: FileEntry, make: Decoder[Any]) -> None:
-        """Do not hand a fact on: the next reading makes it anew."""
+        """Do not pass a fact on. The next reading computes it again."""
         self.kept.pop((entry.name, make), None)
 
     def derive(self, files: tuple[str, ...], make: Callable[..., _T], *arguments: Any) -> _T:
@@ -119,16 +119,16 @@ class Reading:
         return cast(_T, known.fact)
 
     def _read(self, entry: FileEntry, make: Decoder[_T]) -> _T | UnreadableError:
-        """Return a fact of a file, or why a large one has none: it is not read again for that."""
+        """Return a fact of a file; for a large one without a fact the reason, so that it is not read again for it."""
         location = f"{self.folder}/{entry.name}"
         if entry.size <= LARGE:
             return make(decode(self.storage.read(location)))
         try:
-            if isinstance(make, TakesPieces):
-                fact: _T = make.of(read_pieces(self.storage, location, size=entry.size))
+            if isinstance(make, TakesChunks):
+                fact: _T = make.of(read_chunks(self.storage, location, size=entry.size))
                 return fact
             if entry.size > WHOLE:
-                raise TooLargeError(f"larger than {format_size(WHOLE)}")
+                raise PayloadTooLargeError(f"larger than {format_size(WHOLE)}")
             return make(decode(self.storage.read(location)))
         except UnreadableError as error:
             return error

@@ -10,7 +10,7 @@ Services of the metadata table have, in layout 1, the T of the commit they follo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import lru_cache
@@ -59,13 +59,16 @@ _PENDING = {"requested": State.REQUESTED, "inflight": State.INFLIGHT}
 _WORDS = {state: word for word, state in _PENDING.items()}
 
 
+_MANY = 200
+"""A folder of a timeline with more names than this is large."""
+
 COMMITS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 """The completed actions that change what a table holds, or how it is laid out."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InstantFile:
-    """What the name of one timeline file says. `action` is the one in the name: the completed one if it is."""
+    """What the name of one timeline file says. `action` is the one in the name, which completion may change."""
 
     time: str
     action: Action
@@ -73,9 +76,8 @@ class InstantFile:
     completed_time: str | None = None
 
 
-@lru_cache(maxsize=2**16)
 def parse(name: str, layout: Layout) -> InstantFile | None:
-    """Return what a file name says; None if the file is no instant's."""
+    """Return what a file name says; None if the file belongs to no instant."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None
@@ -93,8 +95,18 @@ def parse(name: str, layout: Layout) -> InstantFile | None:
     return InstantFile(time=time, action=action, state=state, completed_time=completed_time)
 
 
+_remembered = lru_cache(maxsize=2**16)(parse)
+
+
+def parser(names: int) -> Callable[[str, Layout], InstantFile | None]:
+    """Return `parse` for a folder with so many names. It remembers those of a large timeline, which every observation
+    lists again. Those of thousands of small timelines would need more memory than they save time.
+    """
+    return _remembered if names > _MANY else parse
+
+
 def file_name(file: InstantFile) -> str:
-    """Return the name of which `parse` makes `file`, in the layout that its completion time implies."""
+    """Return the name that `parse` makes `file` of, in the layout that its completion time implies."""
     if file.state is State.COMPLETED:
         times = file.time if file.completed_time is None else f"{file.time}_{file.completed_time}"
         return f"{times}.{file.action}"
@@ -105,8 +117,8 @@ def file_name(file: InstantFile) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InstantFiles:
-    """The files of one instant, in its highest state. `action` is the one it was requested under, where a file
-    of the request is still there.
+    """The files of one instant, in its highest state. `action` is the one it was requested under, if a file of the
+    request is still there.
     """
 
     time: str
@@ -123,14 +135,15 @@ class InstantFiles:
         return self.completed_time or self.time
 
 
-def collapse(entries: Iterable[FileEntry], layout: Layout) -> list[InstantFiles]:
+def collapse(entries: Collection[FileEntry], layout: Layout) -> list[InstantFiles]:
     """Return the instants that a listing of the timeline's folder shows, oldest requested time first.
 
-    The files of a request stay beside the completed one until they are archived: the highest state counts.
+    The files of a request stay beside the completed one until they are archived, so the highest state counts.
     """
     groups: dict[tuple[str, Action], list[tuple[InstantFile, FileEntry]]] = {}
+    parse_name = parser(len(entries))
     for entry in entries:
-        file = None if entry.is_folder else parse(entry.name, layout)
+        file = None if entry.is_folder else parse_name(entry.name, layout)
         if file is not None:
             groups.setdefault((file.time, file.action.completed_as), []).append((file, entry))
     return [_one(files) for _, files in sorted(groups.items())]

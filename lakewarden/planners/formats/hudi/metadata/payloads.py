@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from lakewarden.planners.decoding.avro import MAGIC, opened
+from lakewarden.planners.decoding.chunks import avro_chunks
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.json_text import from_json
-from lakewarden.planners.decoding.pieces import avro_pieces
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.settings import format_size
 
@@ -17,85 +17,85 @@ _T = TypeVar("_T")
 _Of_co = TypeVar("_Of_co", covariant=True)
 
 WHOLE = 64 * 2**20
-"""A payload of so many bytes may be decoded whole, where what is made of it needs it so."""
+"""A payload up to this size may be decoded whole, if its decoder needs that."""
 
 LARGE = 8 * 2**20
-"""A larger payload (a plan of some 50,000 files) is decoded in pieces where it may be."""
+"""A larger payload (a plan of some 50,000 files) is decoded in pieces if its decoder takes them."""
 
 LARGEST = 2**30
-"""A larger one (a plan of six million files) is not read at all: it would take minutes."""
+"""A larger payload (a plan of six million files) is not read at all: it would take minutes."""
 
-Pieces = Iterable[Mapping[str, Any]]
-"""A record in pieces, as `avro_pieces` makes them: one of a small record, none of an empty file."""
+Chunks = Iterable[Mapping[str, Any]]
+"""A record in pieces, as `avro_chunks` makes them: one of a small record, none of an empty file."""
 
 MALFORMED = (KeyError, TypeError, AttributeError, ValueError, OverflowError, IndexError)
-"""What taking a record apart raises if it is whole but not what Hudi writes."""
+"""What taking a record apart raises if it is whole but not written by Hudi."""
 
 
 class UnreadableError(Exception):
     """A payload that is half-written or damaged."""
 
 
-class TooLargeError(UnreadableError):
-    """A payload that is larger than what is read of one."""
+class PayloadTooLargeError(UnreadableError):
+    """A payload that is larger than Lakewarden reads."""
 
 
 @runtime_checkable
-class TakesPieces(Protocol[_Of_co]):
+class TakesChunks(Protocol[_Of_co]):
     """A decoder that takes a record in pieces, and so one of any size."""
 
-    def of(self, pieces: Pieces, /) -> _Of_co:
+    def of(self, chunks: Chunks, /) -> _Of_co:
         """Decode a record."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class InPieces(Generic[_T]):
+class InChunks(Generic[_T]):
     """A decoder that is a function of pieces."""
 
-    of: Callable[[Pieces], _T]
+    of: Callable[[Chunks], _T]
 
     def __call__(self, record: Mapping[str, Any] | None) -> _T:
         """Decode a record that is there whole; None if the file is empty."""
         return self.of(() if record is None else (record,))
 
 
-def first(pieces: Pieces, *names: str) -> Mapping[str, Any]:
-    """Return those of a record's texts and numbers that are there, once all of them are, or else at its end."""
+def first(chunks: Chunks, *names: str) -> Mapping[str, Any]:
+    """Return those texts and numbers of a record that exist. Reading stops when all are found."""
     found: dict[str, Any] = {}
-    for piece in pieces:
-        found.update((name, piece[name]) for name in names if name in piece)
+    for chunk in chunks:
+        found.update((name, chunk[name]) for name in names if name in chunk)
         if len(found) == len(names):
             break
     return found
 
 
-def present(pieces: Pieces) -> Pieces:
-    """Return a record that must be there. Raises UnreadableError, once it is asked for, if the file is empty."""
+def present(chunks: Chunks) -> Chunks:
+    """Return a record that must be there. Raises UnreadableError, when it is read, if the file is empty."""
     empty = True
-    for piece in pieces:
+    for chunk in chunks:
         empty = False
-        yield piece
+        yield chunk
     if empty:
         raise UnreadableError("it is empty")
 
 
-def read_pieces(storage: Storage, location: str, *, size: int | None = None) -> Iterator[Mapping[str, Any]]:
-    """Yield the one record of a payload of `size` bytes (None: not known), in pieces where it is large.
+def read_chunks(storage: Storage, location: str, *, size: int | None = None) -> Iterator[Mapping[str, Any]]:
+    """Yield the one record of a payload of `size` bytes (None: not known). A large record comes in pieces.
 
-    Raises UnreadableError as `decode` does, TooLargeError for one that is larger than LARGEST, or as JSON larger than
-    WHOLE, and what the storage raises.
+    Raises UnreadableError as `decode` does. Raises TooLargeError if the payload is larger than LARGEST, or as JSON
+    larger than WHOLE. Raises what the storage raises.
     """
     if size is not None and size > LARGEST:
-        raise TooLargeError(f"larger than {format_size(LARGEST)}")
+        raise PayloadTooLargeError(f"larger than {format_size(LARGEST)}")
     if (size is None or size > LARGE) and storage.read_part(location, begin=0, size=len(MAGIC)) == MAGIC:
         try:
-            yield from avro_pieces(lambda begin, most: storage.read_part(location, begin=begin, size=most))
+            yield from avro_chunks(lambda begin, most: storage.read_part(location, begin=begin, size=most))
         except DamagedError as error:
             raise UnreadableError(str(error)) from error
         return
     if size is not None and size > WHOLE:
-        raise TooLargeError(f"larger than {format_size(WHOLE)}")
+        raise PayloadTooLargeError(f"larger than {format_size(WHOLE)}")
     record = decode(storage.read(location))
     if record is not None:
         yield record
@@ -104,8 +104,8 @@ def read_pieces(storage: Storage, location: str, *, size: int | None = None) -> 
 def decode(content: bytes) -> Mapping[str, Any] | None:
     """Return the one record of a payload, or None if it is empty.
 
-    The first bytes tell the encoding, which is sturdier than switching on the table's version. Raises
-    UnreadableError for content that ends early, makes no sense, or asks for more time or memory than a sound one.
+    The first bytes tell the encoding, which is more robust than the table's version. Raises UnreadableError for
+    content that ends early, makes no sense, or needs more time or memory than a sound one.
     """
     if not content:
         return None

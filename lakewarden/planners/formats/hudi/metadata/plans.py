@@ -11,20 +11,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from lakewarden.planners.decoding.chunks import Part
 from lakewarden.planners.decoding.numbers import count, counted
-from lakewarden.planners.decoding.pieces import Part
-from lakewarden.planners.formats.hudi.metadata.payloads import Pieces, UnreadableError
+from lakewarden.planners.formats.hudi.metadata.payloads import Chunks, UnreadableError
 from lakewarden.planners.model.instant import PlanSize, RunId
 
 RUN_KEY = "lakewarden.run"
-"""The key of a plan's `extraMetadata` under which our runs sign. Clean plans cannot carry it: Hudi drops it."""
+"""The key of a plan's `extraMetadata` with which Lakewarden's runs sign. Hudi drops it from plans of clean."""
 
 GIVEN_UP_KEY = "lakewarden.given_up"
-"""The key of a completed instant's `extraMetadata` that says that its plan was given up: it has changed nothing."""
+"""The key of a completed instant's `extraMetadata` which says that its plan was given up and changed nothing."""
 
 EMPTIED_KEY = "lakewarden.emptied"
-"""The key of a clean plan's `extraMetadata` under which stands how many partitions it would have deleted whole before
-we made it name their files alone."""
+"""The key of a clean plan's `extraMetadata` for the number of partitions that it would have deleted whole. Lakewarden
+has changed the plan to name their files alone."""
 
 _LOG_BYTES = "TOTAL_LOG_FILES_SIZE"
 _READ_MIB = "TOTAL_IO_READ_MB"
@@ -32,16 +32,16 @@ _FILE_ID = re.compile(r"\.?(.+?)_[^_]+(?:_.*|\.log\..*)")
 
 
 class DataFile(NamedTuple):
-    """A data file, named by its partition (`""` where the table has none) and its name."""
+    """A data file, named by its partition (`""` if the table has none) and its name."""
 
     partition: str
     name: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
-    """A plan: the files it reads (of a clean: deletes), the partitions it deletes whole, how many it empties file by
-    file, its size and author.
+class HudiPlan:
+    """A plan: the files that it reads (a clean: deletes), the partitions that it deletes whole, how many it empties
+    file by file, its size and its author.
     """
 
     files: frozenset[DataFile]
@@ -51,17 +51,17 @@ class Plan:
     author: RunId | None = None
 
 
-def compaction_plan(record: Mapping[str, Any]) -> Plan:
+def compaction_plan(record: Mapping[str, Any]) -> HudiPlan:
     """Decode a plan of compaction or log compaction."""
     operations = _list(record, "operations")
-    return Plan(
+    return HudiPlan(
         files=frozenset(file for operation in operations for file in _slice_files(operation)),
         size=PlanSize(file_groups=len(operations), bytes=_total(operations, _LOG_BYTES)),
         author=author_of(record),
     )
 
 
-def clustering_plan(record: Mapping[str, Any]) -> Plan | None:
+def clustering_plan(record: Mapping[str, Any]) -> HudiPlan | None:
     """Decode a plan of clustering; None if the replacecommit is a write (insert_overwrite, delete_partition).
 
     Its metrics count log files in bytes, and base files only in whole MiB.
@@ -72,7 +72,7 @@ def clustering_plan(record: Mapping[str, Any]) -> Plan | None:
     groups = _list(plan, "inputGroups")
     slices = [one for group in groups for one in _list(group, "slices")]
     log_bytes, read_mib = _total(groups, _LOG_BYTES), _total(groups, _READ_MIB)
-    return Plan(
+    return HudiPlan(
         files=frozenset(file for one in slices for file in _slice_files(one)),
         size=PlanSize(
             file_groups=len(slices),
@@ -93,8 +93,8 @@ class Cleaned(NamedTuple):
     folders: int
 
 
-def clean_plan(record: Mapping[str, Any]) -> Plan:
-    """Decode a plan of clean. It knows no sizes; the oldest plan version names files without their paths."""
+def clean_plan(record: Mapping[str, Any]) -> HudiPlan:
+    """Decode a plan of clean. It has no sizes. The oldest plan version names files without their paths."""
     deleted = {
         DataFile(partition, _base_name(one["filePath"]))
         for partition, files in (record.get("filePathsToBeDeletedPerPartition") or {}).items()
@@ -106,7 +106,7 @@ def clean_plan(record: Mapping[str, Any]) -> Plan:
         for name in names
     }
     groups = _groups(deleted)
-    return Plan(
+    return HudiPlan(
         files=frozenset(deleted),
         partitions=frozenset(record.get("partitionsToBeDeleted") or ()),
         emptied=_emptied(record),
@@ -116,19 +116,19 @@ def clean_plan(record: Mapping[str, Any]) -> Plan:
 
 
 def retained(record: Mapping[str, Any]) -> str | None:
-    """Return the oldest commit whose files a plan of clean leaves; None where it does not say."""
+    """Return the oldest commit with files that a plan of clean leaves. None if it does not say."""
     earliest = record.get("earliestInstantToRetain")
     return (str(earliest.get("timestamp") or "") or None) if isinstance(earliest, Mapping) else None
 
 
-def clean_size(pieces: Pieces) -> Cleaned:
+def clean_size(chunks: Chunks) -> Cleaned:
     """Return how much a plan of clean deletes. Hudi names the files of a file group one after another, so a group is
-    looked for in two pieces that follow one another.
+    looked for in two successive pieces.
     """
     files = partitions = groups = folders = 0
     before: set[tuple[str, str]] = set()
-    for piece in pieces:
-        plan = clean_plan(piece)
+    for chunk in chunks:
+        plan = clean_plan(chunk)
         here = _groups(plan.files)
         files, partitions, groups = (
             files + len(plan.files),
@@ -144,14 +144,14 @@ def _groups(files: Iterable[DataFile]) -> set[tuple[str, str]]:
     return {(file.partition, _file_id(file.name)) for file in files}
 
 
-def merged(pieces: Pieces, decode: Callable[[Mapping[str, Any]], Plan | None]) -> Plan | None:
+def merged(chunks: Chunks, decode: Callable[[Mapping[str, Any]], HudiPlan | None]) -> HudiPlan | None:
     """Return a plan that comes in pieces, with all of its files."""
     files: set[DataFile] = set()
     partitions: set[str] = set()
     emptied = 0
-    found: Plan | None = None
-    for piece in pieces:
-        plan, author = decode(piece), author_of(piece)
+    found: HudiPlan | None = None
+    for chunk in chunks:
+        plan, author = decode(chunk), author_of(chunk)
         if plan is not None:
             files |= plan.files
             partitions |= plan.partitions
@@ -199,7 +199,7 @@ def instant_info(record: Mapping[str, Any]) -> RollbackTarget:
 
 
 def savepointed_files(record: Mapping[str, Any]) -> frozenset[DataFile]:
-    """Return the files that a savepoint's metadata holds fast."""
+    """Return the files that a savepoint's metadata holds."""
     return frozenset(
         DataFile(partition, _base_name(name))
         for partition, held in (record.get("partitionMetadata") or {}).items()
@@ -211,13 +211,13 @@ def _slice_files(one: Mapping[str, Any]) -> Iterable[DataFile]:
     paths = [one.get("dataFilePath"), *(one.get("deltaFilePaths") or ())]
     if isinstance(one, Part) and "partitionPath" not in one:
         if any(paths):
-            raise UnreadableError("a file slice of it has more files than are read of one")
+            raise UnreadableError("one of its file slices has more files than Lakewarden reads")
         return ()
     return (DataFile(one["partitionPath"] or "", _base_name(path)) for path in paths if path)
 
 
 def _total(parts: Iterable[Mapping[str, Any]], metric: str) -> int | None:
-    """Return the sum of one metric over all parts; None where a part has no metrics."""
+    """Return the sum of one metric over all parts. None if a part has no metrics."""
     metrics = [part.get("metrics") for part in parts if "metrics" in part or not isinstance(part, Part)]
     if not all(metrics):
         return None
@@ -225,12 +225,12 @@ def _total(parts: Iterable[Mapping[str, Any]], metric: str) -> int | None:
 
 
 def given_up(record: Mapping[str, Any] | None) -> bool:
-    """Whether a completed instant is a plan of ours that was not carried out."""
+    """Whether a completed instant is a plan of Lakewarden that was not executed."""
     return GIVEN_UP_KEY in ((record or {}).get("extraMetadata") or {})
 
 
 def author_of(record: Mapping[str, Any]) -> RunId | None:
-    """Return the run of ours that signed a plan."""
+    """Return the run of Lakewarden that signed a plan."""
     run = (record.get("extraMetadata") or {}).get(RUN_KEY)
     return None if run is None else RunId(run)
 

@@ -46,7 +46,7 @@ def _unescaped(text: str) -> str:
 
 
 def _paired(text: str) -> str:
-    """Return a text with its surrogate pairs as the characters that they are, and a mark for one that stands alone:
-    such a text could be written nowhere.
+    """Return a text with its surrogate pairs as characters, and with a mark for a single surrogate, which could be
+    written nowhere.
     """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

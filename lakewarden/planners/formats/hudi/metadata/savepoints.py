@@ -1,7 +1,8 @@
-"""Savepoints: which commit is saved, whose a savepoint is, and which of ours have expired.
+"""Savepoints: which commit is saved, who made a savepoint, and which of Lakewarden's savepoints have expired.
 
-Hudi puts who made a savepoint, when, and a comment into its metadata (`HoodieSavepointMetadata`, 0.14 to 1.2). Ours are
-signed there with the run that took them: what is not so signed is a person's, and is never removed.
+Hudi keeps the maker, the time and a comment in a savepoint's metadata (`HoodieSavepointMetadata`, 0.14 to 1.2).
+Lakewarden signs its savepoints there with the run that took them. Savepoints without that signature belong to people,
+and are never removed.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import Any
 from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, InstantFiles
 from lakewarden.planners.formats.hudi.metadata.payloads import (
     MALFORMED,
-    InPieces,
-    Pieces,
+    Chunks,
+    InChunks,
     UnreadableError,
     first,
     present,
-    read_pieces,
+    read_chunks,
 )
 from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY
 from lakewarden.planners.formats.hudi.metadata.table_properties import HOME, TableProperties
@@ -28,15 +29,15 @@ from lakewarden.planners.formats.hudi.options.service_options import SavepointOp
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
 from lakewarden.planners.model.timeline import Timeline
-from lakewarden.planners.model.view import Hindrance
+from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import Storage
 
 USER = "lakewarden"
-"""Who our savepoints say has made them (`savepointedBy`)."""
+"""The maker of Lakewarden's savepoints (`savepointedBy`)."""
 
 MARK = ".lakewarden/savepoint"
-"""Names, below HOME, the savepoint that a run is making or removing at this moment. It is there within one hold of the
-table's lock: whoever holds that and finds it sees what a dead run has left."""
+"""The file below HOME that names the savepoint which a run is making or removing now. It exists only while a run holds
+the table's lock. If a run takes the lock and finds the file, a dead run has left it."""
 
 _COMMENT = re.compile(rf"scheduled by Lakewarden, {re.escape(RUN_KEY)}=(\S{{1,100}})", re.ASCII)
 _INSTANT = re.compile(r"\d{14,23}", re.ASCII)
@@ -44,8 +45,8 @@ _INSTANT = re.compile(r"\d{14,23}", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Savepoint:
-    """A completed savepoint of the commit `time`: who made it, and when. `run` is the run of ours that took it; None
-    for everybody else's.
+    """A completed savepoint of the commit `time`: who made it, and when. `run` is the run of Lakewarden that took it.
+    None for all others.
     """
 
     time: str
@@ -63,27 +64,27 @@ class Savable:
 
 
 def comment(run: str) -> str:
-    """Return what signs a savepoint as ours."""
+    """Return the comment that signs a savepoint of Lakewarden."""
     return f"scheduled by Lakewarden, {RUN_KEY}={run}"
 
 
 def author_of(record: Mapping[str, Any]) -> RunId | None:
-    """Return the run of ours that took a savepoint, by its metadata."""
+    """Return the run of Lakewarden that took a savepoint, by its metadata."""
     signed = _COMMENT.fullmatch(str(record.get("comments") or ""))
     return RunId(signed[1]) if signed is not None and record.get("savepointedBy") == USER else None
 
 
-@InPieces
-def signature(pieces: Pieces) -> RunId | None:
-    """Return the same of a completed savepoint's file."""
-    return author_of(first(present(pieces), "savepointedBy", "comments"))
+@InChunks
+def signature(chunks: Chunks) -> RunId | None:
+    """Return the same for a completed savepoint's file."""
+    return author_of(first(present(chunks), "savepointedBy", "comments"))
 
 
 def read_savepoints(
     instants: Iterable[InstantFiles], properties: TableProperties, storage: Storage
 ) -> Sequence[Savepoint]:
-    """Return the completed savepoints of a timeline, the oldest commit first. Raises TemporaryError where one cannot be
-    read: then nobody knows whose it is.
+    """Return the completed savepoints of a timeline, the oldest commit first. Raises TemporaryError if one cannot be
+    read: then its maker is not known.
     """
     return [_savepoint(one, properties, storage) for one in instants if _is_saved(one)]
 
@@ -94,11 +95,11 @@ def _is_saved(one: InstantFiles) -> bool:
 
 def _savepoint(one: InstantFiles, properties: TableProperties, storage: Storage) -> Savepoint:
     if one.completed is None:
-        raise TemporaryError(f"savepoint {one.time} went away while it was read")
+        raise TemporaryError(f"savepoint {one.time} disappeared while it was read")
     name = one.completed.name
     try:
-        pieces = read_pieces(storage, f"{properties.timeline_folder}/{name}", size=one.completed.size)
-        record = first(present(pieces), "savepointedBy", "savepointedAt", "comments")
+        chunks = read_chunks(storage, f"{properties.timeline_folder}/{name}", size=one.completed.size)
+        record = first(present(chunks), "savepointedBy", "savepointedAt", "comments")
         at = datetime.fromtimestamp(int(record["savepointedAt"]) / 1000, UTC)
         return Savepoint(time=one.time, by=str(record["savepointedBy"]), at=at, run=author_of(record))
     except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
@@ -108,10 +109,9 @@ def _savepoint(one: InstantFiles, properties: TableProperties, storage: Storage)
 def savable(instants: Sequence[InstantFiles], *, retained: str | None) -> Savable:
     """Return the newest commit that can be saved. Pure.
 
-    What is in flight may yet put files into the slices of commits that are younger than itself: a write its own, a
-    compaction those that it merges. A savepoint of such a commit would not hold them. So a commit is saved that is
-    older than everything in flight. It must not be older than what the last clean has `retained`, either: some of its
-    files may be gone.
+    An instant in flight may still put files into the slices of younger commits: a write its own, a compaction those
+    that it merges. A savepoint of such a commit would not hold them. So the commit must be older than everything in
+    flight. It must not be older than what the last clean has `retained`, either: some of its files may be gone.
     """
     commits = [one for one in instants if one.action.completed_as in COMMITS]
     pending = next((one for one in commits if one.state is not State.COMPLETED), None)
@@ -126,18 +126,19 @@ def savable(instants: Sequence[InstantFiles], *, retained: str | None) -> Savabl
 
 
 def retained_since(instants: Sequence[InstantFiles], properties: TableProperties, storage: Storage) -> str | None:
-    """Return from which commit on the last completed clean has left everything; None without one.
+    """Return the commit from which on the last completed clean has left everything. None without a clean.
 
-    One that does not say so (KEEP_LATEST_FILE_VERSIONS) left what the newest commit before it shows, as Hudi's own
-    savepoint has it (`SavepointActionExecutor.getLastCommitRetained`). Raises TemporaryError if it cannot be read.
+    A clean that does not name it (KEEP_LATEST_FILE_VERSIONS) left what the newest commit before it shows. Hudi's own
+    savepoint assumes the same (`SavepointActionExecutor.getLastCommitRetained`). Raises TemporaryError if the clean
+    cannot be read.
     """
     cleans = [one for one in instants if one.action is Action.CLEAN and one.completed is not None]
     if not cleans or cleans[-1].completed is None:
         return None
     name, key = cleans[-1].completed.name, "earliestCommitToRetain"
     try:
-        pieces = read_pieces(storage, f"{properties.timeline_folder}/{name}", size=cleans[-1].completed.size)
-        retained = first(pieces, key).get(key)
+        chunks = read_chunks(storage, f"{properties.timeline_folder}/{name}", size=cleans[-1].completed.size)
+        retained = first(chunks, key).get(key)
     except (LakewardenError, FileNotFoundError, UnreadableError, *MALFORMED) as error:
         raise TemporaryError(f"{name} cannot be read: {error}") from error
     if retained:
@@ -147,7 +148,7 @@ def retained_since(instants: Sequence[InstantFiles], properties: TableProperties
 
 
 def expired(savepoints: Iterable[Savepoint], options: SavepointOptions, *, now: datetime) -> Sequence[Savepoint]:
-    """Return those of our savepoints that have expired, the oldest first; the newest never has. Pure."""
+    """Return Lakewarden's savepoints that have expired, the oldest first. The newest never expires. Pure."""
     ours = sorted((one for one in savepoints if one.run is not None), key=lambda one: one.time)
     most = options.savepoints_retained
     too_many = 0 if most is None else max(0, len(ours) - most)
@@ -155,12 +156,12 @@ def expired(savepoints: Iterable[Savepoint], options: SavepointOptions, *, now: 
 
 
 def left_half_way(location: str, storage: Storage) -> str | None:
-    """Return the commit of a savepoint that a run of ours was at when it died, or is at now; None where there is none.
-    Raises TemporaryError if the storage does not say.
+    """Return the commit of a savepoint that a run of Lakewarden is making or removing, or was when it died. None if
+    there is none. Raises TemporaryError if the storage does not answer.
     """
     try:
         said = storage.read(f"{location}/{HOME}/{MARK}", limit=64).decode(errors="replace")
-    except (FileNotFoundError, PermanentError):  # larger than anything of ours
+    except (FileNotFoundError, PermanentError):  # Lakewarden has not written it
         return None
     return said if _INSTANT.fullmatch(said) else None
 
@@ -170,39 +171,39 @@ def in_flight(timeline: Timeline) -> Sequence[Instant]:
     return [one for one in timeline.instants if one.pending and one.stands_for is Deed.SAVEPOINT]
 
 
-def hindrances(timeline: Timeline, *, ours: str | None, wanted: bool) -> Iterator[Hindrance]:
-    """Yield what savepoints hold back, and what holds them back where they are `wanted`. `ours` is the one that a run
-    of ours has left half-way: the next one takes it back.
+def blockers(timeline: Timeline, *, ours: str | None, wanted: bool) -> Iterator[Blocker]:
+    """Yield what savepoints block, and what blocks them if they are `wanted`. `ours` is the savepoint that a run of
+    Lakewarden has left unfinished. The next run undoes it.
     """
     for one in in_flight(timeline):
         if one.time == ours:
-            yield Hindrance(
+            yield Blocker(
                 services=frozenset(Service) - {Service.SAVEPOINT},
-                reason=f"a run of ours is at savepoint {one.time}, or has left it half-way",
-                remedy="if it has, the next run of savepoint takes it back: give the table that policy, and mode act",
+                reason=f"a run of Lakewarden is at savepoint {one.time}, or has left it unfinished",
+                remedy="if it is unfinished, the next run of savepoint undoes it: set that policy, and mode act",
             )
         else:
-            yield Hindrance(
+            yield Blocker(
                 reason=f"savepoint {one.time} is in flight",
-                remedy="let the savepoint end, or remove what is left of it",
+                remedy="wait until the savepoint has ended, or remove what is left of it",
             )
     for clean in timeline.pending(Service.CLEAN) if wanted else ():
-        yield Hindrance(
+        yield Blocker(
             services=frozenset({Service.SAVEPOINT}),
             reason=f"clean {clean.time} is pending, and goes first",
-            remedy="let the clean end, or judge what it would delete if it waits for that",
+            remedy="wait until the clean has ended, or approve its deletion if it waits for that",
         )
 
 
 def notes(timeline: Timeline) -> Mapping[Service, tuple[str, ...]]:
-    """Return what a person should know of the oldest savepoint."""
+    """Return what an operator should know of the oldest savepoint."""
     saved, *commits = timeline.held_by_savepoint() or (None,)
     if saved is None:
         return {}
-    whose = "a person's: remove it when nobody needs it" if saved.author is None else "ours, and expires"
+    owner = "a person's: remove it when it is not needed" if saved.author is None else "Lakewarden's, and expires"
     note = (
         f"savepoint {saved.time} of {saved.requested_at:%Y-%m-%d %H:%M} UTC holds {_commits(len(commits))} after it "
-        f"on the timeline; it is {whose}"
+        f"on the timeline; it is {owner}"
     )
     return {Service.SAVEPOINT: (note,), Service.ARCHIVE: (note,)}
 

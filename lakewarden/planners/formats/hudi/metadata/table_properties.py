@@ -17,7 +17,7 @@ FILE = "hoodie.properties"
 TIMELINE = "timeline"
 METADATA = "metadata"
 CLAIM = ".lakewarden/claim.json"
-"""The claim of the table, below HOME: a folder of its own, so that renewing it changes the stamp of no other."""
+"""The claim of the table, below HOME. It has a folder of its own, so that its renewal changes no other stamp."""
 
 INDEX_DEFINITIONS = ".hoodie/.index_defs/index.json"
 
@@ -27,6 +27,7 @@ _LARGEST = 2**20
 
 _FIRST_VERSION_OF_LAYOUT_2 = 8
 _PATH = "hoodie.timeline.path"
+_HISTORY = "hoodie.timeline.history.path"
 _LONGEST_VERSION = 20
 _SEGMENT = re.compile(r"[A-Za-z0-9._=+@~-]{1,255}")
 _MOST_SEGMENTS = 8
@@ -38,10 +39,11 @@ _KINDS = frozenset({MERGE_ON_READ, "COPY_ON_WRITE"})
 class TableProperties:
     """A table's name, type (`MERGE_ON_READ`), version, and how and where it keeps its timeline.
 
-    `zone` is `hoodie.table.timeline.timezone`: UTC or LOCAL, and not what every client obeys. `has_metadata_table`:
-    Hudi keeps a metadata table for it (`hoodie.table.metadata.partitions`), of which these partitions are complete and
-    those are being built. `index_definitions` is where its indexes are defined, below the table.
-    `base_file_format` is PARQUET, ORC, HFILE or LANCE.
+    `zone` is `hoodie.table.timeline.timezone`: UTC or LOCAL. Not every client obeys it. `has_metadata_table`: Hudi
+    keeps a metadata table for it (`hoodie.table.metadata.partitions`), with the partitions that are complete and those
+    that are being built. `index_definitions` is the path of the definitions of its indexes, below the table.
+    `base_file_format` is PARQUET, ORC, HFILE or LANCE. `history` is the folder of the archive, below that of the
+    timeline (layout 2). It is empty if the name is no plain folder.
     """
 
     name: str
@@ -55,6 +57,7 @@ class TableProperties:
     metadata_building: frozenset[str] = frozenset()
     index_definitions: str = INDEX_DEFINITIONS
     base_file_format: str = "PARQUET"
+    history: str = "history"
 
     @property
     def has_metadata_table(self) -> bool:
@@ -71,8 +74,8 @@ def read_table_properties(location: str, storage: Storage) -> TableProperties:
     """Return the properties of the table at `location`.
 
     Hudi replaces the file by way of a backup, which for a moment is the only whole copy. Raises PermanentError if
-    there is neither, if it is too large, or if its timeline is not a folder inside the table, TemporaryError if there
-    is no whole one.
+    there is neither, if the file is too large, or if the timeline is not a folder inside the table. Raises
+    TemporaryError if there is no whole copy.
     """
     home = f"{location}/{HOME}"
     found = False
@@ -110,7 +113,14 @@ def _table_properties(values: dict[str, str], location: str) -> TableProperties:
         metadata_building=_names(values, "hoodie.table.metadata.partitions.inflight"),
         index_definitions=values.get("hoodie.table.index.defs.path") or INDEX_DEFINITIONS,
         base_file_format=(values.get("hoodie.table.base.file.format") or "PARQUET").upper()[:20],
+        history=_history(values),
     )
+
+
+def _history(values: dict[str, str]) -> str:
+    """Return the folder of the archive. It is empty if the name is no plain folder: only the archive needs it."""
+    name = values.get(_HISTORY) or "history"
+    return name if _is_plain(name) else ""
 
 
 def _names(values: dict[str, str], key: str) -> frozenset[str]:
@@ -118,10 +128,10 @@ def _names(values: dict[str, str], key: str) -> frozenset[str]:
 
 
 def _timeline_folder(location: str, path: str | None) -> str:
-    """Return where the timeline lies: in `.hoodie` itself, or at a `path` below.
+    """Return the folder of the timeline: `.hoodie` itself, or a `path` below it.
 
-    Raises PermanentError where that, or the metadata table's folder, leads out of the table, by what it says or by a
-    link: what lies there is another's.
+    Raises PermanentError if it, or the metadata table's folder, leads out of the table, by its name or by a link.
+    Another table may own that place.
     """
     home = f"{location}/{HOME}"
     if path is not None:
@@ -136,7 +146,7 @@ def _timeline_folder(location: str, path: str | None) -> str:
         led_to = canonical_location(folder)
         # The location may be spelled as Hadoop does: a worker's are, s3a:// for s3://.
         if led_to != folder and not led_to.startswith(f"{canonical_location(location)}/"):
-            raise PermanentError(f"{folder} is a link to {led_to}, which lies outside the table: let it be a folder")
+            raise PermanentError(f"{folder} is a link to {led_to}, which lies outside the table: make it a folder")
     return home
 
 

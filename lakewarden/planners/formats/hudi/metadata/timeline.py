@@ -12,7 +12,7 @@ from lakewarden.planners.formats.hudi.metadata.commits import Written, written
 from lakewarden.planners.formats.hudi.metadata.heartbeats import guarded_until
 from lakewarden.planners.formats.hudi.metadata.memo import Reading
 from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, InstantFiles, Layout
-from lakewarden.planners.formats.hudi.metadata.payloads import InPieces, Pieces, UnreadableError, first, present
+from lakewarden.planners.formats.hudi.metadata.payloads import Chunks, InChunks, UnreadableError, first, present
 from lakewarden.planners.formats.hudi.metadata.savepoints import signature
 from lakewarden.planners.formats.hudi.metadata.times import to_utc
 from lakewarden.planners.model.instant import Deed, Instant, PlanSize, RunId, Service, State
@@ -28,16 +28,17 @@ class Fact(NamedTuple):
 
 
 class LastClean(NamedTuple):
-    """What the last completed clean says of itself (`HoodieCleanMetadata`): the newest commit that it has seen, and the
-    oldest one whose files it left.
+    """What the last completed clean records (`HoodieCleanMetadata`): the newest commit that it has seen, and the oldest
+    commit with files that it left.
     """
 
     seen: str | None = None
     retained: str | None = None
+    instant: str = ""
 
 
 _LARGEST_GIVEN_UP = 2**16
-"""A completed instant without files has its schema in it, and little else. Larger ones have changed something."""
+"""A completed instant without files holds its schema, and little else. Larger ones have changed something."""
 
 _NOTHING = Fact()
 _UNKNOWN_SIZE = PlanSize(file_groups=None, bytes=None)
@@ -45,8 +46,8 @@ _UNKNOWN_SIZE = PlanSize(file_groups=None, bytes=None)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Known:
-    """An instant's files with what is known of its purpose, and what it wrote: of completed commits, where that was
-    asked for and could be read.
+    """An instant's files, with its purpose and with what it wrote: for completed commits, if that was asked for and
+    could be read.
     """
 
     files: InstantFiles
@@ -79,8 +80,8 @@ _STANDS_FOR: Mapping[Action, Service | Deed] = {
 
 
 def know(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_read: bool, commits: bool) -> Known:
-    """Say what an instant stands for, reading its plan where it is pending or its name is ambiguous; with `commits`
-    also what it wrote, if it is a completed one.
+    """Say what an instant stands for. Its plan is read if it is pending or its name is ambiguous. With `commits` also
+    say what a completed one wrote.
     """
     known = _purpose(files, reading, layout=layout, merge_on_read=merge_on_read)
     if _is_given_up(known, reading):
@@ -93,8 +94,8 @@ def know(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_read
 
 
 def _is_given_up(known: Known, reading: Reading) -> bool:
-    """Whether it is a plan of ours that was completed without a file, because writes may have found it on the timeline.
-    To all that look at the timeline it is as if it had been removed.
+    """Whether it is a plan of Lakewarden that was completed without a file, because writes may have found it on the
+    timeline. For every reader of the timeline it is as if it had been removed.
     """
     completed = known.files.completed
     if completed is None or known.stands_for not in _MAY_BE_GIVEN_UP or completed.size > _LARGEST_GIVEN_UP:
@@ -103,7 +104,9 @@ def _is_given_up(known: Known, reading: Reading) -> bool:
 
 
 def _expires_partitions(wrote: Written) -> bool:
-    """Whether a replacecommit is a ttl of ours: to the timeline it is a deletion of partitions, as a writer's is."""
+    """Whether a replacecommit is a ttl of Lakewarden. On the timeline it looks like a deletion of partitions by a
+    writer.
+    """
     return wrote.operation == "DELETE_PARTITION" and wrote.author is not None
 
 
@@ -111,7 +114,7 @@ def _purpose(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_
     """Say what an instant stands for.
 
     On a merge-on-read table every completed `commit` is a compaction, even if the file of its request is gone.
-    Archiving deletes requests first: for a moment, or where it was killed, a log compaction is known by its metadata.
+    Archiving deletes requests first. Meanwhile, or after it was killed, a log compaction is known by its metadata.
     """
     if files.action is Action.REPLACECOMMIT:
         return _replacecommit(files, reading, layout)
@@ -131,8 +134,8 @@ def _purpose(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_
 
 
 def _replacecommit(files: InstantFiles, reading: Reading, layout: Layout) -> Known:
-    """In layout 1 a clustering is a replacecommit whose request holds a clustering plan; in layout 2 it is one
-    whose request is gone and whose metadata says so.
+    """Return what a replacecommit is. In layout 1 it is a clustering if its request holds a clustering plan. In layout
+    2 it is also one if its request is gone and its metadata says so.
     """
     fact = None
     if files.requested is not None and layout is Layout.V1:
@@ -153,57 +156,57 @@ def _plan_fact(
     return reading.fact(files.requested, decode)
 
 
-@InPieces
-def _compaction(pieces: Pieces) -> Fact:
-    return _sized(present(pieces), plans.compaction_plan)
+@InChunks
+def _compaction(chunks: Chunks) -> Fact:
+    return _sized(present(chunks), plans.compaction_plan)
 
 
-@InPieces
-def _clustering(pieces: Pieces) -> Fact:
-    fact = _sized(present(pieces), plans.clustering_plan)
+@InChunks
+def _clustering(chunks: Chunks) -> Fact:
+    fact = _sized(present(chunks), plans.clustering_plan)
     if fact.plan is None:
         raise UnreadableError("it has no clusteringPlan")
     return fact
 
 
-@InPieces
-def _maybe_clustering(pieces: Pieces) -> Fact:
+@InChunks
+def _maybe_clustering(chunks: Chunks) -> Fact:
     """Decode a replacecommit's request. Some operations leave it empty: they are writes."""
-    return _sized(pieces, plans.clustering_plan)
+    return _sized(chunks, plans.clustering_plan)
 
 
-@InPieces
-def _completed_replacecommit(pieces: Pieces) -> Fact:
-    clustered = first(present(pieces), "operationType").get("operationType") == "CLUSTER"
+@InChunks
+def _completed_replacecommit(chunks: Chunks) -> Fact:
+    clustered = first(present(chunks), "operationType").get("operationType") == "CLUSTER"
     return Fact(plan=_UNKNOWN_SIZE) if clustered else _NOTHING
 
 
-@InPieces
-def _merges_log_files(pieces: Pieces) -> bool:
-    return first(present(pieces), "operationType").get("operationType") == "LOG_COMPACT"
+@InChunks
+def _merges_log_files(chunks: Chunks) -> bool:
+    return first(present(chunks), "operationType").get("operationType") == "LOG_COMPACT"
 
 
-@InPieces
-def _clean(pieces: Pieces) -> Fact:
-    size = PlanSize(file_groups=plans.clean_size(present(pieces)).file_groups, bytes=None)
-    return Fact(plan=size)  # Hudi drops what would sign it
+@InChunks
+def _clean(chunks: Chunks) -> Fact:
+    size = PlanSize(file_groups=plans.clean_size(present(chunks)).file_groups, bytes=None)
+    return Fact(plan=size)  # Hudi drops a signature
 
 
-@InPieces
-def _completed_clean(pieces: Pieces) -> LastClean:
+@InChunks
+def _completed_clean(chunks: Chunks) -> LastClean:
     seen, retained = "lastCompletedCommitTimestamp", "earliestCommitToRetain"
-    found = first(present(pieces), seen, retained)
+    found = first(present(chunks), seen, retained)
     return LastClean(seen=str(found.get(seen) or "") or None, retained=str(found.get(retained) or "") or None)
 
 
-def _sized(pieces: Pieces, decode: Callable[[Mapping[str, Any]], plans.Plan | None]) -> Fact:
-    """Return the size of a plan, and its author: what files it names is not kept."""
+def _sized(chunks: Chunks, decode: Callable[[Mapping[str, Any]], plans.HudiPlan | None]) -> Fact:
+    """Return the size of a plan, and its author. The names of its files are not kept."""
     size, author = None, None
-    for piece in pieces:
-        plan = decode(piece)
+    for chunk in chunks:
+        plan = decode(chunk)
         if plan is not None:
             size = plan.size if size is None else plans.added(size, plan.size)
-        author = author or plans.author_of(piece)
+        author = author or plans.author_of(chunk)
     return _NOTHING if size is None else Fact(plan=size, author=author)
 
 
@@ -216,15 +219,16 @@ _PLANS: Mapping[Service | Deed, Callable[[Mapping[str, Any] | None], Fact]] = {
 
 
 def last_clean(known: Sequence[Known], reading: Reading) -> LastClean | None:
-    """Return what the last completed clean says of itself; None if there was none."""
+    """Return what the last completed clean records; None if there was none."""
     for one in reversed(known):
         if one.stands_for is Service.CLEAN and one.files.completed is not None:
-            return reading.fact(one.files.completed, _completed_clean) or LastClean()
+            found = reading.fact(one.files.completed, _completed_clean) or LastClean()
+            return found._replace(instant=one.files.time)
     return None
 
 
 def timeline_of(known: Sequence[Known], *, zone: tzinfo, beats: Mapping[str, datetime]) -> Timeline:
-    """Return the timeline, its times read in `zone`, with the heartbeats that guard what is pending."""
+    """Return the timeline, with its times read in `zone`, and with the heartbeats that guard pending instants."""
     return Timeline(instants=tuple(_instant(one, zone, beats) for one in known))
 
 

@@ -14,15 +14,15 @@ _AFTER_ALL = 9000
 def wall_time(text: str) -> datetime:
     """Return what the wall clock showed, without a zone.
 
-    Times to the second stand for their last millisecond, as Hudi 1.x reads them; digits beyond the millisecond are
-    the metadata table's own. Instants that are no times (`00000000000001`, the bootstrap) come before all: they are of
-    1970, so that any zone and any difference can be reckoned with.
+    Times to the second stand for their last millisecond, as Hudi 1.x reads them. Digits beyond the millisecond are
+    the metadata table's own. Instants that are no times (`00000000000001`, the bootstrap) come before all. They are of
+    1970, so that any zone and any difference can be applied.
     """
     if _DIGITS_TO_THE_SECOND < len(text) < _DIGITS_TO_THE_MILLISECOND:
         return _BEFORE_ALL
     milliseconds = int(text[14:17]) if len(text) > _DIGITS_TO_THE_SECOND else 999
     try:
-        shown = datetime(  # noqa: DTZ001 - the zone is what we do not know
+        shown = datetime(  # noqa: DTZ001 - the zone is not known here
             int(text[:4]), int(text[4:6]), int(text[6:8]), int(text[8:10]), int(text[10:12]), int(text[12:14]),
             milliseconds * 1000,
         )  # fmt: skip
@@ -34,8 +34,8 @@ def wall_time(text: str) -> datetime:
 def to_utc(text: str, zone: tzinfo, *, near: datetime | None = None) -> datetime:
     """Return the moment an instant names, read in `zone`, in UTC.
 
-    In the hour that summer time gives back the wall clock shows each time twice: then it is the moment that is nearer
-    to `near`, which is when a file of the instant was written; without it the first one.
+    In the hour that summer time gives back, the wall clock shows each time twice. Then it is the moment nearer to
+    `near`, which is when a file of the instant was written. Without `near` it is the first.
     """
     first, second = _moments(text, zone)
     if near is None or first == second:
@@ -43,9 +43,9 @@ def to_utc(text: str, zone: tzinfo, *, near: datetime | None = None) -> datetime
     return min(first, second, key=lambda moment: abs(moment - near))
 
 
-@lru_cache(maxsize=2**16)
+@lru_cache(maxsize=2**14)
 def _moments(text: str, zone: tzinfo) -> tuple[datetime, datetime]:
-    """Return the moments at which the wall clock showed an instant's time: mostly they are one."""
+    """Return the moments at which the wall clock showed an instant's time. Usually they are the same."""
     shown = wall_time(text)
     if shown == _BEFORE_ALL:
         return _BEFORE_ALL.replace(tzinfo=UTC), _BEFORE_ALL.replace(tzinfo=UTC)
@@ -56,9 +56,9 @@ def _moments(text: str, zone: tzinfo) -> tuple[datetime, datetime]:
 def shown_twice_until(moment: datetime, zone: tzinfo) -> datetime | None:
     """Return when the wall clock of `zone` no longer shows times twice, if it shows that of `moment` twice; else None.
 
-    It is the end of the second time. Within one JVM, Hudi's `HoodieInstantTimeGenerator` waits until its clock shows
-    a later time than the one before, under the table's lock: one that has stamped an instant the first time stands
-    still for all of the second (run, docs/hudi.md).
+    It is the end of the second time. Within one JVM, Hudi's `HoodieInstantTimeGenerator` waits under the table's lock
+    until its clock shows a later time than the one before. After an instant in the first time it waits through all of
+    the second (run, docs/hudi.md).
     """
     shown = moment.astimezone(zone).replace(tzinfo=None)
     first, second = (shown.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))

@@ -1,4 +1,4 @@
-"""What tells whether a Hudi table has changed: the version of its properties, and the stamp of its timeline."""
+"""The token of a Hudi table: the version of its properties, and the stamp of its timeline."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _MOST_REMEMBERED = 100_000
 
 class Tokens:
     """Asks each storage for two things at most: in an object store one HEAD, and one listing of the folder that the
-    properties name. A listing of `.hoodie` beside it would double what the polls of a table are charged for.
+    properties name. Another listing, of `.hoodie`, would double the price of a table's polls.
 
-    Where a table has its timeline is remembered for as long as its properties are of the version in which they said
-    so. For any thread.
+    The place of a table's timeline is remembered while its properties are of the version in which they named it.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -23,11 +23,11 @@ class Tokens:
     def of(self, location: str, storage: Storage) -> str:
         """Return the token of the table at `location`.
 
-        Raises PermanentError where there is none, and what reading its properties raises.
+        Raises PermanentError if there is none, and what reading its properties raises.
         """
         try:
             version = storage.version(f"{location}/{HOME}/{FILE}")
-        except FileNotFoundError:  # perhaps Hudi is replacing it just now, by way of a backup
+        except FileNotFoundError:  # Hudi may be replacing it just now, by way of a backup
             return _of_both_folders(location, storage)
         timeline = self._timeline(location, storage, version)
         try:
@@ -36,7 +36,7 @@ class Tokens:
             return version
 
     def _timeline(self, location: str, storage: Storage, version: str) -> str:
-        """Return the folder of the timeline. It is remembered only where the properties that name it are known to be of
+        """Return the folder of the timeline. It is remembered only if the properties that name it are known to be of
         that version: those read may be newer, and the older ones may be put back.
         """
         known = self._timelines.get(location)
@@ -58,7 +58,7 @@ def _version_again(location: str, storage: Storage) -> str | None:
 
 
 def _of_both_folders(location: str, storage: Storage) -> str:
-    """Return the stamps of `.hoodie` and of the folder in it where timelines of layout 2 are by default."""
+    """Return the stamps of `.hoodie` and of the default folder of timelines of layout 2 in it."""
     home = f"{location}/{HOME}"
     try:
         stamp = storage.stamp(home)

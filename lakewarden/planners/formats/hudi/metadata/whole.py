@@ -1,8 +1,8 @@
-"""A timeline's instants, all of them or none: for whoever is about to delete something.
+"""A timeline's instants, all of them or none: for programs that are about to delete something.
 
-A listing can leave files out without a word: a proxy loses a page, a store answers from a copy that is behind. So
-what was seen before, and is not listed now, is asked for by its own name. Only a store that denies that very file is
-believed: then it was archived, rolled back or withdrawn. What no listing has ever shown cannot be missed.
+A listing can leave files out silently: a proxy loses a page, a store answers from a copy that is behind. So a file that
+was seen before, and is not listed now, is asked for by its own name. It is gone only if the store denies that very
+file: then it was archived, rolled back or withdrawn. A file that no listing has ever shown cannot be missed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lakewarden.planners.formats.hudi.metadata.names import (
     InstantFiles,
     collapse,
     file_name,
-    parse,
+    parser,
 )
 from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
@@ -29,15 +29,16 @@ def whole_timeline(
 ) -> Sequence[InstantFiles]:
     """Return the instants of a table's active timeline, oldest requested time first.
 
-    It is listed twice: the second listing has to hold what the first one shows, and what is `known` from earlier
-    looks. Raises TemporaryError where it leaves out a file that is there, or the folder cannot be listed: a missing
-    one is no empty one here.
+    It is listed twice. The second listing must hold what the first one shows, and what is `known` from earlier
+    observations. Raises TemporaryError if it leaves out a file that is there, or if the folder cannot be listed. A
+    missing folder is no empty one here.
     """
     folder, layout = properties.timeline_folder, properties.layout
     try:
         first, second = storage.listing(folder), storage.listing(folder)
     except FileNotFoundError as error:
         raise TemporaryError(f"{folder} cannot be listed") from error
+    parse = parser(len(first))
     shown = [entry.name for entry in first if not entry.is_folder and parse(entry.name, layout) is not None]
     missing = [*left_out(shown, second, folder, storage)]
     if known is not None:
@@ -50,14 +51,14 @@ def whole_timeline(
 def left_out(expected: Iterable[str], entries: Sequence[FileEntry], folder: str, storage: Storage) -> Sequence[str]:
     """Return those of the expected files that are in the folder although its listing does not show them.
 
-    Raises TemporaryError where the store does not say.
+    Raises TemporaryError if the store does not answer.
     """
     shown = {entry.name for entry in entries}
     return [name for name in dict.fromkeys(expected) if name not in shown and _is_there(f"{folder}/{name}", storage)]
 
 
 def not_whole(folder: str, missing: Sequence[str]) -> str:
-    """Return, for people, that a listing left out files that are there."""
+    """Return in words that a listing left out files that exist."""
     more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
     return f"the listing of {folder} is not whole: it leaves out {missing[0]}{more}"
 
@@ -68,8 +69,8 @@ def missed(
     """Return the files of `known` instants that a listing leaves out although they are there. `shown` are the instants
     that it shows.
 
-    Hundreds of instants may leave at once when they are archived, the oldest first. Of the completed ones older than
-    all that is listed only the newest is asked for; savepoints, and what is pending, in any case.
+    Archiving may remove hundreds of instants at once, the oldest first. Of the completed ones older than everything
+    listed only the newest is asked for. Savepoints and pending instants are always asked for.
     """
     oldest = shown[0].time if shown else ""
     older = [i for i in known.instants if i.time < oldest and not i.pending and i.stands_for is not Deed.SAVEPOINT]
@@ -100,5 +101,5 @@ def _is_there(path: str, storage: Storage) -> bool:
     except FileNotFoundError:
         return False
     except PermanentError:
-        return True  # and it is larger than nothing
+        return True  # it is larger than the limit
     return True

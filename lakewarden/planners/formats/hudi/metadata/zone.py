@@ -1,9 +1,9 @@
-"""The zone of a timeline: proved from the files, never taken on trust.
+"""The zone of a timeline, proved from the files.
 
 Instants are wall-clock times without their zone, and Hudi orders everything by them. A service that stamps in
-another zone than the writers makes rows vanish without an error (docs/hudi.md), and the table's own
-`hoodie.table.timeline.timezone` is not what every client obeys. But a file is written when its instant says, so
-the two clocks side by side tell the zone.
+another zone than the writers makes rows vanish without an error (docs/hudi.md). Not every client obeys the table's own
+`hoodie.table.timeline.timezone`. But a file is written when its instant says, so the two clocks together show the
+zone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lakewarden.planners.formats.hudi.metadata.names import InstantFiles, Layout
 from lakewarden.planners.formats.hudi.metadata.times import to_utc, wall_time
-from lakewarden.planners.model.view import Hindrance
+from lakewarden.planners.model.view import Blocker
 
 _NEAR = timedelta(minutes=5)
 _ON_THE_DOT = timedelta(minutes=1)
@@ -27,8 +27,8 @@ _DECLARE = "set options.timeline_timezone of the table to the zone in which its 
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Witness:
-    """An instant's wall-clock time, and when the file that bears it was written."""
+class ZoneWitness:
+    """An instant's wall-clock time, and when the file with that instant in its name was written."""
 
     time: str
     written: datetime
@@ -36,34 +36,36 @@ class Witness:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ZoneFinding:
-    """In which zone the timeline is to be read, and what holds services back if it is not the workers'."""
+    """The zone in which the timeline is to be read, and a blocker if it is not the zone of the workers."""
 
     zone: tzinfo
-    hindrance: Hindrance | None = None
+    blocker: Blocker | None = None
 
 
-def witnesses(completed: Iterable[InstantFiles], layout: Layout) -> tuple[Witness, ...]:
+def witnesses(completed: Iterable[InstantFiles], layout: Layout) -> tuple[ZoneWitness, ...]:
     """Return the newest completed instants that can tell the zone, newest first.
 
-    Layout 2 writes the completion time into the name of the completed file; layout 1 has only the requested time,
-    and a `.requested` file that is made right then.
+    Layout 2 writes the completion time into the name of the completed file. Layout 1 has only the requested time,
+    and a `.requested` file that is made at that time.
     """
     found = [seen for one in completed if (seen := _witness(one, layout)) is not None]
     return tuple(sorted(found, key=lambda w: w.time, reverse=True)[:_WITNESSES])
 
 
-def _witness(one: InstantFiles, layout: Layout) -> Witness | None:
+def _witness(one: InstantFiles, layout: Layout) -> ZoneWitness | None:
     if layout is Layout.V2:
         if one.completed is None or one.completed_time is None:
             return None
-        return Witness(time=one.completed_time, written=one.completed.modified)
-    return None if one.requested is None else Witness(time=one.time, written=one.requested.modified)
+        return ZoneWitness(time=one.completed_time, written=one.completed.modified)
+    return None if one.requested is None else ZoneWitness(time=one.time, written=one.requested.modified)
 
 
-def find_zone(seen: Sequence[Witness], *, declared: str | None, stated: str | None, workers: ZoneInfo) -> ZoneFinding:
-    """Return the timeline's zone, with a hindrance unless it is proved or declared to be that of the workers.
+def find_zone(
+    seen: Sequence[ZoneWitness], *, declared: str | None, stated: str | None, workers: ZoneInfo
+) -> ZoneFinding:
+    """Return the timeline's zone, with a blocker unless it is proved or declared to be that of the workers.
 
-    `stated` is the table's `hoodie.table.timeline.timezone` (UTC or LOCAL): it serves to read an unproved timeline.
+    `stated` is the table's `hoodie.table.timeline.timezone` (UTC or LOCAL). An unproved timeline is read in it.
     """
     if declared is not None:
         return _as_declared(declared, workers)
@@ -71,9 +73,9 @@ def find_zone(seen: Sequence[Witness], *, declared: str | None, stated: str | No
     if offset is not None:
         return ZoneFinding(
             zone=timezone(offset),
-            hindrance=Hindrance(
+            blocker=Blocker(
                 reason=f"its instants are stamped in {_offset_name(offset)}, its session workers run in {workers.key}",
-                remedy="serve the table with a spark profile whose timezone is that of its writers; if the table was "
+                remedy="serve the table with a spark profile in the timezone of its writers; if the table was "
                 f"copied and the times of its files mean nothing, {_DECLARE}",
             ),
         )
@@ -82,7 +84,7 @@ def find_zone(seen: Sequence[Witness], *, declared: str | None, stated: str | No
     why = "the times of its files do not fit its instants" if seen else "none of its instants can tell"
     return ZoneFinding(
         zone=UTC if stated == "UTC" else workers,
-        hindrance=Hindrance(reason=f"the zone of its timeline is not proved: {why}", remedy=_DECLARE),
+        blocker=Blocker(reason=f"the zone of its timeline is not proved: {why}", remedy=_DECLARE),
     )
 
 
@@ -91,14 +93,14 @@ def _as_declared(declared: str, workers: ZoneInfo) -> ZoneFinding:
         zone = ZoneInfo(declared)
     except (ZoneInfoNotFoundError, ValueError):
         reason = f"options.timeline_timezone is {declared!r}, which is no zone of the IANA database"
-        return ZoneFinding(zone=workers, hindrance=Hindrance(reason=reason, remedy="name one, as in 'Europe/Paris'"))
+        return ZoneFinding(zone=workers, blocker=Blocker(reason=reason, remedy="name one, as in 'Europe/Paris'"))
     if _same(zone, workers):
         return ZoneFinding(zone=zone)
     return ZoneFinding(
         zone=zone,
-        hindrance=Hindrance(
+        blocker=Blocker(
             reason=f"its timeline is in {declared}, but its session workers run in {workers.key}",
-            remedy=f"serve the table with a spark profile whose timezone is {declared}",
+            remedy=f"serve the table with a spark profile with timezone: {declared}",
         ),
     )
 
@@ -109,12 +111,12 @@ def _same(one: ZoneInfo, other: ZoneInfo) -> bool:
     return all(month.astimezone(one).utcoffset() == month.astimezone(other).utcoffset() for month in months)
 
 
-def _agrees(one: Witness, zone: tzinfo) -> bool:
+def _agrees(one: ZoneWitness, zone: tzinfo) -> bool:
     return abs(to_utc(one.time, zone, near=one.written) - one.written) <= _NEAR
 
 
-def _offset(one: Witness, workers: ZoneInfo) -> timedelta | None:
-    """Return the offset that a witness gives away if it is another than the workers': to the quarter hour."""
+def _offset(one: ZoneWitness, workers: ZoneInfo) -> timedelta | None:
+    """Return the offset that a witness shows if it is not the workers': to the quarter hour."""
     if _agrees(one, workers):
         return None
     ahead = wall_time(one.time).replace(tzinfo=UTC) - one.written

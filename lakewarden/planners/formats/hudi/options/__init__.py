@@ -1,1 +1,1 @@
-"""What the owner of a Hudi table sets: for the table, for its services, for its writers."""
+"""The options of a Hudi table, of its services and of its writers."""

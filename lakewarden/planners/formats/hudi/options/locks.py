@@ -1,7 +1,7 @@
-"""Hudi's lock providers as `hoodie.*` keys: the same for our write client and for the table's writers.
+"""Hudi's lock providers as `hoodie.*` keys. Hudi's client in the workers and the table's writers use the same keys.
 
 Read in Hudi's `HoodieLockConfig`, `LockManager` and the providers of 1.2.0. `InProcessLockProvider` is never used: it
-excludes nobody outside its own JVM.
+excludes only clients of its own JVM.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from lakewarden.planners.formats.hudi.options.table_options import (
     ZookeeperLock,
 )
 
-LEAST_PATIENCE = timedelta(minutes=10)
-"""How long a lock is tried for at least: metadata-table work is done under it, and may take minutes."""
+LEAST_RETRY_TIME = timedelta(minutes=10)
+"""The least time for which a lock is tried: metadata-table work is done under it, and may take minutes."""
 
-LEAST_FILESYSTEM_PATIENCE = timedelta(minutes=30)
-"""A client of the filesystem lock that times out deletes its holder's lock, so it must not."""
+LEAST_FILESYSTEM_RETRY_TIME = timedelta(minutes=30)
+"""A client of the filesystem lock that times out deletes its holder's lock, so it must not time out."""
 
 OURS_ALONE = FilesystemLock(provider="filesystem")
-"""The lock of a table that is declared free of writers: it still has us. Our own runs, perhaps in two workers, exclude
-each other by a file beside the table (an in-process lock is void between workers)."""
+"""The lock of a table that is declared free of writers. Lakewarden's own runs, perhaps in two workers, exclude each
+other by a file beside the table. An in-process lock would not work between workers."""
 
 _PACKAGE = "org.apache.hudi.client.transaction.lock"
-_BETWEEN_TRIES = timedelta(milliseconds=500)  # Hudi's own default of five seconds is the wait that is felt
+_BETWEEN_TRIES = timedelta(milliseconds=500)  # Hudi's own default of five seconds makes most of the wait
 _TRY = timedelta(seconds=60)  # hoodie.write.lock.wait_time_ms; for DynamoDB it is the length of a lease, too
 _CONDITIONAL_WRITES = ("s3", "s3a", "gs", "abfs", "abfss")
 _ATOMIC_CREATION = ("file", "hdfs", "viewfs", "dfs", "hopsfs")
 
 
 def lock_keys(lock: Lock) -> dict[str, str]:
-    """Return the provider and what tells its lock: both sides of a table must set exactly these."""
+    """Return the provider and the keys that identify its lock: both sides of a table must set exactly these."""
     match lock:
         case ZookeeperLock():
             return {
@@ -74,17 +74,17 @@ def lock_keys(lock: Lock) -> dict[str, str]:
             assert_never(lock)
 
 
-def patience(lock: Lock, *, worst_hold: timedelta | None = None) -> timedelta:
-    """Return how long a client tries for the lock: at least five times the longest it was seen to be held."""
-    least = LEAST_FILESYSTEM_PATIENCE if isinstance(lock, FilesystemLock) else LEAST_PATIENCE
+def retry_time(lock: Lock, *, worst_hold: timedelta | None = None) -> timedelta:
+    """Return how long a client tries for the lock: at least five times the longest hold that was seen."""
+    least = LEAST_FILESYSTEM_RETRY_TIME if isinstance(lock, FilesystemLock) else LEAST_RETRY_TIME
     return max(least, 5 * (worst_hold or timedelta(0)))
 
 
 def wait_keys(lock: Lock, *, worst_hold: timedelta | None = None) -> dict[str, str]:
-    """Return the keys that make a client try for as long as `patience` says.
+    """Return the keys that make a client try for as long as `retry_time` says.
 
     `LockManager` tries `client.num_retries` times more, half a second apart. A try of ZooKeeper, storage or DynamoDB
-    waits for `wait_time_ms` itself; one of Hive or of the filesystem lock answers at once.
+    waits for `wait_time_ms` itself. A try of Hive or of the filesystem lock answers at once.
     """
     match lock:
         case ZookeeperLock() | StorageLock() | DynamoDbLock():
@@ -97,7 +97,7 @@ def wait_keys(lock: Lock, *, worst_hold: timedelta | None = None) -> dict[str, s
         "hoodie.write.lock.wait_time_ms": _milliseconds(_TRY),
         "hoodie.write.lock.wait_time_ms_between_retry": _milliseconds(_BETWEEN_TRIES),
         "hoodie.write.lock.client.wait_time_ms_between_retry": _milliseconds(_BETWEEN_TRIES),
-        "hoodie.write.lock.client.num_retries": str(math.ceil(patience(lock, worst_hold=worst_hold) / a_try)),
+        "hoodie.write.lock.client.num_retries": str(math.ceil(retry_time(lock, worst_hold=worst_hold) / a_try)),
     }
 
 
@@ -123,10 +123,10 @@ def misplaced(lock: Lock, location: str) -> str | None:
 
 
 def lockless(location: str) -> str | None:
-    """Return why a table at a canonical `location` cannot do without a named lock even where nobody writes to it."""
+    """Return why a table at a canonical `location` needs a named lock even without writers; None if it does not."""
     if misplaced(OURS_ALONE, location) is None:
         return None
-    return "none leaves our own runs, which need a lock too, and no file beside this table can be one: name a lock"
+    return "Lakewarden's own runs need a lock too, and no file beside this table can be one: name a lock"
 
 
 def jar_beside_the_bundle(lock: Lock, location: str) -> str | None:

@@ -1,6 +1,6 @@
-"""Keys that Lakewarden sets itself on its write client, and the setting that says the same thing in the configuration.
+"""Keys that Lakewarden sets itself on its write client, and the setting with the same meaning in the configuration.
 
-What a user wrote under such a key would be overridden without a word. A test holds the list against what the programs
+A user's value under such a key would be overridden silently. A test compares the list with the keys that the programs
 set (`executors/programs/hudi`).
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _ALONE = ""
-"""There is no setting: Lakewarden has to set it as it does."""
+"""There is no setting: Lakewarden has to set the key as it does."""
 
 _EXACTLY: Mapping[str, str] = {
     "hoodie.compaction.target.io": "services.compaction.options.target_io_mb",

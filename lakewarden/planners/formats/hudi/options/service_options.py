@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
 from lakewarden.planners.metastores import URIS
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table
 from lakewarden.planners.settings import Duration, Settings, Size, Within, format_size, shown
 
 
@@ -46,16 +47,16 @@ class CleanOptions(Settings):
 
     incremental: bool = True
     """Look only into partitions written since the last clean (`hoodie.clean.incremental.enabled`). Without it, and
-    always with KEEP_LATEST_FILE_VERSIONS, every partition is looked into each time."""
+    always with KEEP_LATEST_FILE_VERSIONS, a clean looks into every partition."""
 
     max_commits_to_clean: Annotated[int, Within(1, 1_000_000)] | None = None
-    """How many commits one clean goes on by (`hoodie.clean.max.commits.to.clean`), no limit by default. It counts from
-    where the last clean ended: a table's first clean is not bounded by it, and KEEP_LATEST_FILE_VERSIONS never is."""
+    """By how many commits one clean advances (`hoodie.clean.max.commits.to.clean`), no limit by default. It counts from
+    where the last clean ended. It bounds neither a table's first clean nor KEEP_LATEST_FILE_VERSIONS."""
 
     slices_from_commits: Annotated[int, Within(1, 1_000_000)] | None = 100
-    """A table on which more commits than this (and than are retained) are to be cleaned was neglected. It is cleaned in
-    slices, each within its deletion budget, that go on without a person. `null`: all at once, and beyond the budget a
-    person is asked. With KEEP_LATEST_FILE_VERSIONS it is always all at once."""
+    """A table was neglected if more commits than this (and than are retained) are to be cleaned. It is cleaned in
+    slices, each within its deletion budget, without an operator. `null`: all at once, and an operator is asked beyond
+    the budget. With KEEP_LATEST_FILE_VERSIONS it is always all at once."""
 
     @model_validator(mode="after")
     def _only_what_the_policy_counts(self) -> CleanOptions:
@@ -79,14 +80,14 @@ class LogCompactionOptions(Settings):
     """Log compaction of merge-on-read file groups: many log blocks become one, and no base file is rewritten."""
 
     log_blocks_threshold: Annotated[int, Within(2, 1_000_000)] = 5
-    """A file group is taken from so many log blocks on (`hoodie.log.compaction.blocks.threshold`)."""
+    """The least log blocks from which on a file group is taken (`hoodie.log.compaction.blocks.threshold`)."""
 
 
 class LayoutStrategy(StrEnum):
     """How rows are laid out: `hoodie.layout.optimize.strategy`, or no way at all."""
 
     NONE = "none"
-    """Files of one schema are joined as they are, row group by row group, and nothing is decoded
+    """Files of one schema are joined as they are, row group by row group, without decoding
     (`SparkStreamCopyClusteringPlanStrategy`). Where that would be wrong they are rewritten as by `linear`: in
     merge-on-read tables, under an index of keys, with bloom filters of several kinds."""
 
@@ -96,8 +97,8 @@ class LayoutStrategy(StrEnum):
 
 
 class SilentWrites(StrEnum):
-    """What a write in flight may touch that does not say which partitions it writes to: Flink's never do, a bulk insert
-    does not either, and any other does not before it has looked its rows up.
+    """What a write in flight may touch if it does not say which partitions it writes to. Flink's writes and bulk
+    inserts never say it. Any other write says it only after it has looked its rows up.
     """
 
     ANYTHING = "anything"
@@ -119,7 +120,7 @@ class ClusteringOptions(Settings):
     """Base files below this size are taken (`hoodie.clustering.plan.strategy.small.file.limit`)."""
 
     target_file_max_bytes: Annotated[Size, Within("1B", "1TiB")] = Field(default="1GiB", validate_default=True)
-    """How large the new files become at most (`hoodie.clustering.plan.strategy.target.file.max.bytes`)."""
+    """The most bytes of a new file (`hoodie.clustering.plan.strategy.target.file.max.bytes`)."""
 
     max_bytes_per_group: Annotated[Size, Within("1B", "1024TiB")] = Field(default="2GiB", validate_default=True)
     """The most that is rewritten as one group (`hoodie.clustering.plan.strategy.max.bytes.per.group`)."""
@@ -128,17 +129,17 @@ class ClusteringOptions(Settings):
     """The most groups in one plan (`hoodie.clustering.plan.strategy.max.num.groups`)."""
 
     partition_regex: str | None = None
-    """Only partitions whose path matches (`hoodie.clustering.plan.strategy.partition.regex.pattern`)."""
+    """Only partitions with a path that matches (`hoodie.clustering.plan.strategy.partition.regex.pattern`)."""
 
     untouched_for: Annotated[Duration, Within("0s", "3650d")] = Field(default="1h", validate_default=True)
-    """A partition is taken when no commit has touched it for this long; for less, updates that arrive late meet a
-    clustering under way and fail. The active timeline must reach further back than this: what it no longer shows may
-    have been touched until it begins."""
+    """A partition is taken when no commit has touched it for this long. With a shorter time, updates that arrive late
+    meet a pending clustering and fail. The active timeline must reach further back than this: before its beginning any
+    partition may have been touched."""
 
     silent_writes_touch: SilentWrites = SilentWrites.ANYTHING
-    """What a write may touch that does not say where it writes: `anything`, so that a clustering waits for a moment
-    without one, and under a Flink job that never pauses never runs; or only what is `warm`, written to within
-    `untouched_for`. Where that is not so, such a write fails when it meets a clustering."""
+    """What a write may touch if it does not say where it writes. `anything`: a clustering waits for a moment without
+    such a write, and never runs under a Flink job that never pauses. `warm`: only partitions that were written to
+    within `untouched_for`. If that is wrong, such a write fails when it meets a clustering."""
 
     @model_validator(mode="after")
     def _orders_nothing_that_is_copied(self) -> ClusteringOptions:
@@ -169,11 +170,11 @@ class ArchiveOptions(Settings):
     """Which instants leave the active timeline for the archived one."""
 
     keep_min_commits: Annotated[int, Within(2, 1_000_000)] = 20
-    """Commits that stay after archiving (`hoodie.keep.min.commits`). More than any trigger of the table counts, and
-    more than its clean retains."""
+    """Commits that stay after archiving (`hoodie.keep.min.commits`). They must be more than any trigger of the table
+    counts, and more than its clean retains."""
 
     keep_max_commits: Annotated[int, Within(3, 1_000_000)] = 30
-    """From more commits than this on, there is something to archive (`hoodie.keep.max.commits`)."""
+    """Archiving begins above this number of commits (`hoodie.keep.max.commits`)."""
 
     @model_validator(mode="after")
     def _in_order(self) -> ArchiveOptions:
@@ -185,21 +186,21 @@ class ArchiveOptions(Settings):
 
 
 class RollbackOptions(Settings):
-    """Rolling back what dead writers and dead services left half-done."""
+    """Rolling back what dead writers and dead services left unfinished."""
 
     dead_after: Annotated[Duration, Within("2m", "365d")] = Field(default="15m", validate_default=True)
     """A write counts as dead when its heartbeat has been silent for this long. A writer that pauses for longer would
-    be rolled back alive: keep it well above the writers' own heartbeat window (two minutes by default, which is the
+    be rolled back alive. Keep it well above the writers' own heartbeat window (two minutes by default, which is the
     least)."""
 
     without_heartbeat_after: Annotated[Duration, Within("10m", "3650d")] | None = None
-    """A write of which no heartbeat was ever seen counts as dead when it is this old; by default only a person rolls it
-    back. A writer that is not LAZY never shows any and may take for as long as it likes: a Flink job without input
-    keeps one write in flight for a weekend. Where all writers are LAZY, say so of the table (`failed_writes: lazy`)."""
+    """A write that was never seen with a heartbeat counts as dead at this age. By default only an operator rolls it
+    back. A writer that is not LAZY never shows a heartbeat, and its write may take any time: a Flink job without input
+    keeps one write in flight for a weekend. If all writers are LAZY, declare that (`failed_writes: lazy`)."""
 
 
 class BuiltIndex(StrEnum):
-    """An index that we can build, by the name of its partition of the metadata table."""
+    """An index that Lakewarden can build, by the name of its partition of the metadata table."""
 
     RECORD_INDEX = "record_index"
     BLOOM_FILTERS = "bloom_filters"
@@ -207,22 +208,22 @@ class BuiltIndex(StrEnum):
 
 
 class IndexingOptions(Settings):
-    """Indexes of the metadata table that are built or dropped. What an indexer has planned and nobody has begun is
-    finished as well. Writers wait for the table's lock while an index is built: what they commit beside a build Hudi
-    leaves out of it.
+    """Indexes of the metadata table that are built or dropped. A plan of an indexer that was not begun is finished as
+    well. Writers wait for the table's lock while an index is built, because Hudi leaves out of it what they commit
+    meanwhile.
     """
 
     build: tuple[BuiltIndex, ...] = ()
     """Indexes that the table should have. Give the writers what `writer-options` prints first: Hudi drops an index that
     a writer's own options do not name, and a writer that names one builds it itself. With column_stats a partitioned
-    table gets partition_stats, too: Hudi keeps up neither alone."""
+    table also gets partition_stats, because Hudi keeps up neither alone."""
 
     columns: tuple[str, ...] = ()
-    """The columns of column_stats, where they are to be built. Those of stats that are there stay as they are."""
+    """The columns of column_stats, if they are to be built. Existing stats keep their columns."""
 
     largest_table: Annotated[Size, Within("1MiB", "1024TiB")] = Field(default="10GiB", validate_default=True)
-    """An index of a table with more bytes is not built: column stats and bloom filters read the footers of all base
-    files, a record index their keys, and writers wait meanwhile. A build that takes eight minutes is given up."""
+    """An index of a table with more bytes is not built. Column stats and bloom filters read the footers of all base
+    files, a record index reads their keys, and writers wait meanwhile. A build that takes eight minutes is given up."""
 
     drop: tuple[str, ...] = ()
     """Indexes that the table should not have, by their partition in the metadata table, as in `column_stats`."""
@@ -235,110 +236,62 @@ class IndexingOptions(Settings):
         if "files" in self.drop:
             raise ValueError("drop: files is no index but the metadata table itself")
         if (BuiltIndex.COLUMN_STATS in self.build) != bool(self.columns):
-            raise ValueError("build: column_stats and columns, those that the stats are of, need each other")
+            raise ValueError("build: column_stats and columns, which name the columns of the stats, need each other")
         if BuiltIndex.COLUMN_STATS in self.build and "partition_stats" in self.drop:
             raise ValueError("drop: partition_stats are kept up with column_stats, which stand under build")
         return self
 
 
 class SavepointOptions(Settings):
-    """Savepoints that are taken on a schedule. Of what a savepoint shows no clean deletes a file, and nothing that
-    follows it leaves the timeline, until it is removed: hence the expiry. Those that a person made stay.
+    """Savepoints that are taken on a schedule. Until a savepoint is removed, no clean deletes a file that it shows, and
+    nothing that follows it leaves the timeline: hence the expiry. Savepoints that people made stay.
     """
 
     expire_after: Annotated[Duration, Within("10m", "3650d")] = Field(default="7d", validate_default=True)
-    """One of ours that is older goes with the next run that takes one. The newest stays whatever its age."""
+    """A savepoint of Lakewarden that is older is removed by the next run that takes one. The newest stays at
+    any age."""
 
     savepoints_retained: Annotated[int, Within(1, 1000)] | None = None
-    """How many of ours stay at most; by default only their age counts."""
+    """The most savepoints of Lakewarden that stay. By default only their age counts."""
 
 
 class CatalogSyncOptions(Settings):
-    """A Hive metastore lists no partition any more that was deleted from the table, by our ttl or by a writer. Nothing
-    else that it says of the table is changed. It needs `pip install 'lakewarden[hive]'`.
+    """A Hive metastore stops listing partitions that were deleted from the table, by Lakewarden's ttl or by a writer.
+    Nothing else in its entry is changed. It needs `pip install 'lakewarden[hive]'`.
     """
 
     uri: str | None = Field(default=None, pattern=URIS)
-    """The metastore, `thrift://host:9083`, with commas between several: the first that answers is asked. Kerberos and
-    TLS are not spoken. A table that was found in a metastore is known to that one."""
+    """The metastore, `thrift://host:9083`, with commas between several. The first that answers is used. Kerberos and
+    TLS are not supported. The default of a table that was found in a metastore is that one."""
 
     database: str | None = Field(default=None, min_length=1)
-    """The database of the table there; of a table that was found its own."""
+    """The database of the table there. The default of a table that was found is its own."""
 
     table: str | None = Field(default=None, min_length=1)
-    """What the table is called there; of a table that was found its own name. Its views `_ro` and `_rt` are kept up as
-    well."""
+    """The name of the table there. The default of a table that was found is its own. Its views `_ro` and `_rt` are
+    kept up as well."""
 
     timeout: Annotated[Duration, Within("100ms", "1m")] = Field(default="10s", validate_default=True)
-    """A request that is not answered by then has failed. Some are made while the table's lock is held."""
+    """A request fails if it is not answered within this time. Some are made while the table's lock is held."""
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """The keys without which nobody knows what the table is called where."""
+        """The keys that are missing to name the table in its metastore."""
         return tuple(key for key in ("uri", "database", "table") if getattr(self, key) is None)
 
 
-class MetadataRebuildOptions(Settings):
-    """Dropping the metadata table and making it anew, with its indexes, in one hold of the table's lock."""
+def catalog_sync_of(table: Table) -> CatalogSyncOptions | None:
+    """Return where a catalog lists the table's partitions, if a policy asks for catalog sync."""
+    policy = table.policies.get(Service.CATALOG_SYNC)
+    return policy.options if policy is not None and isinstance(policy.options, CatalogSyncOptions) else None
 
-    look_for: Annotated[Duration, Within("1s", "5m")] = Field(default="1m", validate_default=True)
-    """How long a moment without a write in flight is looked for; where there is none the run ends, and says so."""
+
+class MetadataRebuildOptions(Settings):
+    """Dropping the metadata table and making it again, with its indexes, while the table's lock is held once."""
+
+    max_wait_for_writers: Annotated[Duration, Within("1s", "5m")] = Field(default="1m", validate_default=True)
+    """How long a moment without a write in flight is looked for. If there is none, the run ends and says so."""
 
 
 class NoOptions(Settings):
-    """A service about which there is nothing to be said."""
-
-
-class TtlStrategy(StrEnum):
-    """From when a partition's days count: its newest file, its oldest file, or the time that its own path names."""
-
-    KEEP_BY_TIME = "keep_by_time"
-    KEEP_BY_CREATION_TIME = "keep_by_creation_time"
-    KEEP_BY_VALUE = "keep_by_value"
-
-
-class TtlOptions(Settings):
-    """Partitions that are deleted when they are old enough."""
-
-    days_retain: Annotated[int, Within(1, 36_500)]
-    """Days that a partition is kept (`hoodie.partition.ttl.strategy.days.retain`). There is no default: it deletes
-    data."""
-
-    strategy: TtlStrategy = TtlStrategy.KEEP_BY_TIME
-    """From when they count. `keep_by_time`: the last write into the partition, a rewrite by a service included.
-    `keep_by_creation_time`: the oldest of its files that is still there. `keep_by_value`: the time that its own path
-    names, whatever was written to it since; rows that come into an expired partition go with the next run."""
-
-    partition_value: str | None = None
-    """With `keep_by_value`: how paths name their time, in the signs of `strptime`, as `dt=%Y-%m-%d`, or
-    `%Y/%m/%d/%H`. It is read in the zone of the table's `spark` profile, and counts from when the day, hour, month or
-    year that it names is over. A partition whose path does not fit is kept."""
-
-    partition_selected: tuple[str, ...] = ()
-    """Only these partitions (`hoodie.partition.ttl.strategy.partition.selected`); without it, all."""
-
-    max_delete_partitions: Annotated[int, Within(1, 1_000_000)] = 1000
-    """The most that one run deletes (`hoodie.partition.ttl.strategy.max.delete.partitions`)."""
-
-    silent_writes_touch: SilentWrites = SilentWrites.ANYTHING
-    """What a write may touch that does not say where it writes: `anything`, so that a deletion waits for a moment
-    without one; or only what is `warm`, written to within `days_retain`. Where that is not so, such a write fails when
-    it meets a deletion of its partition."""
-
-    @model_validator(mode="after")
-    def _says_how_values_are_read(self) -> TtlOptions:
-        pattern = self.partition_value
-        if (self.strategy is TtlStrategy.KEEP_BY_VALUE) != (pattern is not None):
-            raise ValueError("strategy: keep_by_value and partition_value, as dt=%Y-%m-%d, need each other")
-        if pattern is not None and not _reads_times(pattern):
-            raise ValueError(f"partition_value: {shown(pattern)} tells no time: write it like dt=%Y-%m-%d")
-        return self
-
-
-def _reads_times(pattern: str) -> bool:
-    """Whether `strptime` reads what `strftime` writes by this pattern, and it tells the year."""
-    some = datetime(2026, 11, 22, 13, tzinfo=UTC)
-    try:
-        return datetime.strptime(some.strftime(pattern), pattern).year == some.year  # noqa: DTZ007 - for its year
-    except ValueError:
-        return False
+    """A service without options."""

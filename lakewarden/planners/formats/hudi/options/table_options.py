@@ -1,4 +1,4 @@
-"""What the owner of a Hudi table tells us about it, in Hudi's own terms."""
+"""The options of a Hudi table, in Hudi's own terms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ZookeeperLock(Settings):
 class StorageLock(Settings):
     """`StorageBasedLockProvider`: a lock file beside the table, replaced by conditional writes, on S3, GCS and Azure
     alone. Hudi has it from 1.0.2 on (Azure: 1.2), so every writer must be that new. It has no keys of its own: the
-    table's address names the lock. A holder that dies keeps it for five minutes
+    table's address identifies the lock. A dead holder keeps it for five minutes
     (`hoodie.write.lock.storage.validity.timeout.secs`).
     """
 
@@ -44,11 +44,11 @@ class DynamoDbLock(Settings):
     provider: Literal["dynamodb"]
 
     table: str = Field(min_length=1)
-    """The DynamoDB table that holds the locks; it is made where it is missing (`hoodie.write.lock.dynamodb.table`)."""
+    """The DynamoDB table that holds the locks. It is made if it is missing (`hoodie.write.lock.dynamodb.table`)."""
 
     partition_key: str = Field(min_length=1)
-    """This table's row in it (`hoodie.write.lock.dynamodb.partition_key`). Hudi would take the table's name where
-    it is not set, which two tables may share."""
+    """This table's row in it (`hoodie.write.lock.dynamodb.partition_key`). Without it Hudi would take the table's
+    name, which two tables may share."""
 
     region: str = Field(min_length=1)
     """The AWS region (`hoodie.write.lock.dynamodb.region`)."""
@@ -61,8 +61,8 @@ class DynamoDbLock(Settings):
 
 
 class HiveLock(Settings):
-    """`HiveMetastoreBasedLockProvider`: an exclusive lock on a table of a Hive metastore, whose lock manager must be
-    switched on.
+    """`HiveMetastoreBasedLockProvider`: an exclusive lock on a table of a Hive metastore. The metastore's lock manager
+    must be switched on.
     """
 
     provider: Literal["hive"]
@@ -79,7 +79,7 @@ class HiveLock(Settings):
 
 
 class FilesystemLock(Settings):
-    """`FileSystemBasedLockProvider`: for trials. It does not exclude: a client that times out deletes its holder's
+    """`FileSystemBasedLockProvider`: for trials. It is not exclusive: a client that times out deletes its holder's
     lock (docs/hudi.md), so a table under it carries a warning.
     """
 
@@ -103,14 +103,14 @@ class BucketIndex(StrEnum):
 
 class Buckets(Settings):
     """The bucket index of the table's writers. Its file groups are buckets of keys, so a clustering by size would
-    destroy it: with consistent hashing a clustering splits and merges buckets instead, in any other there is none.
+    destroy it. With consistent hashing a clustering splits and merges buckets instead. With any other there is none.
     """
 
     engine: BucketIndex
     """`hoodie.index.bucket.engine` of the writers, in small letters."""
 
     hash_fields: tuple[str, ...] = ()
-    """`hoodie.bucket.index.hash.field` of the writers, where it is set; by default the record's key."""
+    """`hoodie.bucket.index.hash.field` of the writers, if it is set; by default the record's key."""
 
     min_buckets: Annotated[int, Within(1, 1_000_000)] = 1
     """Buckets of a partition are not merged below this number (`hoodie.bucket.index.min.num.buckets`)."""
@@ -126,24 +126,24 @@ class Buckets(Settings):
 
 
 class IncrementalReader(Settings):
-    """Who reads what is new in the table, from a position of its own on: an incremental query that comes back, or a
-    stream. What it has not read yet is neither cleaned nor archived. Say how far back it may be, or where its position
-    is kept.
+    """A reader of the table's new rows, from a position of its own on: an incremental query that comes back, or a
+    stream. Commits that it has not read yet are neither cleaned nor archived. Set how far behind it may be, or where
+    its position is kept.
     """
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-    """What it is called where it is spoken of."""
+    """Its name in messages."""
 
     longest_lag: Annotated[Duration, Within("1m", "3650d")] | None = None
-    """It never is further behind than this. One that was stopped for longer may miss files, and fails."""
+    """It is never further behind than this. A reader that was stopped for longer may miss files, and fails."""
 
     checkpoint: str | None = Field(default=None, min_length=1)
     """The checkpoint folder (`checkpointLocation`) of its query of Spark's Structured Streaming, in the table's own
     store."""
 
     position: str | None = Field(default=None, min_length=1)
-    """A file in the table's own store that holds one instant: it has read everything up to there. On table versions
-    from 8 on that is a completion time, as Hudi's own readers count."""
+    """A file in the table's own store that holds one instant: the reader has read everything up to it. On table
+    versions from 8 on it is a completion time, as Hudi's own readers count."""
 
     @field_validator("checkpoint", "position")
     @classmethod
@@ -161,53 +161,53 @@ class IncrementalReader(Settings):
 
 
 class HudiTableOptions(Settings):
-    """What Lakewarden must know of a Hudi table that the table itself does not say."""
+    """The facts about a Hudi table that Lakewarden needs and the table itself does not say."""
 
     lock: Lock | None = None
     """The lock that the table's writers use: the same provider with the same keys. Without it, and unless
     `writers` is `none`, nothing runs on the table: services beside an unlocked writer lose acknowledged updates."""
 
     lock_proof: Literal["observed", "trusted"] = "observed"
-    """`observed`: nothing runs beside live writers before it was seen that they take this very lock. `trusted` declares
-    that they do, and nothing is looked for: one wrong letter in a writer's options then loses acknowledged updates in
-    silence. It is for locks that leave no trace of having been taken, as those of DynamoDB and Hive."""
+    """`observed`: nothing runs beside live writers before Lakewarden has seen that they take this lock. `trusted`
+    declares that they do, and nothing is checked. Then one wrong letter in a writer's options loses acknowledged
+    updates silently. It is for locks that leave no trace when they are taken, as those of DynamoDB and Hive."""
 
     writers: Literal["live", "none"] = "live"
-    """`none` declares that nobody writes to the table while Lakewarden serves it."""
+    """`none` declares that the table has no writers while Lakewarden serves it."""
 
     concurrency: Literal["optimistic", "non_blocking"] = "optimistic"
     """How writers keep apart (`hoodie.write.concurrency.mode`). `non_blocking` declares that all of them have
     NON_BLOCKING_CONCURRENCY_CONTROL (Hudi 1.0 and later, simple bucket index, merge-on-read): then compaction waits for
-    no write. It is believed as long as the file groups that they write to are buckets that such writers have made."""
+    no write. It is believed as long as the writers' file groups are buckets that such writers have made."""
 
     failed_writes: Literal["lazy"] | None = None
-    """`lazy` declares that every writer of the table has `hoodie.clean.failed.writes.policy=LAZY`, as its lock asks for
-    and `writer-options` prints. Then a write that shows no heartbeat is dead within minutes, even if none was ever seen
-    of it: a writer that is not LAZY would be rolled back alive."""
+    """`lazy` declares that every writer of the table has `hoodie.clean.failed.writes.policy=LAZY`, which its lock
+    requires and `writer-options` prints. Then a write without a heartbeat is dead within minutes, even if it was never
+    seen with one. A writer that is not LAZY would be rolled back alive."""
 
     timeline_timezone: str | None = None
-    """The zone in which the table's writers stamp instants, for tables where it cannot be proved from the files'
-    modification times (a copied table). It must be the zone of the `spark` profile."""
-
+    """The zone in which the table's writers stamp instants. It is for tables with modification times of files that do
+    not prove the zone (a copied table). It must be the zone of the `spark` profile."""
     bucket_index: Buckets | None = None
     """The bucket index of the table's writers, if they use one."""
 
     readers: tuple[IncrementalReader, ...] = Field(default=(), max_length=100)
-    """The table's incremental readers: clean and archive keep what the slowest of them has not read yet. Where the
-    position of one cannot be read, both stand still."""
+    """The table's incremental readers. Clean and archive keep what the slowest of them has not read yet. If a position
+    cannot be read, neither of them runs."""
 
     conf: dict[str, str] = Field(default_factory=dict)
-    """Further `hoodie.*` options for our write client. Keys that guard the table are Lakewarden's own."""
+    """Further `hoodie.*` options for Hudi's client in the workers. Lakewarden itself sets the keys that guard the
+    table."""
 
     @model_validator(mode="after")
     def _possible(self) -> HudiTableOptions:
         if self.concurrency == "non_blocking" and self.declared_index is not BucketIndex.SIMPLE:
-            raise ValueError("concurrency: non_blocking needs bucket_index: {engine: simple}, or none of it named")
+            raise ValueError("concurrency: non_blocking needs bucket_index: {engine: simple}, or no bucket_index")
         return self
 
     @property
     def declared_index(self) -> BucketIndex | None:
-        """The bucket index that the owner declares: writers without blocking have a simple one."""
+        """The bucket index that the owner declares. Writers without blocking have a simple one."""
         if self.bucket_index is not None:
             return self.bucket_index.engine
         return BucketIndex.SIMPLE if self.concurrency == "non_blocking" else None

@@ -20,8 +20,8 @@ def writer_activity(
     touches: Mapping[str, Touch] | None,
     touching: Mapping[str, frozenset[str]],
 ) -> WriterActivity:
-    """Return the writes in flight, the newest completed one and the usual time between two, beside what was read of
-    the commits.
+    """Return the writes in flight, the newest completed write and the usual time between two writes, with what was
+    read of the commits.
     """
     done = [i for i in timeline.instants if not i.pending and i.stands_for is Deed.WRITE]
     begun = [i.requested_at for i in done[-_WRITES_TO_TELL_A_CADENCE:]]

@@ -1,7 +1,7 @@
 """Which writes in flight may meet a change of some partitions (docs/safety.md). Pure.
 
-A write says in its inflight file which partitions it will write to (`touches.py`). Until then, and for good where its
-engine never says it (Flink, a bulk insert), it may touch any.
+A write names in its inflight file the partitions that it will write to (`touches.py`). Until then it may touch any
+partition. Some engines never name them (Flink, a bulk insert). Their writes may touch any partition, too.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from lakewarden.planners.model.view import WriterActivity
 
 
 def silent_writes(writers: WriterActivity, now: datetime) -> tuple[Instant, ...]:
-    """Return the writes in flight that may go on, and do not say which partitions they touch."""
+    """Return the writes in flight that may be alive and do not say which partitions they touch."""
     return tuple(w for w in writers.in_flight if w.time not in writers.touching and w.may_be_alive(now))
 
 
 def touched_in_flight(writers: WriterActivity) -> frozenset[str]:
-    """Return the partitions that writes in flight say they touch. One that will not go on counts, too: Hudi compares
-    our commit with what it has left.
+    """Return the partitions that writes in flight say they touch. A dead write counts, too, because Hudi compares a
+    commit with what the write has left.
     """
     return frozenset().union(*(writers.touching.get(write.time, frozenset()) for write in writers.in_flight))
 
 
 def meeting(writers: WriterActivity, partitions: Collection[str], now: datetime) -> tuple[Instant, ...]:
-    """Return the writes in flight that may go on and touch, or may touch, one of the partitions."""
+    """Return the writes in flight that may be alive and touch, or may touch, one of the partitions."""
     anything = frozenset(partitions)
     return tuple(
         write
@@ -36,8 +36,8 @@ def meeting(writers: WriterActivity, partitions: Collection[str], now: datetime)
 
 
 def does_not_say(write: Instant) -> str:
-    """Return why a write is in the way that may touch anything, and the setting that would let us pass it."""
+    """Return in words that a write which may touch anything must be waited for, and the setting that changes this."""
     return (
         f"write {write.time} in flight does not say which partitions it touches "
-        "(where such writes touch only what was written to lately, set silent_writes_touch: warm)"
+        "(if such writes touch only what was written to lately, set silent_writes_touch: warm)"
     )

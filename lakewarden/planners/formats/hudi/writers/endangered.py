@@ -1,4 +1,4 @@
-"""Which writes would fail by a step of ours (docs/hudi.md)."""
+"""Which writes would fail because of a step of Lakewarden (docs/hudi.md)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import timedelta
 from lakewarden.planners.decoding.numbers import counted
 from lakewarden.planners.formats.hudi.metadata.heartbeats import may_lose
 from lakewarden.planners.model.instant import Deed, Instant, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
 
 _HURT_ONLY_BY_COMMITS = 8
@@ -15,21 +16,22 @@ _INTERVALS = 10
 _AT_LEAST = timedelta(minutes=1)
 
 
-def endangered_writes(view: TableView, service: Service, *, step: str, instant: str | None) -> tuple[Instant, ...]:
-    """Return the writes in flight that would fail if `service` now took `step` on `instant`.
+def endangered_writes(view: TableView, service: Service, *, step: Step, instant: str | None) -> tuple[Instant, ...]:
+    """Return the writes in flight that would fail if `service` took `step` on `instant` now.
 
     A writer that prefers to lose (`PreferWriterConflictResolutionStrategy`) loses to every compaction with a later
-    instant that is completed before it. So a compaction is committed when the writes begun before its plan have ended.
-    It is planned between a writer's writes; where several are in flight there is no moment between them, and from
-    version 8 on none is needed. Below version 9 a merely pending one is enough to fail a write of before it: there the
-    program plans between two looks under the table's lock, and around what writes in flight touch. A log compaction is
-    completed as a `deltacommit`, to which a write loses that appends to one of its file groups, even one that began
-    after it was planned: see `awaited`, and its program's look under the lock. A write that cannot lose (`may_lose`) is
-    not endangered by these two, as long as it is completion times that put its log files into their slices: below
-    version 8 a compaction would hide its rows.
+    instant that is completed before the write. So a compaction is committed when the writes that began before its plan
+    have ended. It is planned between a writer's writes. If several are in flight there is no such moment, and from
+    version 8 on none is needed. Below version 9 a pending compaction is enough to fail an earlier write: there the
+    program plans between two looks under the table's lock, and around what writes in flight touch.
 
-    A clustering and a deletion of partitions endanger none that is told here: their programs look under the table's
-    lock which partitions each write in flight touches, and keep off them (`beside.py`).
+    A log compaction is completed as a `deltacommit`. A write loses to it that appends to one of its file groups, even
+    one that began after its plan: see `awaited`, and its program's look under the lock. These two do not endanger a
+    write that cannot lose (`may_lose`), as long as completion times put its log files into their slices. Below version
+    8 a compaction would hide its rows.
+
+    A clustering and a deletion of partitions endanger no write here. Their programs look under the table's lock which
+    partitions each write in flight touches, and avoid them (`beside.py`).
     """
     writes = view.writers.in_flight
     now = view.observed_at
@@ -37,38 +39,38 @@ def endangered_writes(view: TableView, service: Service, *, step: str, instant: 
     match service, step:
         case Service.COMPACTION, _ if view.writers.non_blocking:
             return ()
-        case Service.COMPACTION, "plan":
+        case Service.COMPACTION, Step.PLAN:
             return at_stake if pending_plans_hurt(view) or len(at_stake) == 1 else ()
-        case Service.COMPACTION, "commit":
+        case Service.COMPACTION, Step.COMMIT:
             return _begun_before(at_stake, instant)
-        case Service.LOG_COMPACTION, "commit":
+        case Service.LOG_COMPACTION, Step.COMMIT:
             return _that_look_back(view, at_stake, instant)
         case _:
             return ()
 
 
-def awaited(view: TableView, service: Service, *, step: str, instant: str | None) -> str | None:
-    """Return what a step had better wait for although no write in flight would fail by it now.
+def awaited(view: TableView, service: Service, *, step: Step, instant: str | None) -> str | None:
+    """Return what a step should wait for although no write in flight would fail by it now.
 
-    A compaction is not executed before it could be committed: what it has rewritten would be rewritten again. No write
-    begins before a plan that is there, so where none is left to be waited for at its execution, none is at its commit.
+    A compaction is not executed before it could be committed, because its work would have to be done again. No write
+    begins before an existing plan. So if there is no write to wait for at its execution, there is none at its commit.
 
-    A log compaction waits for one write that is requested after its plan to be completed. A write that begins after
-    that compares itself with nothing older than that one, and so never meets the log compaction: neither one that is
-    in flight then nor one that begins in the very moment of the commit. Where nobody writes there is none to wait for.
+    A log compaction waits until one write that was requested after its plan is completed. A later write compares
+    itself with nothing older than that one. So it never meets the log compaction, whether it is in flight then or
+    begins at the moment of the commit. If the table has no writers, there is no write to wait for.
     """
-    if (service, step) == (Service.COMPACTION, "execute"):
-        writes = endangered_writes(view, service, step="commit", instant=instant)
+    if (service, step) == (Service.COMPACTION, Step.EXECUTE):
+        writes = endangered_writes(view, service, step=Step.COMMIT, instant=instant)
         alive = ", ".join(write.time for write in writes if write.may_be_alive(view.observed_at))
         return f"write {alive} began before the plan and would fail by its commit" if alive else None
-    if (service, step) != (Service.LOG_COMPACTION, "commit") or instant is None or _first_after(view, instant):
+    if (service, step) != (Service.LOG_COMPACTION, Step.COMMIT) or instant is None or _first_after(view, instant):
         return None
     return f"no write begun after plan {instant} was completed yet" if _is_written_to(view) else None
 
 
 def _that_look_back(view: TableView, writes: tuple[Instant, ...], instant: str | None) -> tuple[Instant, ...]:
-    """Return the writes that compare themselves with what was completed since `instant` was planned: all that
-    began before a write requested after it was completed. Layout 1 does not say when that was.
+    """Return the writes that compare themselves with what was completed since `instant` was planned. They began before
+    the first write requested after it was completed. Layout 1 does not say when that was.
     """
     first = None if instant is None else _first_after(view, instant)
     if first is None or first.completed_at is None:
@@ -91,7 +93,7 @@ def _is_written_to(view: TableView) -> bool:
 
 
 def pending_plans_hurt(view: TableView) -> bool:
-    """Whether a table's version is one below which a pending compaction alone makes an earlier write fail."""
+    """Whether the table's version is so low that a pending compaction alone makes an earlier write fail."""
     version = counted(view.version)
     return version is not None and version < _HURT_ONLY_BY_COMMITS
 

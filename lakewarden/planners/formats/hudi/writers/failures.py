@@ -1,4 +1,4 @@
-"""Writes that did not become a commit: rolled back, or without a sign of life."""
+"""Writes that did not become a commit: they were rolled back, or their heartbeat has stopped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime, tzinfo
 from lakewarden.planners.formats.hudi.metadata.heartbeats import INTERVAL
 from lakewarden.planners.formats.hudi.metadata.memo import Reading
 from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action
-from lakewarden.planners.formats.hudi.metadata.payloads import InPieces, Pieces, first
+from lakewarden.planners.formats.hudi.metadata.payloads import Chunks, InChunks, first
 from lakewarden.planners.formats.hudi.metadata.plans import RollbackTarget, instant_info
 from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
 from lakewarden.planners.formats.hudi.metadata.timeline import Known
@@ -31,10 +31,10 @@ def write_failures(
     zone: tzinfo,
     now: datetime,
 ) -> tuple[WriteFailure, ...]:
-    """Return the writes that failed, as far as the active timeline tells, in the order in which they can have failed.
+    """Return the writes that failed, as far as the active timeline shows, in the order in which they can have failed.
 
-    A compaction or clustering that is rolled back is executed again under its own instant, or given up: no writer
-    lost anything. In layout 1 a clustering that was given up cannot be told from a write: both are replacecommits.
+    A compaction or clustering that is rolled back is executed again under its own instant, or given up. No write is
+    lost. In layout 1 a clustering that was given up looks like a write: both are replacecommits.
     """
     ours = [i for i in timeline.instants if isinstance(i.stands_for, Service) or i.stands_for is Deed.OTHER]
     services = {i.time for i in ours if i.action != Action.ROLLBACK}
@@ -56,21 +56,21 @@ def write_failures(
 
 
 def _dead(write: Instant) -> WriteFailure:
-    """Return the failure of a write in flight that is dead: before its next sign of life was due."""
+    """Return the failure of a dead write in flight. It failed before its next heartbeat was due."""
     next_beat = None if write.last_beat is None else write.last_beat + INTERVAL
     at = min(moment for moment in (write.stopped_at, next_beat, write.guarded_until, _NEVER) if moment is not None)
-    reason = "its heartbeat ran out" if write.stopped_at is None else "its writer took its heartbeat away"
+    reason = "its heartbeat expired" if write.stopped_at is None else "its writer removed its heartbeat"
     return WriteFailure(instant=write.time, begun_at=write.requested_at, at=at, reason=reason)
 
 
 def _was_a_write(undone: RollbackTarget, services: set[str], *, merge_on_read: bool) -> bool:
-    """On a merge-on-read table every commit is a compaction."""
+    """Whether a rollback undid a write. On a merge-on-read table every commit is a compaction."""
     is_commit = undone.action in COMMITS and not (merge_on_read and undone.action == Action.COMMIT)
     return is_commit and undone.time not in services
 
 
 def _rolled_back(one: Known, reading: Reading) -> Iterator[RollbackTarget]:
-    """Yield what a rollback takes back: its plan says so, or its metadata where the plan is gone."""
+    """Yield what a rollback undoes, from its plan, or from its metadata if the plan is gone."""
     if one.files.action is not Action.ROLLBACK:
         return
     if one.files.requested is not None:
@@ -79,14 +79,14 @@ def _rolled_back(one: Known, reading: Reading) -> Iterator[RollbackTarget]:
         yield from reading.fact(one.files.completed, _done) or ()
 
 
-@InPieces
-def _planned(pieces: Pieces) -> tuple[RollbackTarget, ...]:
+@InChunks
+def _planned(chunks: Chunks) -> tuple[RollbackTarget, ...]:
     """Decode a `HoodieRollbackPlan`."""
-    undone = first(pieces, "instantToRollback").get("instantToRollback")
+    undone = first(chunks, "instantToRollback").get("instantToRollback")
     return () if undone is None else (instant_info(undone),)
 
 
-@InPieces
-def _done(pieces: Pieces) -> tuple[RollbackTarget, ...]:
+@InChunks
+def _done(chunks: Chunks) -> tuple[RollbackTarget, ...]:
     """Decode a `HoodieRollbackMetadata`."""
-    return tuple(instant_info(undone) for piece in pieces for undone in piece.get("instantsRollback") or ())
+    return tuple(instant_info(undone) for chunk in chunks for undone in chunk.get("instantsRollback") or ())

@@ -1,4 +1,4 @@
-"""What a failed write met: services that were pending, or completed, in its life, and that it can have failed by."""
+"""The services that a failed write met: they were pending, or completed, during the write, and may have failed it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def services_met(
 ) -> frozenset[str]:
     """Return the instants of services that a write can have failed by.
 
-    It is rejected by a clustering that is pending. It loses to one, or to a deletion of partitions, that is completed
-    in its life; to a log compaction that is completed in its life; and to a compaction that was requested after it and
-    completed before it, or, in layout 1, merely pending (docs/hudi.md). What is known to be in other partitions than
-    the write does it no harm.
+    A pending clustering rejects the write. The write loses to a clustering, a deletion of partitions or a log
+    compaction that is completed during the write. It loses to a compaction that was requested after it and completed
+    before it, or, in layout 1, is merely pending (docs/hudi.md). Services that are known to be in other partitions than
+    the write do it no harm.
     """
     files = {one.files.time: one for one in known}
     written_to = _partitions_of_write(files.get(failure.instant), reading)
@@ -51,14 +51,14 @@ def _in_its_way(service: Instant, ended: datetime | None, failure: WriteFailure,
 
 
 def _ended(one: Known, instant: Instant) -> datetime | None:
-    """Return when an instant was completed; in layout 1, which does not say, when its last file was written."""
+    """Return when an instant was completed. Layout 1 does not say it; there it is when its last file was written."""
     if instant.pending:
         return None
     return instant.completed_at or (None if one.files.completed is None else one.files.completed.modified)
 
 
 def _share(written_to: frozenset[str] | None, one: Known, reading: Reading) -> bool:
-    """Whether a write and a service may have met in a partition: they have, where one of them does not say."""
+    """Whether a write and a service may have met in a partition. They may if one of them names no partitions."""
     if written_to is None:
         return True
     theirs = frozenset(one.written.partitions) if one.written is not None else _planned(one, reading)

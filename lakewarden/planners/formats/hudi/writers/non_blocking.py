@@ -1,12 +1,12 @@
-"""Writers without blocking (`NON_BLOCKING_CONCURRENCY_CONTROL`, Hudi 1.0 and later): declared, and held against the
-names of the file groups that they write to.
+"""Writers without blocking (`NON_BLOCKING_CONCURRENCY_CONTROL`, Hudi 1.0 and later): the declaration is compared with
+the names of the file groups that they write to.
 
-Such writers append to the log files of the same file groups at once, and check no conflict before they commit; only a
+Such writers append to the log files of the same file groups at once, and check no conflict before they commit. Only a
 bulk insert does (`HoodieWriteConfig.needResolveWriteConflict`, bytecode of 1.2.0). Completion times say to which slice
-a log file belongs. So none of them can lose to a compaction, and it waits for none. They need a simple bucket index
+a log file belongs. So no such writer can lose to a compaction, which waits for none. They need a simple bucket index
 on a merge-on-read table of version 8 or later (`HoodieWriteConfig.Builder.validate`, `CommonClientUtils`). A file group
-that one of them makes has the same name for everybody, `<bucket>-0000-0000-0000-000000000000-0`
-(`BucketIdentifier.newBucketFileIdForNBCC`), and keeps it whoever writes to it; buckets that are there keep theirs.
+that one of them makes has the same name for all, `<bucket>-0000-0000-0000-000000000000-0`
+(`BucketIdentifier.newBucketFileIdForNBCC`), and keeps it under any writer. Existing buckets keep their names.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from lakewarden.planners.formats.hudi.metadata.timeline import Known
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Deed, Service, State
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.model.view import Hindrance
+from lakewarden.planners.model.view import Blocker
 
 _SHARED = re.compile(r"\d{8}-0000-0000-0000-000000000000(-\d+)?", re.ASCII)
 _SHARED_FILE = re.compile(rf"\.?{_SHARED.pattern}_.*", re.ASCII | re.DOTALL)
 _BUCKET = re.compile(r"\d{8}-.*", re.ASCII | re.DOTALL)
 _BY_COMPLETION_TIMES = 8
 _LARGEST = 2**20
-"""A commit that is larger is not read for its names."""
+"""The largest commit that is read for its names."""
 _COMMITS = 5
-"""So many of the newest commits are looked at: one may have written to buckets that were there before."""
+"""The newest commits that are looked at. One alone may have written to older buckets."""
 
 
 class Names(StrEnum):
-    """What the names of file groups tell of those who made them."""
+    """What the names of file groups tell of the writers that made them."""
 
     SHARED = "shared"
-    """Some are those that every writer without blocking gives, and all are of buckets."""
+    """Some are names that every writer without blocking gives, and all are of buckets."""
     OF_BUCKETS = "of buckets"
     """All are of buckets, and made by writers that block, or by older ones."""
     OTHERS = "others"
@@ -47,22 +47,23 @@ class Names(StrEnum):
 
 
 def bears_shared_name(file: str) -> bool:
-    """Whether a base or log file is of a file group whose name writers without blocking give again where it is gone.
+    """Whether a base or log file belongs to a file group with a name that writers without blocking give again after the
+    file group is gone.
 
-    Hudi takes a file group of a deleted partition for replaced by its name alone: it hides what is written to one of
-    that name afterwards, and the next clean deletes it (docs/hudi.md).
+    If a partition is deleted, Hudi knows its replaced file groups by their names alone. It hides what is written to
+    such a name afterwards, and the next clean deletes it (docs/hudi.md).
     """
     return _SHARED_FILE.fullmatch(file) is not None
 
 
 def names_told(record: Mapping[str, Any] | None) -> Names | None:
-    """Return what the file groups tell that a commit wrote to; None where it wrote to none."""
+    """Return what the file groups tell that a commit wrote to; None if it wrote to none."""
     stats = ((record or {}).get("partitionToWriteStats") or {}).values()
     return told_by({str(one.get("fileId")) for written in stats for one in written})
 
 
 def told_by(names: Collection[str]) -> Names | None:
-    """Return what these file groups tell by their names; None where there are none."""
+    """Return what these file groups tell by their names; None if there are none."""
     if not names:
         return None
     if not all(_BUCKET.fullmatch(name) for name in names):
@@ -73,8 +74,8 @@ def told_by(names: Collection[str]) -> Names | None:
 def found_in(
     table: Table, options: HudiTableOptions, known: Sequence[Known], properties: TableProperties, reading: Reading
 ) -> Names | None:
-    """Return what the newest writes tell; None where they tell nothing, or nobody needs to know: where nothing is
-    declared, and no policy asks for a service to which it matters.
+    """Return what the newest writes tell; None if they tell nothing, or if it does not matter: nothing is declared, and
+    no policy asks for a service to which it matters.
     """
     if not _is_possible(properties):
         return None
@@ -96,24 +97,24 @@ _MATTERS_TO = frozenset({Service.COMPACTION, Service.CLUSTERING, Service.TTL})
 
 
 def believed(options: HudiTableOptions, properties: TableProperties, found: Names | None) -> bool:
-    """Whether the table's writers do not block: its owner says so, and what they write does not tell against it. Where
-    nothing was written yet, or lately, there is nobody to wait for either.
+    """Whether the table's writers do not block: its owner declares it, and the names do not contradict it. If nothing
+    was written yet, or lately, there is no write to wait for either.
     """
     return options.concurrency == "non_blocking" and found in (None, Names.SHARED) and _is_possible(properties)
 
 
 def warning(options: HudiTableOptions, properties: TableProperties, found: Names | None) -> str | None:
-    """Return what a person should know of what is declared and what is found."""
+    """Return what an operator should know of the declaration and of the names."""
     declared = options.concurrency == "non_blocking"
     if declared and not _is_possible(properties):
         return (
-            "concurrency: non_blocking is not believed, and compaction waits for writes: Hudi has it on merge-on-read "
-            "tables of version 8 or later alone. Remove it from the table's options"
+            "concurrency: non_blocking is not believed, and compaction waits for writes: Hudi has it only on "
+            "merge-on-read tables of version 8 or later. Remove it from the table's options"
         )
     if declared and found is Names.OTHERS:
         return (
             "concurrency: non_blocking is not believed, and compaction waits for writes: the newest commit wrote to "
-            "file groups that are no buckets, as no such writer does. Give all writers what `lakewarden "
+            "file groups that are no buckets, which no such writer does. Give all writers what `lakewarden "
             "writer-options` prints, with hoodie.index.type=BUCKET, or remove it from the table's options"
         )
     if declared and found is Names.OF_BUCKETS:
@@ -121,24 +122,24 @@ def warning(options: HudiTableOptions, properties: TableProperties, found: Names
             "concurrency: non_blocking is declared, and nothing shows it, so compaction waits for writes: the newest "
             "commits wrote to buckets that other writers have made. If all writers have "
             "hoodie.write.concurrency.mode=NON_BLOCKING_CONCURRENCY_CONTROL, leave it: it is believed when one of "
-            "them has made a bucket. Else remove it from the table's options"
+            "them has made a bucket. Otherwise remove it from the table's options"
         )
     if not declared and found is Names.SHARED:
         return (
             "the newest commits wrote to buckets that writers without blocking have made: if all writers have "
-            "hoodie.write.concurrency.mode=NON_BLOCKING_CONCURRENCY_CONTROL, say options: {concurrency: "
+            "hoodie.write.concurrency.mode=NON_BLOCKING_CONCURRENCY_CONTROL, set options: {concurrency: "
             "non_blocking}, and compaction waits for none of them"
         )
     return None
 
 
-def not_deleted(table: Table, options: HudiTableOptions, found: Names | None) -> Hindrance | None:
-    """Return what keeps partitions from being deleted; None where nothing does, or nobody asks for it."""
+def not_deleted(table: Table, options: HudiTableOptions, found: Names | None) -> Blocker | None:
+    """Return what keeps partitions from being deleted; None if nothing does, or no policy asks for it."""
     if Service.TTL not in table.policies:
         return None
     if options.concurrency != "non_blocking" and found is not Names.SHARED:
         return None
-    return Hindrance(
+    return Blocker(
         services=frozenset({Service.TTL}),
         reason=f"the table's writers do not block: {GIVEN_AGAIN}",
         remedy="remove its ttl policy, and delete old rows by their keys",

@@ -1,4 +1,4 @@
-"""Which partitions writers touch: the ones that a clustering has to keep off."""
+"""Which partitions writers touch. A clustering has to avoid them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def touches(known: Sequence[Known], instants: Sequence[Instant]) -> Mapping[str,
 
 
 def _touch(one: Known, instant: Instant, *, updates: bool) -> Touch:
-    """Return a write's touch. Layout 1 names no completion time; there it is when the completed file was written, and
-    in a copied table, where that says nothing, rather too late than too early.
+    """Return a write's touch. Layout 1 has no completion time, so there it is the time of the completed file. In a
+    copied table that time says nothing, and is rather too late than too early.
     """
     at = instant.completed_at
     if at is None:
@@ -40,8 +40,8 @@ def _touch(one: Known, instant: Instant, *, updates: bool) -> Touch:
 
 
 def touching(known: Sequence[Known], instants: Sequence[Instant], reading: Reading) -> Mapping[str, frozenset[str]]:
-    """Return the partitions that the writes in flight say they will write to, by the time of the write. One that does
-    not say it is left out.
+    """Return the partitions that the writes in flight say they will write to, by the time of the write. Writes that do
+    not say it are left out.
     """
     found = {}
     for one, instant in zip(known, instants, strict=True):

@@ -1,7 +1,7 @@
-"""What whoever writes to a Hudi table sets so that Lakewarden can serve it meanwhile.
+"""The options that a writer of a Hudi table sets so that Lakewarden can serve the table meanwhile.
 
-Keys that changed their name with Hudi 1.0 are given under both: each release ignores the name it does not know. Flink's
-own keys are read in its `FlinkOptions` (it hands `hoodie.*` on), Structured Streaming's in `HoodieStreamingSink`, Hudi
+Keys that Hudi 1.0 renamed are given under both names: each release ignores the name it does not know. Flink's own keys
+are read in its `FlinkOptions` (it passes `hoodie.*` on), Structured Streaming's in `HoodieStreamingSink`, Hudi
 Streamer's in `StreamSync`, which refuses an inline compaction that its flags contradict.
 """
 
@@ -12,13 +12,13 @@ from datetime import timedelta
 from typing import assert_never
 
 from lakewarden.planners.formats.hudi.indexes.indexes import COLUMNS
-from lakewarden.planners.formats.hudi.options.locks import jar_beside_the_bundle, lock_keys, patience, wait_keys
+from lakewarden.planners.formats.hudi.options.locks import jar_beside_the_bundle, lock_keys, retry_time, wait_keys
 from lakewarden.planners.formats.hudi.options.service_options import IndexingOptions
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, HudiTableOptions, Lock
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Scheduling, Table
-from lakewarden.planners.ports import WriterEngine, WriterOption
+from lakewarden.planners.ports import FLINK, NOTHING_MEASURED, SPARK, Measured, WriterEngine, WriterOption
 from lakewarden.planners.settings import format_duration
 
 _OFF, _ON = "false", "true"
@@ -28,20 +28,37 @@ _ALLOW = "org.apache.hudi.client.clustering.update.strategy.SparkAllowUpdateStra
 _GIVE_WAY = "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
 
 
-def writer_options(
-    table: Table, *, engine: WriterEngine, hook_url: str, worst_hold: timedelta | None = None
-) -> tuple[WriterOption, ...]:
-    """Return the options, those with the same reason beside each other.
+STREAMER = WriterEngine(name="streamer")
+"""Hudi Streamer, which has some of its options on its command line."""
 
-    Services that the table has no policy for are left to its writers. Raises PermanentError for a table whose
-    writers are live and whose lock is not named.
+ENGINES = (SPARK, FLINK, STREAMER)
+
+
+def writer_options(
+    table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED
+) -> tuple[WriterOption, ...]:
+    """Return the options. Those with the same reason are beside each other.
+
+    Services without a policy are left to the table's writers. Raises PermanentError for a table with live writers and
+    without a named lock.
     """
     options = table.options if isinstance(table.options, HudiTableOptions) else HudiTableOptions()
+    shared = _shared(table, options, engine, measured.lock_held)
     return tuple(
-        WriterOption(key=key, value=value, why=why)
-        for why, keys in _groups(table, options, engine, hook_url, worst_hold)
+        WriterOption(key=key, value=value, why=why, shared=key in shared)
+        for why, keys in _groups(table, options, engine, hook_url, measured.lock_held)
         for key, value in keys.items()
     )
+
+
+def _shared(
+    table: Table, options: HudiTableOptions, engine: WriterEngine, worst_hold: timedelta | None
+) -> frozenset[str]:
+    """Return the keys that several writers need with or without Lakewarden."""
+    if options.lock is None:
+        return frozenset()
+    groups = [*_locked(table, options.lock, worst_hold), *_kept_apart(options, engine)]
+    return frozenset(key for _, keys in groups for key in keys)
 
 
 _Group = tuple[str, Mapping[str, str]]
@@ -55,11 +72,11 @@ def _groups(
         yield from _kept_apart(options, engine)
     elif options.writers == "live":
         raise PermanentError(
-            f"table {table.id} names no lock that keeps its writers and Lakewarden apart: set options.lock, and "
-            "docs/writers.md says which there are"
+            f"table {table.id} names no lock that its writers and Lakewarden share: set options.lock "
+            "(docs/writers.md lists the locks)"
         )
     yield (
-        "Lakewarden hears of each commit at once; a callback that fails or is late costs nobody a commit",
+        "Lakewarden hears of each commit at once; a callback that fails or is late makes no commit fail",
         {
             "hoodie.write.commit.callback.on": _ON,
             "hoodie.write.commit.callback.http.url": hook_url,
@@ -88,16 +105,16 @@ def _indexes(table: Table) -> Iterator[_Group]:
     if options.build:
         yield _TO_HAVE, {"hoodie.metadata.auto.delete.partitions": _OFF}
     if options.columns:
-        why = "a writer that keeps up column stats takes its own columns: the table has these"
+        why = "a writer keeps up column stats of its own list of columns: the table has these"
         yield why, {COLUMNS: ",".join(options.columns)}
     keys = {key: _OFF for name in options.drop for key in _SWITCHES.get(name, ())}
     if keys:
-        yield "a writer builds indexes by its own switches: the table is not to have these", keys
+        yield "a writer builds indexes by its own switches: the table should not have these", keys
 
 
 _TO_HAVE = (
-    "so a writer keeps up what indexes the table has, and needs no switch for them: set none of theirs. A release "
-    "before 1.2 does not know this, and drops an index whose switch is not set: set it there, once the index is built"
+    "with this a writer keeps up the indexes that the table has, and needs no switch for them: set none. A release "
+    "before 1.2 does not know this, and drops an index if its switch is not set: set it there, once the index is built"
 )
 
 _SWITCHES = {
@@ -115,15 +132,15 @@ def _hashes_consistently(options: HudiTableOptions) -> bool:
 def _locked(table: Table, lock: Lock, worst_hold: timedelta | None) -> Iterator[_Group]:
     jar = jar_beside_the_bundle(lock, table.location)
     needs = "" if jar is None else f"; {jar} must be on the class path"
-    yield f"the lock that Lakewarden takes, too{needs}", lock_keys(lock)
-    tried_for = format_duration(patience(lock, worst_hold=worst_hold))
+    yield f"the lock that Lakewarden takes as well{needs}", lock_keys(lock)
+    tried_for = format_duration(retry_time(lock, worst_hold=worst_hold))
     seen = "no hold was measured yet" if worst_hold is None else f"held for {worst_hold.total_seconds():.1f}s at most"
     yield f"the lock is tried for {tried_for} at least ({seen})", wait_keys(lock, worst_hold=worst_hold)
 
 
 def _kept_apart(options: HudiTableOptions, engine: WriterEngine) -> Iterator[_Group]:
     if options.concurrency == "non_blocking":
-        flink = engine is WriterEngine.FLINK
+        flink = engine == FLINK
         yield (
             "writers append to the same buckets at once, and check no conflict: hoodie.bucket.index.num.buckets has to "
             "be the same in all of them",
@@ -140,29 +157,29 @@ def _kept_apart(options: HudiTableOptions, engine: WriterEngine) -> Iterator[_Gr
             {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"},
         )
     yield (
-        "a write counts as failed when its heartbeat stops, not when somebody else begins one",
+        "a write counts as failed when its heartbeat stops, not when another writer begins one",
         {"hoodie.clean.failed.writes.policy": "LAZY", "hoodie.cleaner.policy.failed.writes": "LAZY"},
     )
 
 
 def _beside_clustering(engine: WriterEngine, *, resized: bool) -> Iterator[_Group]:
-    """Return what saves a write that meets a pending clustering (run: either key alone does not, docs/hudi.md)."""
+    """Yield what saves a write that meets a pending clustering (run: either key alone does not, docs/hudi.md)."""
     yield from _met(engine, resized=resized)
     yield (
-        "a commit is held against what was completed during the write, and not against a clustering that is only "
+        "a commit is compared with what was completed during the write, and not with a clustering that is only "
         "pending; Lakewarden completes nothing that a write in flight would lose to",
         {"hoodie.write.lock.conflict.resolution.strategy": _GIVE_WAY},
     )
 
 
 def _met(engine: WriterEngine, *, resized: bool) -> Iterator[_Group]:
-    if engine is WriterEngine.FLINK:  # it asks nothing of pending clusterings before it writes
+    if engine == FLINK:  # it asks nothing of pending clusterings before it writes
         return
     key = "hoodie.clustering.updates.strategy"
     if resized:
         yield "a write to a bucket that is being resized goes to the new buckets as well", {key: _TO_BOTH}
     else:
-        why = "a write that updates what Lakewarden is clustering is not turned away: the clustering loses"
+        why = "a write that updates what Lakewarden is clustering is not rejected: the clustering loses"
         yield why, {key: _ALLOW}
 
 
@@ -173,11 +190,11 @@ def _why(service: Service, *, scheduled: bool) -> str:
 
 
 _SCHEDULED_BY_WRITERS = frozenset({Service.COMPACTION, Service.CLUSTERING})
-"""The services whose plans Hudi's writers can make without executing them."""
+"""Hudi's writers can make the plans of these services without executing them."""
 
 
 def _service_keys(service: Service, engine: WriterEngine, *, scheduled: bool) -> Mapping[str, str]:
-    """Return what keeps a writer from executing a service, and lets it plan it where that is asked for."""
+    """Return what keeps a writer from executing a service, and what lets it plan the service if that is asked for."""
     match service:
         case Service.COMPACTION:
             return _compaction_keys(engine, scheduled=scheduled)
@@ -191,7 +208,7 @@ def _service_keys(service: Service, engine: WriterEngine, *, scheduled: bool) ->
                 "hoodie.clean.async.enabled": _OFF,
                 "hoodie.clean.async": _OFF,  # before 1.0
             }
-            return {**keys, "clean.async.enabled": _OFF} if engine is WriterEngine.FLINK else keys
+            return {**keys, "clean.async.enabled": _OFF} if engine == FLINK else keys
         case Service.ARCHIVE:
             return {"hoodie.archive.automatic": _OFF, "hoodie.archive.async": _OFF}
         case Service.TTL:
@@ -204,6 +221,8 @@ def _service_keys(service: Service, engine: WriterEngine, *, scheduled: bool) ->
             | Service.METADATA_VALIDATION
             | Service.METADATA_REBUILD
             | Service.ORPHANS
+            | Service.TABLE_STATS
+            | Service.PARTITION_COMMIT
         ):
             return {}  # no writer does these by itself, once it is LAZY
         case _:
@@ -211,38 +230,30 @@ def _service_keys(service: Service, engine: WriterEngine, *, scheduled: bool) ->
 
 
 def _compaction_keys(engine: WriterEngine, *, scheduled: bool) -> Mapping[str, str]:
-    match engine:
-        case WriterEngine.SPARK:
-            return {
-                **_inline("compact", scheduled=scheduled),
-                # A streaming query compacts in the background unless it is told not to.
-                "hoodie.datasource.compaction.async.enable": _OFF,
-                "hoodie.datasource.write.streaming.disable.compaction": _ON,
-            }
-        case WriterEngine.STREAMER:
-            return {**_inline("compact", scheduled=scheduled), "--disable-compaction": ""}
-        case WriterEngine.FLINK:
-            return {
-                **_inline("compact", scheduled=False),  # its coordinator plans, by a key of its own
-                "compaction.async.enabled": _OFF,
-                "compaction.schedule.enabled": _ON if scheduled else _OFF,
-            }
-        case _:
-            assert_never(engine)
+    if engine == FLINK:
+        return {
+            **_inline("compact", scheduled=False),  # its coordinator plans, by a key of its own
+            "compaction.async.enabled": _OFF,
+            "compaction.schedule.enabled": _ON if scheduled else _OFF,
+        }
+    if engine == STREAMER:
+        return {**_inline("compact", scheduled=scheduled), "--disable-compaction": ""}
+    return {
+        **_inline("compact", scheduled=scheduled),
+        # By default a streaming query compacts in the background.
+        "hoodie.datasource.compaction.async.enable": _OFF,
+        "hoodie.datasource.write.streaming.disable.compaction": _ON,
+    }
 
 
 def _clustering_keys(engine: WriterEngine, *, scheduled: bool) -> Mapping[str, str]:
-    match engine:
-        case WriterEngine.SPARK | WriterEngine.STREAMER:
-            return {**_inline("clustering", scheduled=scheduled), "hoodie.clustering.async.enabled": _OFF}
-        case WriterEngine.FLINK:
-            return {
-                **_inline("clustering", scheduled=False),
-                "clustering.async.enabled": _OFF,
-                "clustering.schedule.enabled": _ON if scheduled else _OFF,
-            }
-        case _:
-            assert_never(engine)
+    if engine == FLINK:
+        return {
+            **_inline("clustering", scheduled=False),
+            "clustering.async.enabled": _OFF,
+            "clustering.schedule.enabled": _ON if scheduled else _OFF,
+        }
+    return {**_inline("clustering", scheduled=scheduled), "hoodie.clustering.async.enabled": _OFF}
 
 
 def _inline(service: str, *, scheduled: bool) -> dict[str, str]:

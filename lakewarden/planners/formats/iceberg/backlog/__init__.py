@@ -1,1 +1,1 @@
-"""What has piled up for each service of an Iceberg table, and what holds services back."""
+"""The backlog of each service of an Iceberg table, and what blocks services."""

@@ -1,4 +1,4 @@
-"""What has piled up for each service, or why there is nothing for it to do now (docs/iceberg.md). Pure."""
+"""The backlog of each service, or why it has nothing to do now (docs/iceberg.md). Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from datetime import datetime
 from typing import TypeVar
 
 from lakewarden.planners.decoding.numbers import counted
-from lakewarden.planners.formats.iceberg.backlog.clustered import is_worth_clustering, unordered_since, untouchable
-from lakewarden.planners.formats.iceberg.backlog.hindrances import why_files_stay
+from lakewarden.planners.formats.iceberg.backlog.blockers import UNKNOWN_TO_SPARK, why_files_stay
+from lakewarden.planners.formats.iceberg.backlog.clustered import is_worth_clustering, ordered_by, untouchable
 from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
-from lakewarden.planners.formats.iceberg.deletion.expiry import expirable
+from lakewarden.planners.formats.iceberg.deletion.expiry import Expiry, expirable
+from lakewarden.planners.formats.iceberg.deletion.readers import NoSuchBranchError
+from lakewarden.planners.formats.iceberg.deletion.refs import kind_of
+from lakewarden.planners.formats.iceberg.deletion.unused_metadata import why_all_stay
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
-from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.timeline import instant_of, stands_for
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.timeline import has_statistics, instant_of, stands_for
 from lakewarden.planners.formats.iceberg.options.ages import age_of_orphans
 from lakewarden.planners.formats.iceberg.options.service_options import (
     ArchiveOptions,
@@ -22,23 +25,25 @@ from lakewarden.planners.formats.iceberg.options.service_options import (
     ClusteringOptions,
     CompactionOptions,
     OrphansOptions,
+    RewriteOptions,
 )
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.rewriting.groups import (
-    Choice,
+from lakewarden.planners.formats.iceberg.rewriting.choosing import Choice, choose
+from lakewarden.planners.formats.iceberg.rewriting.groups import Group, file_groups
+from lakewarden.planners.formats.iceberg.rewriting.outputs import expected_files
+from lakewarden.planners.formats.iceberg.rewriting.selection import Selection, UnknownFieldError, selection
+from lakewarden.planners.formats.iceberg.rewriting.thresholds import (
     ContradictoryThresholdsError,
-    Group,
-    choose,
-    file_groups,
+    Thresholds,
     thresholds,
 )
-from lakewarden.planners.formats.iceberg.writers.cold import left_alone, never_quiet, on_the_clock, quiet_time
+from lakewarden.planners.formats.iceberg.writers.cold import never_quiet, on_the_clock, quiet_time
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
-from lakewarden.planners.model.view import Backlog, Hindrance, WriterActivity
+from lakewarden.planners.model.view import Backlog, Blocker, WriterActivity
 from lakewarden.planners.settings import Settings, format_duration
 
 _Options = TypeVar("_Options", bound=Settings)
@@ -49,26 +54,26 @@ _VERSIONS = "write.metadata.previous-versions-max"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Need:
-    """What one service has to do: a backlog, why it rests, or what it is hindered by. `notes` are for people,
-    `changes_at` is when time alone changes the need (None: never).
+class ServiceNeed:
+    """What one service has to do: its backlog, or why it rests, or what blocks it. `notes` are for people. `changes_at`
+    is the moment at which time alone changes the need. None means never.
     """
 
     backlog: Backlog | None = None
     rest: NotDue | None = None
-    hindrance: Hindrance | None = None
+    blocker: Blocker | None = None
     notes: tuple[str, ...] = ()
     changes_at: datetime | None = None
 
-    def resting(self, why: NotDue) -> Need:
-        """Return the need of a service that is kept off although there is something to do."""
+    def resting(self, why: NotDue) -> ServiceNeed:
+        """Return the need of a service that must wait although it has something to do."""
         return replace(self, backlog=None, rest=why)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sight:
-    """All that a need is told from: the table's settings, its current snapshot as it was read at `now`, and when main's
-    `writes` were made, of which the timeline may not show all.
+class NeedFacts:
+    """The facts that a need is computed from: the table's settings, and its current snapshot as it was read at `now`.
+    `writes` are the times of the writes on main. The timeline may not show all of them.
     """
 
     table: Table
@@ -83,78 +88,106 @@ class Sight:
     keeps: frozenset[int] = frozenset()
     """The old partition specs in which rewritten files stay (`kept_specs`)."""
     orphans_wait_until: datetime | None = None
-    """When the first of the files may go that the last run of orphans has seen, and left."""
-
-    @property
-    def main(self) -> Sequence[Snapshot]:
-        """Return main's snapshots, the newest first."""
-        return self.metadata.ancestors(self.metadata.current)
+    """When orphans may delete the first of the files that its last run has seen and left."""
 
     def settings(self, service: Service, kind: type[_Options]) -> _Options:
-        """Return the options of a service; those by default where the table has no policy for it."""
+        """Return the options of a service. If the table has no policy for it, return the defaults."""
         policy = self.table.policies.get(service)
         options = None if policy is None else policy.options
         return options if isinstance(options, kind) else kind()
 
 
-def needs(sight: Sight) -> Mapping[Service, Need]:
-    """Return the need of every service that has a meaning for the table."""
+def needs(sight: NeedFacts) -> Mapping[Service, ServiceNeed]:
+    """Return the need of every service that can run on the table."""
     if sight.metadata.current_snapshot is None:
-        nothing = Need(rest=NotDue(reason="nothing was ever committed to the table"))
+        nothing = ServiceNeed(rest=NotDue(reason="nothing was ever committed to the table"))
         return dict.fromkeys(_NEEDS, nothing)
     return {service: need(sight) for service, need in _NEEDS.items()}
 
 
-def _compaction(sight: Sight) -> Need:
+def _compaction(sight: NeedFacts) -> ServiceNeed:
     options = sight.settings(Service.COMPACTION, CompactionOptions)
     try:
         rules = thresholds(options, sight.metadata.properties)
-    except ContradictoryThresholdsError as wrong:
-        return Need(hindrance=_refused(Service.COMPACTION, wrong))
-    groups = file_groups(sight.holdings.files, sight.metadata, rules, sight.holdings.tallies, keeps=sight.keeps)
+        may = selection(options, sight.metadata, sight.now)
+    except (ContradictoryThresholdsError, UnknownFieldError) as wrong:
+        return ServiceNeed(blocker=_refused(Service.COMPACTION, wrong))
+    holdings = sight.holdings
+    groups = file_groups(holdings.files, sight.metadata, rules, holdings.tallies, keeps=sight.keeps, may=may)
     if not groups:
-        return Need(rest=NotDue(reason=_all_well(sight.holdings)))
-    hot = left_alone(sight.activity, sight.options, sight.now)
-    choice = choose(groups, hot, max_files=options.max_files, max_bytes=options.max_bytes)
-    return _rewrite(sight, Service.COMPACTION, choice, hot, _changed(sight, hot))
+        rest = NotDue(reason=_all_well(holdings) + _of_these(options), again_at=may.changes_at)
+        return ServiceNeed(rest=rest, changes_at=may.changes_at)
+    hot = untouchable(sight.activity, sight.options, options, sight.now)
+    choice = choose(groups, hot, options)
+    why = _written(options) if options.untouched_for else _changed(sight, hot)
+    return _rewrite(sight, Service.COMPACTION, choice, hot, why, options=options, may=may, rules=rules)
 
 
-def _clustering(sight: Sight) -> Need:
-    """Return what clustering has to do: groups with files that are not in order, of partitions to which nothing was
-    written for a while.
-    """
+def _clustering(sight: NeedFacts) -> ServiceNeed:
+    """Return what clustering has to do: the file groups that are not in order, in partitions without recent writes."""
     if Service.CLUSTERING not in sight.table.policies:
-        return Need()
+        return ServiceNeed()
     options = sight.settings(Service.CLUSTERING, ClusteringOptions)
     try:
         rules = thresholds(options, sight.metadata.properties, everything=True)
-    except ContradictoryThresholdsError as wrong:
-        return Need(hindrance=_refused(Service.CLUSTERING, wrong))
-    unordered, by_key = unordered_since(sight.metadata), {one.key: one for one in sight.holdings.files}
+        may = selection(options, sight.metadata, sight.now)
+    except (ContradictoryThresholdsError, UnknownFieldError) as wrong:
+        return ServiceNeed(blocker=_refused(Service.CLUSTERING, wrong))
+    ordered, by_key = ordered_by(sight.metadata), {one.key: one for one in sight.holdings.files}
     groups = [
         group
-        for group in file_groups(sight.holdings.files, sight.metadata, rules, keeps=sight.keeps)
-        if is_worth_clustering((by_key[key] for key in group.keys), unordered, rules)
+        for group in file_groups(sight.holdings.files, sight.metadata, rules, keeps=sight.keeps, may=may)
+        if is_worth_clustering((by_key[key] for key in group.keys), ordered, rules)
     ]
     if not groups:
-        return Need(rest=NotDue(reason="in no partition is there enough that a clustering has not put in order yet"))
+        reason = f"in no partition is there enough that a clustering has not put in order yet{_of_these(options)}"
+        return ServiceNeed(rest=NotDue(reason=reason, again_at=may.changes_at), changes_at=may.changes_at)
     avoided = untouchable(sight.activity, sight.options, options, sight.now)
-    choice = choose(groups, avoided, max_files=options.max_files, max_bytes=options.max_bytes)
-    why = f"were written to within {format_duration(options.untouched_for)}, or by MERGE, UPDATE or DELETE lately"
-    return _rewrite(sight, Service.CLUSTERING, choice, avoided, why)
+    choice = choose(groups, avoided, options)
+    return _rewrite(
+        sight, Service.CLUSTERING, choice, avoided, _written(options), options=options, may=may, rules=rules
+    )
 
 
-def _refused(service: Service, wrong: ContradictoryThresholdsError) -> Hindrance:
-    remedy = f"set target_file_size, min_file_size and max_file_size in the options of its {service} policy anew"
-    return Hindrance(services=frozenset({service}), reason=str(wrong), remedy=remedy)
+def _written(options: RewriteOptions) -> str:
+    return f"were written to within {format_duration(options.untouched_for)}, or by MERGE, UPDATE or DELETE lately"
 
 
-def _rewrite(sight: Sight, service: Service, choice: Choice, avoided: Mapping[str, datetime], why: str) -> Need:
-    """Return what a rewrite has to do of what was chosen for it, and when time alone lets it do more."""
-    next_at = min((_free_at(group, avoided) for group in choice.left_alone), default=None)
+def _of_these(options: RewriteOptions) -> str:
+    """Return in words which files a rewrite considers, if it does not consider all."""
+    limits = []
+    if options.where is not None:
+        limits.append(f"of partitions where {options.where}")
+    if options.min_file_age:
+        limits.append(f"older than {format_duration(options.min_file_age)} (min_file_age)")
+    return f"; it takes only files {' and '.join(limits)}" if limits else ""
+
+
+def _refused(service: Service, wrong: ContradictoryThresholdsError | UnknownFieldError) -> Blocker:
+    settings = "where" if isinstance(wrong, UnknownFieldError) else "target_file_size, min_file_size and max_file_size"
+    remedy = f"set {settings} in the options of its {service} policy anew"
+    return Blocker(services=frozenset({service}), reason=str(wrong), remedy=remedy)
+
+
+def _rewrite(
+    sight: NeedFacts,
+    service: Service,
+    choice: Choice,
+    avoided: Mapping[str, datetime],
+    why: str,
+    *,
+    options: RewriteOptions,
+    may: Selection,
+    rules: Thresholds,
+) -> ServiceNeed:
+    """Return what a rewrite has to do with the file groups that were chosen for it, and when time alone gives it more
+    to do.
+    """
+    free = [_free_at(group, avoided) for group in choice.left_alone]
+    next_at = min([*free, *([] if may.changes_at is None else [may.changes_at])], default=None)
     kept_off = _left_alone(choice, why)
     if not choice.takes:
-        return Need(rest=NotDue(reason=kept_off, again_at=next_at), changes_at=next_at)
+        return ServiceNeed(rest=NotDue(reason=kept_off, again_at=next_at), changes_at=next_at)
     groups = (*choice.takes, *choice.left)
     backlog = replace(
         _since(sight, service, left=_was_left(groups, service, sight)),
@@ -162,20 +195,28 @@ def _rewrite(sight: Sight, service: Service, choice: Choice, avoided: Mapping[st
         bytes=sum(group.bytes for group in groups),
         file_groups=len(groups),
         small_files=sum(group.files for group in groups if group.files > 1),
+        writes=sum(expected_files(group.bytes, rules) for group in groups),
     )
     notes = [kept_off] if choice.left_alone else []
+    if limits := _of_these(options):
+        notes.append(limits.removeprefix("; "))
     kept = sum(group.files for group in groups if group.spec in sight.keeps)
     if kept:
         since = format_duration(sight.options.flink_restores)
-        notes.append(
-            f"{kept} files of older partition specs are rewritten within these: within {since} a job deleted by "
-            "equality that may have been started with one of them, and reaches no file of another"
+        did = (
+            "wrote that may delete by equality, because the schema has identifier fields. It"
+            if sight.metadata.has_identifier
+            else "deleted by equality that"
         )
-    return Need(backlog=backlog, notes=tuple(notes), changes_at=next_at)
+        notes.append(
+            f"{kept} files of older partition specs are rewritten within these: within {since} a job {did} may have "
+            "been started with one of them, and reaches no file of another"
+        )
+    return ServiceNeed(backlog=backlog, notes=tuple(notes), changes_at=next_at)
 
 
 def _free_at(group: Group, avoided: Mapping[str, datetime]) -> datetime:
-    """Return when the last of a group's partitions may be taken."""
+    """Return the moment from which a rewrite may take all partitions of a group."""
     return max(avoided[partition] for partition in group.partitions if partition in avoided)
 
 
@@ -187,8 +228,10 @@ def _left_alone(choice: Choice, why: str) -> str:
     return f"{len(alone)} of {len(partitions)} partitions that a rewrite would take {why}, and are left alone"
 
 
-def _changed(sight: Sight, hot: Mapping[str, datetime]) -> str:
-    """Return what was done to the partitions that are left alone, and whether there is any hope for them."""
+def _changed(sight: NeedFacts, hot: Mapping[str, datetime]) -> str:
+    """Return in words what changed the partitions that are left alone. If the changes are so regular that the
+    partitions are never quiet, the text says so.
+    """
     touched = sight.activity.updated or {}
     last = max((touch.at for touch in touched.values() if touch.updates), default=sight.now)
     said = f"were changed by MERGE, UPDATE or DELETE, last at {on_the_clock(last, sight.now)}"
@@ -200,9 +243,9 @@ def _changed(sight: Sight, hot: Mapping[str, datetime]) -> str:
     return f"{said} (so regularly that it is never quiet for {quiet}: see quiet_intervals and quiet_for)"
 
 
-def _was_left(groups: Iterable[Group], service: Service, sight: Sight) -> bool:
-    """Whether one of the groups was there already when the service last completed, which then took other ones."""
-    last = next((one.sequence for one in sight.main if stands_for(one) is service), 0)
+def _was_left(groups: Iterable[Group], service: Service, sight: NeedFacts) -> bool:
+    """Whether one of the groups was there already when the service last completed. That run took other groups."""
+    last = next((one.sequence for one in sight.metadata.maintenance() if stands_for(one) is service), 0)
     return any(group.newest < last for group in groups)
 
 
@@ -212,29 +255,52 @@ def _all_well(held: Holdings) -> str:
     )
 
 
-def _clean(sight: Sight) -> Need:
+def _clean(sight: NeedFacts) -> ServiceNeed:
+    options = sight.settings(Service.CLEAN, CleanOptions)
     try:
-        expiry = expirable(sight.metadata, sight.settings(Service.CLEAN, CleanOptions), sight.options, sight.now)
+        expiry = expirable(sight.metadata, options, sight.options, sight.now)
+    except NoSuchBranchError as missing:
+        blocker = Blocker(services=frozenset({Service.CLEAN}), reason=missing.reason, remedy=missing.remedy)
+        return ServiceNeed(blocker=blocker)
     except PermanentError as wrong:
         remedy = "or set max_snapshot_age and min_snapshots_to_keep in the options of its clean policy"
-        hindrance = Hindrance(services=frozenset({Service.CLEAN}), reason=str(wrong), remedy=remedy)
-        return Need(hindrance=hindrance)
-    if not expiry.ids:
+        blocker = Blocker(services=frozenset({Service.CLEAN}), reason=str(wrong), remedy=remedy)
+        return ServiceNeed(blocker=blocker)
+    if not expiry.ids and not expiry.refs:
         reason = f"none of {len(sight.metadata.snapshots)} snapshots may expire yet"
         rest = NotDue(reason=reason, again_at=expiry.next_at)
-        return Need(rest=rest, notes=expiry.kept, changes_at=expiry.next_at)
-    backlog = _since(sight, Service.CLEAN)
-    return Need(
-        backlog=backlog, notes=(_expiring(len(expiry.ids), expiry.left), *expiry.kept), changes_at=expiry.next_at
+        return ServiceNeed(rest=rest, notes=expiry.kept, changes_at=expiry.next_at)
+    stays = why_all_stay(sight.metadata) if options.clean_expired_metadata else None
+    notes = (*_expiring(expiry), *expiry.kept, *([] if stays is None else [stays]))
+    backlog = _expired(_since(sight, Service.CLEAN), sight.metadata, expiry)
+    return ServiceNeed(backlog=backlog, notes=notes, changes_at=expiry.next_at)
+
+
+def _expired(backlog: Backlog, metadata: TableMetadata, expiry: Expiry) -> Backlog:
+    """Return a backlog with what goes with the snapshots that may expire, by the summaries of their children.
+
+    A child removed these files, so no snapshot that stays has them, unless a branch or a tag keeps an older one.
+    """
+    ids = set(expiry.ids)
+    children = [one for one in metadata.snapshots if one.parent in ids]
+    return replace(
+        backlog,
+        versions=len(ids) + expiry.left,
+        deletes=sum(one.count("deleted-data-files") + one.count("removed-delete-files") for one in children),
+        deletes_bytes=sum(one.count("removed-files-size") for one in children),
     )
 
 
-def _expiring(snapshots: int, left: int) -> str:
-    then = f", and {left} more in later runs" if left else ""
-    return f"{'1 snapshot' if snapshots == 1 else f'{snapshots} snapshots'} may expire now{then}"
+def _expiring(expiry: Expiry) -> Iterator[str]:
+    snapshots = len(expiry.ids)
+    if snapshots:
+        then = f", and {expiry.left} more in later runs" if expiry.left else ""
+        yield f"{'1 snapshot' if snapshots == 1 else f'{snapshots} snapshots'} may expire now{then}"
+    for ref in expiry.refs:
+        yield f"{kind_of(ref)} of snapshot {ref.snapshot} may expire now: its max-ref-age-ms is over"
 
 
-def _orphans(sight: Sight) -> Need:
+def _orphans(sight: NeedFacts) -> ServiceNeed:
     options = sight.settings(Service.ORPHANS, OrphansOptions)
     note = (
         f"a file is an orphan that is older than {age_of_orphans(options, sight.options)} and that no snapshot knows, "
@@ -242,35 +308,57 @@ def _orphans(sight: Sight) -> Need:
     )
     backlog, until = _since(sight, Service.ORPHANS), sight.orphans_wait_until
     if until is None:
-        return Need(backlog=backlog, notes=(note,))
-    if until <= sight.now:  # they count as a commit does: nobody may write to the table any more
+        return ServiceNeed(backlog=backlog, notes=(note,))
+    if until <= sight.now:  # they count as a commit does, because the table may have no more writers
         backlog = replace(backlog, commits=max(1, backlog.commits))
     waiting = f"files that the last run has seen may go from {on_the_clock(until, sight.now)} on"
-    return Need(backlog=backlog, notes=(note, waiting), changes_at=until)
+    return ServiceNeed(backlog=backlog, notes=(note, waiting), changes_at=until)
 
 
-def _archive(sight: Sight) -> Need:
+def _table_stats(sight: NeedFacts) -> ServiceNeed:
+    """Return whether the current data has no statistics yet. Rewrites do not change the data."""
+    if Service.TABLE_STATS not in sight.table.policies:
+        return ServiceNeed()
+    head = sight.metadata.current
+    if head is not None and has_statistics(sight.metadata, head):
+        return ServiceNeed(rest=NotDue(reason=f"the current snapshot {head} has its statistics"))
+    backlog = _since(sight, Service.TABLE_STATS)
+    if not backlog.commits:
+        return ServiceNeed(rest=NotDue(reason="nothing was written since the last statistics"))
+    return ServiceNeed(backlog=backlog)
+
+
+def _archive(sight: NeedFacts) -> ServiceNeed:
     options, properties = sight.settings(Service.ARCHIVE, ArchiveOptions), sight.metadata.properties
     small = small_manifests(sight.manifests, sight.metadata)
     why = None if options.metadata_versions is None else why_files_stay(sight.metadata)
-    if why is not None:  # each commit would delete metadata files
+    if why is not None:  # else each commit would delete metadata files
         remedy = f"remove metadata_versions from the options of its archive policy, or {why.remedy}"
-        return Need(hindrance=Hindrance(services=frozenset({Service.ARCHIVE}), reason=why.reason, remedy=remedy))
+        return ServiceNeed(blocker=Blocker(services=frozenset({Service.ARCHIVE}), reason=why.reason, remedy=remedy))
     notes = []
     if len(small) >= options.small_manifests:
         notes.append(f"{len(small)} small manifests of {len(sight.manifests)} are written anew")
     if options.metadata_versions is not None and not bounds_versions(properties, options.metadata_versions):
         notes.append(f"{_VERSIONS} is set to {options.metadata_versions}, and {_DELETE_AFTER_COMMIT} to true")
     if not notes:
-        reason = f"{len(small)} of {options.small_manifests} small manifests that are worth a rewrite"
-        return Need(rest=NotDue(reason=reason))
-    return Need(backlog=_since(sight, Service.ARCHIVE), notes=tuple(notes))
+        foreign = sorted(sight.metadata.types & UNKNOWN_TO_SPARK)
+        reason = (
+            f"manifests are not rewritten: Spark 3.5 cannot read those of a table with columns of type {foreign[0]}"
+            if foreign
+            else f"{len(small)} of {options.small_manifests} small manifests that are worth a rewrite"
+        )
+        return ServiceNeed(rest=NotDue(reason=reason))
+    return ServiceNeed(backlog=_since(sight, Service.ARCHIVE), notes=tuple(notes))
 
 
 def small_manifests(manifests: Iterable[Manifest], metadata: TableMetadata) -> Sequence[Manifest]:
-    """Return the manifests of the current partition spec with less than half of the size that writers aim at: the
-    rewrite of manifests takes no others along. Of data and of deletes, which are not mixed, those that are more.
+    """Return the manifests of the current partition spec that are smaller than half of the size that writers aim at.
+    Iceberg's rewrite of manifests takes only those. Manifests of data files and of delete files are not mixed. Return
+    the kind that has more of them. Return none if a column has a type that Spark cannot read: Iceberg's rewrite reads
+    the bounds of each column through Spark (run with `time`).
     """
+    if metadata.types & UNKNOWN_TO_SPARK:
+        return ()
     key, default = _MANIFEST_TARGET
     stated = counted(metadata.properties.get(key, ""))
     target = default if stated is None else stated
@@ -281,14 +369,14 @@ def small_manifests(manifests: Iterable[Manifest], metadata: TableMetadata) -> S
 
 
 def bounds_versions(properties: Mapping[str, str], versions: int) -> bool:
-    """Whether every commit already deletes the metadata files that are older than so many versions."""
+    """Whether every commit already deletes metadata files, so that no more than `versions` stay."""
     return properties.get(_DELETE_AFTER_COMMIT, "").lower() == "true" and properties.get(_VERSIONS) == str(versions)
 
 
-def _since(sight: Sight, service: Service, *, left: bool = False) -> Backlog:
-    """Count the writes since the service last completed as a whole; all that are known, where it has `left` work then.
+def _since(sight: NeedFacts, service: Service, *, left: bool = False) -> Backlog:
+    """Count the writes since the service last completed. If it has `left` work, count all writes that are known.
 
-    A pending plan asks for what was written until then.
+    A pending plan covers the writes before it.
     """
     plans = [i for i in sight.timeline.instants if i.stands_for is service and not i.partial]
     plans = plans or [*_no_longer_shown(sight, service)]
@@ -303,10 +391,10 @@ def _since(sight: Sight, service: Service, *, left: bool = False) -> Backlog:
     )
 
 
-def _no_longer_shown(sight: Sight, service: Service) -> Iterator[Instant]:
-    """Yield the last commit of a service that lies so far back that the timeline does not show it."""
-    for one in sight.main:
-        if one.operation == "replace" and stands_for(one) is service:
+def _no_longer_shown(sight: NeedFacts, service: Service) -> Iterator[Instant]:
+    """Yield the last commit of a service if it is so old that the timeline does not show it."""
+    for one in sight.metadata.maintenance():
+        if stands_for(one) is service:
             instant = instant_of(one, of_main=True)
             if not instant.partial:
                 yield instant
@@ -321,10 +409,11 @@ def _ended(instant: Instant) -> datetime:
     return instant.completed_at or instant.requested_at
 
 
-_NEEDS: Mapping[Service, Callable[[Sight], Need]] = {
+_NEEDS: Mapping[Service, Callable[[NeedFacts], ServiceNeed]] = {
     Service.COMPACTION: _compaction,
     Service.CLUSTERING: _clustering,
     Service.CLEAN: _clean,
     Service.ORPHANS: _orphans,
     Service.ARCHIVE: _archive,
+    Service.TABLE_STATS: _table_stats,
 }

@@ -1,11 +1,12 @@
-"""Which file groups a clustering has something to do in, and which partitions it may take (docs/iceberg.md). Pure.
+"""Which file groups a clustering has to rewrite, and which partitions it may take (docs/iceberg.md). Pure.
 
-Nothing in Iceberg's metadata tells whether a file is in an order. So it goes by who wrote it: what no clustering of
-ours has written, as far as the commit that added it is still known, is not in order.
+Iceberg's metadata does not say whether a file is in order. A file counts as in order if a clustering of Lakewarden has
+added it. A property of the table remembers those clusterings, because their snapshots may expire.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
@@ -13,35 +14,62 @@ from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
 from lakewarden.planners.formats.iceberg.metadata.manifests import ContentFile
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.timeline import stands_for
-from lakewarden.planners.formats.iceberg.options.service_options import ClusteringOptions
+from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.rewriting.groups import Thresholds
+from lakewarden.planners.formats.iceberg.rewriting.thresholds import Thresholds
 from lakewarden.planners.formats.iceberg.writers.cold import left_alone
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import WriterActivity
 
+_SNAPSHOT = re.compile(r"\d{1,19}", re.ASCII)
 
-def unordered_since(metadata: TableMetadata) -> frozenset[int]:
-    """Return the snapshots whose files are not in order: all that are known and are no clustering of ours."""
-    return frozenset(one.id for one in metadata.snapshots if stands_for(one) is not Service.CLUSTERING)
+ORDERED = "lakewarden.ordered-by"
+"""A property of the table: the snapshots of Lakewarden's clusterings that added files which the table still has. A
+snapshot may expire while its files stay."""
+
+_MOST = 1000
+"""How many snapshots the property remembers at most. The newest are kept. Files of forgotten snapshots are clustered
+once more."""
 
 
-def is_worth_clustering(files: Iterable[LiveFile | ContentFile], unordered: frozenset[int], rules: Thresholds) -> bool:
-    """Whether a group has so much that is not in order that the whole of it is worth being written anew:
-    `min_input_files` files, or more bytes than a file is to have.
+def ordered_by(metadata: TableMetadata) -> frozenset[int]:
+    """Return the snapshots of Lakewarden's clusterings, as far as the metadata or the property knows them. Their files
+    are in order.
     """
-    fresh = [one.size for one in files if one.snapshot in unordered]
+    known = {one.id for one in metadata.snapshots if stands_for(one) is Service.CLUSTERING}
+    return frozenset({*known, *_remembered(metadata.properties)})
+
+
+def _remembered(properties: Mapping[str, str]) -> tuple[int, ...]:
+    return tuple(int(one) for one in properties.get(ORDERED, "").split(",") if _SNAPSHOT.fullmatch(one))
+
+
+def remembering(metadata: TableMetadata, live: Iterable[int], new: int, *, now: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the property with the `new` snapshot of a clustering. Of the earlier snapshots, and of those that the
+    table's properties name `now`, it keeps those with files in the table (`live`).
+    """
+    before, needed = _remembered(now), frozenset(live)
+    known = sorted(ordered_by(metadata) - frozenset(before))
+    kept = [one for one in dict.fromkeys((*known, *before)) if one in needed and one != new]
+    return {ORDERED: ",".join(map(str, (*kept, new)[-_MOST:]))}
+
+
+def is_worth_clustering(files: Iterable[LiveFile | ContentFile], ordered: frozenset[int], rules: Thresholds) -> bool:
+    """Whether enough of a group is not in order: at least `min_input_files` files, or more bytes than the target size
+    of a file. Then the whole group is written anew.
+    """
+    fresh = [one.size for one in files if one.snapshot not in ordered]
     return len(fresh) >= rules.min_input_files or sum(fresh) > rules.target
 
 
 def untouchable(
-    activity: WriterActivity, options: IcebergTableOptions, clustering: ClusteringOptions, now: datetime
+    activity: WriterActivity, options: IcebergTableOptions, rewrite: RewriteOptions, now: datetime
 ) -> Mapping[str, datetime]:
-    """Return the partitions that no clustering may take now, each with the moment from which it may: those that every
-    rewrite leaves alone, and those to which anything was written of late.
+    """Return the partitions that a rewrite by these options may not take now, each with the moment from which it may.
+    These are the partitions that every rewrite leaves alone, and those with a write within `untouched_for`.
     """
-    touches = (activity.touches or {}).items()
-    until = {partition: touch.at + clustering.untouched_for for partition, touch in touches}
+    touches = (activity.touches or {}).items() if rewrite.untouched_for else ()
+    until = {partition: touch.at + rewrite.untouched_for for partition, touch in touches}
     found = {partition: end for partition, end in until.items() if now < end}
     for partition, end in left_alone(activity, options, now).items():
         found[partition] = max(end, found.get(partition, end))

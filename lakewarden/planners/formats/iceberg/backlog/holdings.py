@@ -1,7 +1,7 @@
-"""What a snapshot holds, as far as policies ask: single files where they matter, and tallies of the others.
+"""The files of a snapshot, as far as policies need them: some files one by one, and tallies of the others.
 
-A data file matters by itself where deletes may apply to it, and where all files are written anew. Of the rest a rewrite
-asks how many are too small or too large, and its distance from writers by whom a partition was touched.
+A data file is kept by itself if deletes may apply to it, or if all files are rewritten. For the other files a rewrite
+needs to know how many are too small or too large, and which writers touched their partitions.
 """
 
 from __future__ import annotations
@@ -11,34 +11,38 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from lakewarden.planners.formats.iceberg.metadata.digests import Digest, LiveFile, Origin, Written
-from lakewarden.planners.formats.iceberg.metadata.manifests import Content
+from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile, ManifestDigest, Origin, WriteMark
+from lakewarden.planners.formats.iceberg.metadata.manifests import FileContent
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.tallies import Place, Tallies, Tally, Tallying
-from lakewarden.planners.formats.iceberg.rewriting.groups import Thresholds, grouped_as, is_unpartitioned
+from lakewarden.planners.formats.iceberg.metadata.tallies import PartitionTally, Tallies, Tallying, TallyKey
+from lakewarden.planners.formats.iceberg.rewriting.groups import grouped_as, is_unpartitioned
+from lakewarden.planners.formats.iceberg.rewriting.selection import EVERYTHING, Selection
+from lakewarden.planners.formats.iceberg.rewriting.thresholds import Thresholds
 from lakewarden.planners.formats.iceberg.writers.touches import is_update
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Holdings:
-    """The delete files and those data files that matter by themselves, and the tallies of the others."""
+    """The delete files, the data files that are kept by themselves, and the tallies of the other data files."""
 
     files: Sequence[LiveFile] = ()
-    tallies: Mapping[Place, Tally] = field(default_factory=dict)
+    tallies: Mapping[TallyKey, PartitionTally] = field(default_factory=dict)
 
     @property
     def data_files(self) -> int:
         """Return how many data files there are."""
-        alone = sum(1 for one in self.files if one.content is Content.DATA)
+        alone = sum(1 for one in self.files if one.content is FileContent.DATA)
         return alone + sum(tally.files for tally in self.tallies.values())
 
     @property
     def delete_files(self) -> int:
         """Return how many delete files there are."""
-        return sum(1 for one in self.files if one.content is not Content.DATA)
+        return sum(1 for one in self.files if one.content is not FileContent.DATA)
 
-    def written(self) -> Iterator[Written]:
-        """Yield by whom each partition was written to: of the tallied files, those that tell it of all."""
+    def written(self) -> Iterator[WriteMark]:
+        """Yield which commits wrote to each partition. Of the tallied files, only the commits that an `Outline`
+        keeps.
+        """
         yield from self.files
         for (_, partition), tally in self.tallies.items():
             for sequence, snapshot in tally.origins:
@@ -51,19 +55,24 @@ class _Written(NamedTuple):
     snapshot: int
 
 
-class Held(NamedTuple):
-    """The digests of a snapshot's manifests: those of data files by their paths, and those of delete files."""
+class HeldDigests(NamedTuple):
+    """The digests of a snapshot's manifests. Those of data files are keyed by path. Those of delete files are a
+    list.
+    """
 
-    data: Mapping[str, Digest]
-    deletes: Sequence[Digest]
+    data: Mapping[str, ManifestDigest]
+    deletes: Sequence[ManifestDigest]
 
     def everything(self) -> Holdings:
         """Return every file by itself."""
         return Holdings(files=tuple(file for one in (*self.data.values(), *self.deletes) for file in one.live()))
 
-    def holdings(self, metadata: TableMetadata, rules: Thresholds, known: Tallies) -> tuple[Holdings, Tallies]:
-        """Return what a rewrite by these rules asks for, and the tallies for the next look, which are made of those
-        that are `known` as far as nothing has changed.
+    def holdings(
+        self, metadata: TableMetadata, rules: Thresholds, known: Tallies, may: Selection = EVERYTHING
+    ) -> tuple[Holdings, Tallies]:
+        """Return what a rewrite by these rules needs, and the tallies for the next observation. Tallies that are
+        `known` are used again if nothing has changed. If a partition has files that are too young for `may`, all its
+        files are kept by themselves.
         """
         deletes = tuple(file for one in self.deletes for file in one.live())
         if _apply_everywhere(deletes, metadata):
@@ -71,14 +80,15 @@ class Held(NamedTuple):
         outline = Outline(metadata)
         tallies = known.again(self.data, Tallying(smallest=rules.smallest, largest=rules.largest, outline=outline))
         total = tallies.total()
-        if not deletes:
-            return Holdings(tallies=total), tallies
         names = {grouped_as(one.spec, one.partition, metadata) for one in deletes}
-        alone = {place for place in total if grouped_as(*place, metadata) in names}
+        alone = {place for place in total if names and grouped_as(*place, metadata) in names}
+        alone |= {place for place, tally in total.items() if may.has_young(tally.origins)}
+        if not alone:
+            return Holdings(files=deletes, tallies=total), tallies
         files = (*deletes, *self._of(alone))
         return Holdings(files=files, tallies={at: one for at, one in total.items() if at not in alone}), tallies
 
-    def _of(self, places: Iterable[Place]) -> Iterator[LiveFile]:
+    def _of(self, places: Iterable[TallyKey]) -> Iterator[LiveFile]:
         partitions: dict[int, set[str]] = {}
         for spec, partition in places:
             partitions.setdefault(spec, set()).add(partition)
@@ -88,23 +98,24 @@ class Held(NamedTuple):
 
 
 def _apply_everywhere(deletes: Iterable[LiveFile], metadata: TableMetadata) -> bool:
-    """Whether there is an equality delete of a spec without partitions: it is for files of every spec."""
+    """Whether there is an equality delete of a spec without partitions. It applies to files of every spec."""
     return any(
-        one.content is Content.EQUALITY_DELETES and is_unpartitioned(metadata.specs.get(one.spec, ()))
+        one.content is FileContent.EQUALITY_DELETES and is_unpartitioned(metadata.specs.get(one.spec, ()))
         for one in deletes
     )
 
 
 class Outline:
-    """Finds, among those that added files to a partition, the ones by which it is told who touched it: the newest and
-    the oldest, the newest two that changed rows, and one that is no known write, if there is any.
+    """Chooses a few of the commits that added files to a partition. They suffice to tell which writers touched it: the
+    newest and the oldest commit, the newest two that changed rows, and the newest that is no known write, if there is
+    one.
     """
 
     def __init__(self, metadata: TableMetadata) -> None:
         self._snapshots = metadata.by_id
 
     def __call__(self, origins: Iterable[Origin]) -> tuple[Origin, ...]:
-        """Return them; they tell the same as all."""
+        """Return the chosen commits. They tell the same as all of them."""
         kept: set[Origin] = set()
         known: list[tuple[datetime, Origin]] = []
         updates: list[tuple[datetime, Origin]] = []

@@ -1,17 +1,18 @@
-"""What an Iceberg table needs of each service, and what keeps them from it: everything that deciding asks. Pure."""
+"""What an Iceberg table needs of each service, and what blocks it: all facts for the decision. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lakewarden.planners.formats.iceberg.backlog.backlog import Need, Sight, needs
-from lakewarden.planners.formats.iceberg.backlog.hindrances import hindrances, warnings
+from lakewarden.planners.formats.iceberg.backlog.backlog import NeedFacts, ServiceNeed, needs
+from lakewarden.planners.formats.iceberg.backlog.blockers import blockers, unknown_to_java, warnings
 from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
+from lakewarden.planners.formats.iceberg.catalogs.hive_locks import COMMITTING, why_commits_may_be_lost
+from lakewarden.planners.formats.iceberg.catalogs.settings import RestCatalog
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.timeline import writes_of
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.rewriting.deletes import kept_specs
 from lakewarden.planners.formats.iceberg.writers.branches import kept_off_for_branches
@@ -21,20 +22,20 @@ from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
-from lakewarden.planners.model.view import Backlog, Hindrance, WriterActivity
+from lakewarden.planners.model.view import Backlog, Blocker, WriterActivity
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Needs:
-    """What a view says of the services (`TableView` explains the fields). `changes_at` is the earliest moment at which
-    time alone changes any of it; None where only a commit can.
+    """What a view says of the services. `TableView` explains the fields. `changes_at` is the earliest moment at which
+    time alone changes any of it. None if only a commit can change it.
     """
 
     backlogs: Mapping[Service, Backlog] = field(default_factory=dict)
     at_rest: Mapping[Service, NotDue] = field(default_factory=dict)
     waits: Mapping[Service, NotDue] = field(default_factory=dict)
     notes: Mapping[Service, tuple[str, ...]] = field(default_factory=dict)
-    hindrances: tuple[Hindrance, ...] = ()
+    blockers: tuple[Blocker, ...] = ()
     warnings: tuple[str, ...] = ()
     changes_at: datetime | None = None
 
@@ -50,13 +51,13 @@ def needs_of(
     now: datetime,
     orphans_wait_until: datetime | None = None,
 ) -> Needs:
-    """Return what the table needs, from what its current snapshot holds, and from its `manifests`.
+    """Return what the table needs, from the files of its current snapshot and from its `manifests`.
 
-    A service that is kept off for the sake of a writer or a branch has no backlog: it is at rest, and its commit waits.
+    If a service must wait for a writer or a branch, it has no backlog: it is at rest, and its commit waits.
     """
     options = table.options if isinstance(table.options, IcebergTableOptions) else IcebergTableOptions()
     kept = {**kept_off(timeline, activity, options, now), **kept_off_for_branches(metadata, options, now)}
-    sight = Sight(
+    sight = NeedFacts(
         table=table,
         options=options,
         metadata=metadata,
@@ -64,7 +65,7 @@ def needs_of(
         manifests=manifests,
         activity=activity,
         timeline=timeline,
-        writes=[one.at for one in writes_of(metadata)],
+        writes=[one.at for one in metadata.writes()],
         now=now,
         keeps=kept_specs(holdings.files, metadata, options, now),
         orphans_wait_until=orphans_wait_until,
@@ -75,9 +76,11 @@ def needs_of(
         at_rest={service: need.rest for service, need in found.items() if need.rest is not None},
         waits=kept,
         notes={service: need.notes for service, need in found.items() if need.notes},
-        hindrances=(
-            *hindrances(metadata, options),
-            *(need.hindrance for need in found.values() if need.hindrance is not None),
+        blockers=(
+            *blockers(metadata, options),
+            *_without_locks(table, metadata),
+            *(() if isinstance(table.catalog, RestCatalog) else unknown_to_java(metadata)),
+            *(need.blocker for need in found.values() if need.blocker is not None),
         ),
         warnings=warnings(metadata),
         changes_at=_first(
@@ -89,7 +92,13 @@ def needs_of(
     )
 
 
-def _kept_off(need: Need, kept: NotDue | None) -> Need:
+def _without_locks(table: Table, metadata: TableMetadata) -> Iterator[Blocker]:
+    why = why_commits_may_be_lost(metadata.properties, table.catalog)
+    if why is not None:
+        yield Blocker(services=COMMITTING, reason=why.reason, remedy=why.remedy)
+
+
+def _kept_off(need: ServiceNeed, kept: NotDue | None) -> ServiceNeed:
     return need if kept is None or need.backlog is None else need.resting(kept)
 
 

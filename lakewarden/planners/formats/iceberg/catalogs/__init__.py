@@ -1,1 +1,1 @@
-"""Where the newest metadata file of an Iceberg table is: REST, Hive, JDBC and Hadoop catalogs."""
+"""The catalogs that name the newest metadata file of an Iceberg table: REST, Hive, JDBC and Hadoop."""

@@ -1,5 +1,5 @@
-"""Requests to a server that is not trusted: bounds on the time, the size and the number of its answers, and on where
-it may send us.
+"""Requests to a server that is not trusted. The time, the size and the number of its answers are bounded, and so are
+its redirects.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ import urllib3
 from requests.adapters import HTTPAdapter
 
 MOST_BYTES = 64 * 2**20
-"""Of one answer, inflated; and of all answers of a listing: the names of a million tables."""
+"""The most bytes of one answer, inflated. It is also the most for all answers of a listing together: the names of a
+million tables."""
 
 MOST_REQUESTS = 100_000
-"""Of a listing: one for each namespace, its tables and their pages."""
+"""The most requests of a listing. There is one for each namespace, and one for each page of its tables."""
 
 LISTING_SECONDS = 1800.0
-"""A listing takes no longer."""
+"""The longest time of a listing, in seconds."""
 
 _CHUNK = 64 * 1024
 
 
 class _Left:
-    """What a listing may still take."""
+    """The requests, bytes and time that a listing may still use."""
 
     def __init__(self) -> None:
         self.requests = MOST_REQUESTS
@@ -37,7 +38,7 @@ class _Left:
 
 
 class BoundedAdapter(HTTPAdapter):
-    """Reads each answer whole, within so many seconds, and keeps a connection for each request at a time."""
+    """Reads each answer whole within `seconds`. It keeps as many connections as there are requests `at_once`."""
 
     def __init__(self, seconds: float, at_once: int) -> None:
         super().__init__(pool_maxsize=at_once)
@@ -46,7 +47,9 @@ class BoundedAdapter(HTTPAdapter):
 
     @contextmanager
     def listing(self) -> Iterator[None]:
-        """Bound all that this thread asks within the bracket, however many pages and names it is told of."""
+        """Bound all requests of this thread inside the `with` block, whatever number of pages and names the server
+        returns.
+        """
         self._thread.left = _Left()
         try:
             yield
@@ -54,7 +57,7 @@ class BoundedAdapter(HTTPAdapter):
             self._thread.left = None
 
     def send(self, request: requests.PreparedRequest, *arguments: Any, **options: Any) -> requests.Response:
-        """Return the answer, read. Raises a RequestException where it is beyond a bound."""
+        """Return the answer with its content. Raises a RequestException if the answer exceeds a bound."""
         left: _Left | None = getattr(self._thread, "left", None)
         if left is not None:
             left.requests -= 1
@@ -76,7 +79,9 @@ class BoundedAdapter(HTTPAdapter):
 
 
 def _check_redirect(request: requests.PreparedRequest, answer: requests.Response) -> None:
-    """Raise where the server sends us elsewhere: our token, and our place in the network, are not for there."""
+    """Raise if the server redirects to another host. Lakewarden's token and its place in the network are not for that
+    host.
+    """
     if not answer.is_redirect:
         return
     target = urlsplit(urljoin(request.url or "", answer.headers["location"])).hostname

@@ -1,4 +1,4 @@
-"""Tables that no identifier tells, because its dots part the levels of a namespace: those with a dot in a name."""
+"""Tables that no identifier can name. Dots separate the levels of a namespace, so a name must not contain one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lakewarden.planners.ports import Listing
 
-_WHY = "one of its names has a dot, by which Lakewarden parts them: rename the table, or its namespace"
+_WHY = "one of its names contains a dot, and Lakewarden separates names by dots: rename the table, or its namespace"
 
 
 def listing_of(tables: Iterable[Sequence[str]], *, unlisted: Mapping[str, str] | None = None) -> Listing:
-    """Return the listing of these tables, each told by its levels; those that have a dot in one are refused."""
+    """Return the listing of these tables, each given by its levels. A table with a dot in a level is listed as
+    refused.
+    """
     found: list[str] = []
     refused: dict[str, str] = {}
     for levels in tables:

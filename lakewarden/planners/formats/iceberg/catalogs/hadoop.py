@@ -1,4 +1,4 @@
-"""Tables that are folders: the newest metadata file is the one with the highest number.
+"""Tables that are folders. The newest metadata file is the one with the highest number.
 
 Source: `org.apache.iceberg.hadoop.HadoopTableOperations` of Iceberg 1.11 (`findVersion`, `refresh`).
 """
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from lakewarden.planners.decoding.numbers import counted
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import FileEntry, Storage
-from lakewarden.planners.storage.content import TooLargeError
+from lakewarden.planners.storage.content import FileTooLargeError
 
 _HINT = "version-hint.text"
 _HINT_BYTES = 64
 _SPELLINGS = ("v{}.metadata.json", "v{}.gz.metadata.json", "v{}.metadata.json.gz")
-"""Plain, compressed, and compressed as the first releases named it."""
+"""Plain, compressed, and compressed as the first releases of Iceberg named it."""
 
 _NUMBERED = re.compile(r"v([0-9]{1,18})(?:\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
 _OF_A_CATALOG = re.compile(r"\d+-[0-9a-f-]{36}.*\.metadata\.json(\.gz)?")
@@ -36,16 +36,18 @@ class _Version:
 
 
 class HadoopTables:
-    """Finds metadata files in folders, remembering how far a stale hint was found to lag behind. For any thread."""
+    """Finds metadata files in folders. It remembers how far the newest version is ahead of a stale hint. Any thread may
+    use it.
+    """
 
     def __init__(self) -> None:
         self._found: dict[str, _Version] = {}
 
     def metadata_file(self, folder: str, storage: Storage) -> str:
-        """Return the newest metadata file of the table in `folder`: two requests, as long as its hint is right.
+        """Return the newest metadata file of the table in `folder`. It takes two requests if the hint is right.
 
-        The hint is written after the commit, or not at all where the writer died: what it names is where the search
-        begins. Raises PermanentError where there is no table.
+        A writer writes the hint after its commit. If the writer died, the hint is older than the commit. So the search
+        begins at the version that the hint names. Raises PermanentError if there is no table.
         """
         metadata = f"{folder}/metadata"
         hint = _hinted(metadata, storage)
@@ -59,7 +61,7 @@ class HadoopTables:
         return f"{metadata}/{start.file()}"
 
     def _start(self, metadata: str, hint: int, storage: Storage) -> _Version | None:
-        """Return a version that is there, the newest that is known; None where the hint names none."""
+        """Return the newest version that is known to exist. None if the version of the hint does not exist."""
         known = self._found.get(metadata)
         if known is not None and known.hint == hint:
             as_hinted = known.number == hint
@@ -71,9 +73,9 @@ class HadoopTables:
         return None
 
     def below(self, folder: str, storage: Storage, namespace: str = "") -> Iterator[str]:
-        """Yield the identifiers of the tables in a folder of folders: those that have a folder `metadata`.
+        """Yield the identifiers of the tables below a folder: the folders that have a folder `metadata`.
 
-        Raises FileNotFoundError where the folder is none.
+        Raises FileNotFoundError if `folder` does not exist.
         """
         for entry in storage.listing(folder):
             if entry.is_folder and not entry.name.startswith((".", "_")):
@@ -95,7 +97,7 @@ def _hinted(metadata: str, storage: Storage) -> int | None:
     """Return the version that the hint names; None where there is no hint that can be read."""
     try:
         text = storage.read(f"{metadata}/{_HINT}", limit=_HINT_BYTES).decode("ascii", "replace").strip()
-    except (FileNotFoundError, TooLargeError):
+    except (FileNotFoundError, FileTooLargeError):
         return None
     return counted(text)
 
@@ -119,11 +121,11 @@ def _instead(entries: Sequence[FileEntry]) -> str:
 
 
 def _is_there(file: str, storage: Storage) -> bool:
-    """Whether there is such a file: of its content one byte is read at most."""
+    """Whether the file exists. At most one byte of it is read."""
     try:
         storage.read(file, limit=0)
     except FileNotFoundError:
         return False
-    except TooLargeError:
+    except FileTooLargeError:
         return True
     return True

@@ -1,4 +1,4 @@
-"""A Hive metastore: the pointer is the parameter `metadata_location` of a table, read by the client of pyiceberg.
+"""A Hive metastore. The pointer is the parameter `metadata_location` of a table. The client of pyiceberg reads it.
 
 Source: `org.apache.iceberg.hive.HiveTableOperations` of Iceberg 1.11: the parameter `table_type` is ICEBERG.
 """
@@ -11,7 +11,7 @@ from typing import TypeVar
 from hive_metastore.ThriftHiveMetastore import Client  # type: ignore[import-untyped]
 from hive_metastore.ttypes import NoSuchObjectException  # type: ignore[import-untyped]
 
-from lakewarden.planners.formats.iceberg.catalogs.gate import UnreachableError
+from lakewarden.planners.formats.iceberg.catalogs.circuit_breaker import UnreachableError
 from lakewarden.planners.formats.iceberg.catalogs.settings import HiveCatalog
 from lakewarden.planners.metastores import Metastores, NoAnswerError
 from lakewarden.planners.model.errors import PermanentError
@@ -22,7 +22,9 @@ _ICEBERG = "iceberg"
 
 
 class Metastore:
-    """The metastores of one catalog, the first that answers being asked, on a connection of its own. For any thread."""
+    """The metastores of one catalog. The first that answers is asked, with one connection for each request. Any thread
+    may use it.
+    """
 
     was_let_in = False
 
@@ -31,7 +33,7 @@ class Metastore:
         self._metastores = Metastores(name, settings.uri, timeout=settings.timeout)
 
     def metadata_file(self, identifier: str) -> str:
-        """Return the table's parameter: one request."""
+        """Return the parameter `metadata_location` of the table. It takes one request."""
         database, _, table = identifier.rpartition(".")
         try:
             found = self._asked(lambda client: client.get_table(database, table))
@@ -44,7 +46,7 @@ class Metastore:
         return str(location)
 
     def hands_out(self, identifier: str) -> str | None:
-        """Return None: it knows of no means to reach files."""
+        """Return None: a metastore gives no credentials for files."""
         return None
 
     def tables(self) -> Listing:
@@ -62,5 +64,5 @@ class Metastore:
     def _asked(self, ask: Callable[[Client], _T]) -> _T:
         try:
             return self._metastores.asked(ask)
-        except NoAnswerError as trouble:
-            raise UnreachableError(str(trouble)) from trouble
+        except NoAnswerError as error:
+            raise UnreachableError(str(error)) from error

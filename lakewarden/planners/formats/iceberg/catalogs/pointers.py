@@ -1,4 +1,4 @@
-"""Where a table's newest metadata file is: one question to whoever knows the table, asked without a JVM."""
+"""Finds a table's newest metadata file without a JVM: one question to its catalog or its folder."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, assert_never
+from typing import Protocol, TypeVar, assert_never, runtime_checkable
 
-from lakewarden.planners.formats.iceberg.catalogs.gate import ClosedError, Gate, RefusedError, TableRefusedError
+from lakewarden.planners.formats.iceberg.catalogs.circuit_breaker import (
+    CircuitBreaker,
+    ClosedError,
+    LoginRefusedError,
+    TableRefusedError,
+)
 from lakewarden.planners.formats.iceberg.catalogs.hadoop import HadoopTables
 from lakewarden.planners.formats.iceberg.catalogs.settings import (
     Catalog,
@@ -18,6 +23,7 @@ from lakewarden.planners.formats.iceberg.catalogs.settings import (
     JdbcCatalog,
     RestCatalog,
 )
+from lakewarden.planners.formats.iceberg.catalogs.vended.credentials import Vended
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Listing, Storage
@@ -26,50 +32,62 @@ from lakewarden.planners.storage.locations import canonical_location, named_in_c
 _T = TypeVar("_T")
 
 Etags = dict[str, tuple[str, str]]
-"""What a server called the metadata of a table when it was last asked, and where that was."""
+"""By table: the ETag of its last answer, and the metadata location in that answer."""
 
 _LISTING = ""
-"""Where a table is named: what is asked is about all of them."""
+"""The place of a table's name if the question is about all tables."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pointer:
-    """What a table is at one moment: its metadata file, as its catalog spells it, and a text that changes with it."""
+    """A table at one moment: the address of its metadata file, as its catalog spells it, and a text that changes with
+    the table.
+    """
 
     token: str
     metadata_file: str
 
 
 class OpenCatalog(Protocol):
-    """A catalog that was opened. For any thread."""
+    """A catalog that was opened. Any thread may use it."""
 
     @property
     def was_let_in(self) -> bool:
-        """Whether it was asked when it was opened, and let us in."""
+        """Whether opening the catalog made a request, and the catalog accepted the login."""
         ...
 
     def metadata_file(self, identifier: str) -> str:
-        """Return where the newest metadata file of `namespace.table` is.
+        """Return the address of the newest metadata file of `namespace.table`.
 
-        Raises TemporaryError where the catalog gives no answer, RefusedError, and PermanentError where it knows no
-        such table.
+        Raises TemporaryError if the catalog gives no answer, RefusedError if it refuses the login, and PermanentError
+        if it has no such table.
         """
         ...
 
     def tables(self) -> Listing:
-        """Return the identifiers of all its tables, in order. Raises what `metadata_file` raises."""
+        """Return the identifiers of all tables, in order. Raises the same errors as `metadata_file`."""
         ...
 
     def hands_out(self, identifier: str) -> str | None:
-        """Return by what means it would let us at a table's files; None where it knows of none."""
+        """Return how the catalog would give access to the table's files. None if it has no such means."""
+        ...
+
+
+@runtime_checkable
+class VendingCatalog(Protocol):
+    """An open catalog that may hand out credentials to the files of its tables."""
+
+    def vended(self, identifier: str, known: Vended | None) -> Vended:
+        """Return the credentials for a table. `known` is the last answer for the table."""
         ...
 
 
 class Pointers:
-    """Asks catalogs, each of which is opened once and kept, and file systems. For any thread.
+    """Asks catalogs and file systems for the pointers of tables. Each catalog is opened once and kept. Any thread may
+    use it.
 
-    A table in trouble rests by itself; the tables of a catalog that is down are refused without being asked for, so
-    that those who read the tables of others do not wait for it (`gate.py`).
+    If a table fails, only that table waits. If a catalog is down, requests about its tables fail at once, so that the
+    readers of other tables do not wait for it (`circuit_breaker.py`).
     """
 
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -79,10 +97,10 @@ class Pointers:
         self._opening = threading.Lock()
 
     def of(self, table: Table, storage: Storage) -> Pointer:
-        """Return the table's pointer: with one request, or two for a Hadoop table.
+        """Return the table's pointer. It takes one request, or two for a Hadoop table.
 
-        Raises PermanentError where there is no such table or the settings are wrong, TemporaryError where its catalog
-        or its store does not answer.
+        Raises PermanentError if there is no such table or the settings are wrong. Raises TemporaryError if the catalog
+        or the store does not answer.
         """
         if table.catalog is None:
             file = self._hadoop.metadata_file(table.location, storage)
@@ -95,12 +113,12 @@ class Pointers:
         return Pointer(token=f"{file}{_written_at(file, storage)}" if numbered else file, metadata_file=file)
 
     def tables(self, name: str, settings: Catalog, storage: Storage) -> Listing:
-        """Return the identifiers of all tables of a catalog. Raises what `of` raises."""
+        """Return the identifiers of all tables of a catalog. Raises the same errors as `of`."""
         return self._asked(name, settings, storage, lambda catalog: catalog.tables())
 
     def hands_out(self, table: Table, storage: Storage) -> str | None:
-        """Return by what means the table's catalog would let us at its files, which we do not make use of: for people.
-        None where it has none, or cannot be asked.
+        """Return in words how the table's catalog would give access to its files. Lakewarden does not use it. None if
+        the catalog has no such means, or cannot be asked.
         """
         if not isinstance(table.catalog, RestCatalog):
             return None
@@ -112,6 +130,17 @@ class Pointers:
         except LakewardenError:
             return None
 
+    def vended(self, table: Table, storage: Storage, known: Vended | None) -> Vended:
+        """Return the credentials that the table's catalog hands out for its files. Raises the same errors as `of`."""
+        name, identifier = named_in_catalog(table.location)
+
+        def ask(catalog: OpenCatalog) -> Vended:
+            if not isinstance(catalog, VendingCatalog):
+                raise PermanentError(f"the catalog {name} hands out no credentials: only REST catalogs do")
+            return catalog.vended(identifier, known)
+
+        return self._asked(name, table.catalog, storage, ask, table=identifier)
+
     def _asked(
         self,
         name: str,
@@ -121,7 +150,7 @@ class Pointers:
         *,
         table: str | None = None,
     ) -> _T:
-        if isinstance(settings, HadoopCatalog):  # a folder: its store has its own time-outs, and its own connections
+        if isinstance(settings, HadoopCatalog):  # a folder: the time-outs and connections of its store apply
             return ask(_HadoopWarehouse(name, settings, storage, self._hadoop))
         key = (name, settings.model_dump_json())
         with self._opening:
@@ -132,8 +161,8 @@ class Pointers:
 
 
 def _written_at(file: str, storage: Storage) -> str:
-    """Return when a numbered metadata file was written, as far as a disk tells: a table that is dropped and made again
-    numbers its files from one again. Object stores, which no Hadoop catalog should be on, are not asked.
+    """Return when a numbered metadata file was written. A table that is dropped and created again numbers its files
+    from 1 again. Only disks tell the time. Object stores are not asked, because no Hadoop catalog should be on one.
     """
     try:
         at = storage.changed_at(file)
@@ -143,12 +172,14 @@ def _written_at(file: str, storage: Storage) -> str:
 
 
 class _Known:
-    """One catalog, opened by whoever asks it first; and anew when it turned us away, as it does when tokens expire."""
+    """One catalog. The first request opens it. If the catalog refuses the login, because tokens expire, it is opened
+    again.
+    """
 
     def __init__(self, name: str, settings: Catalog, monotonic: Callable[[], float]) -> None:
         self._name = name
         self._settings = settings
-        self._gate = Gate(
+        self._circuit_breaker = CircuitBreaker(
             f"the catalog {name}",
             monotonic,
             at_most=settings.requests_at_once,
@@ -161,21 +192,23 @@ class _Known:
         self._opened: OpenCatalog | None = None
 
     def asked(self, ask: Callable[[OpenCatalog], _T], *, table: str | None) -> _T:
-        with self._gate.passed(table or _LISTING, timed=table is not None):
+        with self._circuit_breaker.passed(table or _LISTING, timed=table is not None):
             opened = self._open(instead_of=None)
             try:
                 return ask(opened)
-            except RefusedError:
+            except LoginRefusedError:
                 opened = self._open(instead_of=opened)
             try:
                 return ask(opened)
-            except RefusedError as refused:
+            except LoginRefusedError as refused:
                 if not opened.was_let_in:
                     raise
-                raise TableRefusedError(str(refused)) from refused  # although it has let us in just now
+                raise TableRefusedError(str(refused)) from refused  # although the catalog has just accepted the login
 
     def _open(self, *, instead_of: OpenCatalog | None) -> OpenCatalog:
-        """Return the opened catalog, if need be another one. One thread opens it, and the others take what it found."""
+        """Return the opened catalog, but not the one that failed (`instead_of`). One thread opens it. The other threads
+        take its result.
+        """
         before = self._openings
         with self._opening:
             if self._opened is not None and self._opened is not instead_of:
@@ -186,10 +219,10 @@ class _Known:
             self._opened = self._failed = None
             try:
                 self._opened = _opened(self._name, self._settings, self._etags)
-            except TemporaryError as trouble:
-                self._failed = ClosedError(str(trouble))
-                raise self._failed from trouble
-            except PermanentError as wrong:  # the secret may have been replaced by the next time
+            except TemporaryError as error:
+                self._failed = ClosedError(str(error))
+                raise self._failed from error
+            except PermanentError as wrong:  # the secret may be replaced before the next request
                 self._failed = wrong
                 raise
             return self._opened
@@ -221,19 +254,21 @@ class _HadoopWarehouse:
 
 
 def _opened(name: str, settings: Catalog, etags: Etags) -> OpenCatalog:
-    """Open a catalog; `etags` outlive it. What it needs is imported here: most daemons have one kind of catalog."""
+    """Open a catalog. `etags` outlive it. The modules are imported here, because most daemons have one kind of
+    catalog.
+    """
     match settings:
         case JdbcCatalog():
             from lakewarden.planners.formats.iceberg.catalogs.jdbc import JdbcRows  # noqa: PLC0415
 
             return JdbcRows(name, settings)
         case RestCatalog():
-            _require_pyiceberg(name)
+            _require(name, "pyiceberg")
             from lakewarden.planners.formats.iceberg.catalogs.rest import RestServer  # noqa: PLC0415
 
             return RestServer(name, settings, etags)
         case HiveCatalog():
-            _require_pyiceberg(name)
+            _require(name, "pyiceberg", "thrift")
             from lakewarden.planners.formats.iceberg.catalogs.hive import Metastore  # noqa: PLC0415
 
             return Metastore(name, settings)
@@ -243,6 +278,7 @@ def _opened(name: str, settings: Catalog, etags: Etags) -> OpenCatalog:
             assert_never(settings)
 
 
-def _require_pyiceberg(name: str) -> None:
-    if importlib.util.find_spec("pyiceberg") is None:
-        raise PermanentError(f"the catalog {name} needs pyiceberg: pip install 'lakewarden[iceberg]'")
+def _require(name: str, *packages: str) -> None:
+    missing = next((one for one in packages if importlib.util.find_spec(one) is None), None)
+    if missing is not None:
+        raise PermanentError(f"the catalog {name} needs {missing}: pip install 'lakewarden[iceberg]'")

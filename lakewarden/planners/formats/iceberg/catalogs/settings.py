@@ -1,11 +1,13 @@
-"""The settings of a catalog: the one table of them that the pointer's reader and Spark both obey."""
+"""The settings of a catalog. The reader of pointers and Spark both obey this one list."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Literal, assert_never
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from lakewarden.planners.databases.addresses import JDBC_URIS
 from lakewarden.planners.metastores import URIS
 from lakewarden.planners.settings import Duration, Settings, Within
 from lakewarden.planners.storage.settings import SecretSetting
@@ -22,21 +24,64 @@ _OURS = {
     "oauth2-server-uri": "oauth2_server_uri",
     "scope": "scope",
 }
-"""Properties that are settings here: among the others they would win over them, and secrets would stand in the file."""
+"""Properties that have a setting of their own. As further properties they would override the setting, and secrets would
+stand in the file."""
+
+
+_OF_SIGNATURES = ("rest.sigv4-enabled", "rest.signing-", "rest.access-key-id", "rest.secret-access-key")
+"""Properties by which Iceberg's own clients sign their requests."""
+
+DELEGATION_PROPERTY = "header.X-Iceberg-Access-Delegation"
+"""The property by which Iceberg's own clients ask for credentials."""
+
+
+class Access(StrEnum):
+    """The kinds of credentials for the files of a catalog's tables."""
+
+    STORAGE = "storage"
+    VENDED = "vended"
+
+
+class SigV4(Settings):
+    """Amazon's signature (version 4) on each request to a REST catalog, as Glue and S3 Tables require it."""
+
+    service: str = Field(pattern=r"^[a-z0-9-]{1,64}$")
+    """The service that is signed for: `glue`, `s3tables`, or `execute-api` behind Amazon's API gateway."""
+
+    region: str = Field(pattern=r"^[a-z0-9-]{1,64}$")
+    """The region that is signed for."""
+
+    access_key: SecretSetting | None = None
+    """The access key. By default the keys of the environment are used: variables, web identity, profile of the
+    instance."""
+
+    secret_key: SecretSetting | None = None
+    """The secret key that belongs to the access key."""
+
+    @model_validator(mode="after")
+    def _keys_belong_together(self) -> SigV4:
+        if (self.access_key is None) != (self.secret_key is None):
+            raise ValueError("access_key and secret_key belong together: give both or none")
+        return self
 
 
 class CatalogSettings(Settings):
-    """What holds for every kind of catalog."""
+    """The settings that every kind of catalog has."""
 
     timeout: Annotated[Duration, Within("100ms", "10m")] = Field(default="10s", validate_default=True)
-    """A request without Spark that is not answered by then has failed."""
+    """A request without Spark fails if it is not answered within this time."""
 
     requests_at_once: Annotated[int, Within(1, 256)] = 16
-    """So many requests without Spark may be under way at a time. Fewer are, down to one, while the catalog is slow or
-    asks for it; who finds no place waits for one, up to `timeout`. A folder (`type=hadoop`) knows no such limit."""
+    """The most requests without Spark at a time. While the catalog is slow or asks for fewer, Lakewarden makes fewer,
+    down to one. A request waits for a place, up to `timeout`. A folder (`type=hadoop`) has no such limit."""
 
     properties: dict[str, str] = Field(default_factory=dict)
     """Further properties, as Iceberg's own catalogs name them (none by default)."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Return the further jars that Spark needs for the catalog: none."""
+        return frozenset()
 
     @field_validator("properties")
     @classmethod
@@ -48,7 +93,7 @@ class CatalogSettings(Settings):
 
 
 class HadoopCatalog(CatalogSettings):
-    """`type=hadoop`: a folder of tables, on a file system that renames atomically (so not on plain S3)."""
+    """`type=hadoop`: a folder of tables, on a file system with atomic renames (not plain S3)."""
 
     type: Literal["hadoop"]
 
@@ -63,11 +108,11 @@ class JdbcCatalog(CatalogSettings):
 
     type: Literal["jdbc"]
 
-    uri: str = Field(pattern=r"^jdbc:(postgresql|mysql|sqlite):\S+$")
+    uri: str = Field(pattern=JDBC_URIS)
     """The database, as JDBC writes it, without user and password: `jdbc:postgresql://host:5432/catalog`."""
 
     warehouse: str
-    """Where new tables would be made."""
+    """The folder for new tables."""
 
     user: str | None = None
     """The database's user."""
@@ -76,7 +121,8 @@ class JdbcCatalog(CatalogSettings):
     """The user's password."""
 
     catalog_name: str | None = None
-    """The name under which the table's writers know the catalog, if it is not this one: rows are keyed by it."""
+    """The name under which the table's writers know the catalog, if it is not this one. It is part of the key of the
+    rows."""
 
 
 class RestCatalog(CatalogSettings):
@@ -88,7 +134,7 @@ class RestCatalog(CatalogSettings):
     """The server, as in `http://catalog:8181`."""
 
     warehouse: str | None = None
-    """The warehouse to ask for, where the server has several."""
+    """The warehouse to ask for, if the server has several."""
 
     token: SecretSetting | None = None
     """A bearer token."""
@@ -97,10 +143,39 @@ class RestCatalog(CatalogSettings):
     """An OAuth2 client credential, `id:secret`."""
 
     oauth2_server_uri: str | None = None
-    """Where the credential is exchanged for a token."""
+    """The address at which the credential is exchanged for a token."""
 
     scope: str | None = None
     """The scope to ask for."""
+
+    sigv4: SigV4 | None = None
+    """How requests are signed, if the server requires Amazon's signature (by default they are not signed). It takes the
+    place of token and credential."""
+
+    access: Access = Access.STORAGE
+    """The credentials for the files of the tables. `storage` means those of the section `storage`. `vended` means those
+    that the server hands out for each table (S3 alone). Files are not read through a server that signs each request."""
+
+    @field_validator("properties")
+    @classmethod
+    def _delegates_by_its_setting(cls, value: dict[str, str]) -> dict[str, str]:
+        for key in value:
+            if key.lower() == DELEGATION_PROPERTY.lower():
+                raise ValueError(f"{key} is no property here: say it as access: vended beside properties")
+            if key.startswith(_OF_SIGNATURES):
+                raise ValueError(f"{key} is no property here: say it as sigv4 beside properties")
+        return value
+
+    @model_validator(mode="after")
+    def _one_way_in(self) -> RestCatalog:
+        if self.sigv4 is not None and (self.token is not None or self.credential is not None):
+            raise ValueError("sigv4 takes the place of token and credential: remove one")
+        return self
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Return the further jars that Spark needs for the catalog, by their words in `SparkLine.clients`."""
+        return frozenset({"aws"} if self.sigv4 is not None or self.access is Access.VENDED else ())
 
 
 class HiveCatalog(CatalogSettings):
@@ -112,16 +187,23 @@ class HiveCatalog(CatalogSettings):
     """The metastore, `thrift://host:9083`, with commas between several."""
 
     warehouse: str | None = None
-    """Where new tables would be made."""
+    """The folder for new tables."""
+
+    compares_pointers: bool = False
+    """Whether the metastore compares the pointer of a table when it exchanges it (HIVE-26882). Hive 2.3.10 does, and
+    2.3.9 does not (run). Hive 4.0.0 does, and 3.1.3 does not (read in the classes of their jars). If not, a table that
+    is committed to without locks (`engine.hive.lock-enabled=false`) is Blocked, because commits could replace each
+    other. Tables with locks need no comparison."""
 
 
 Catalog = Annotated[HadoopCatalog | JdbcCatalog | RestCatalog | HiveCatalog, Field(discriminator="type")]
 
 
 def shared_name(name: str, catalog: Catalog, identifier: str) -> str:
-    """Return what every address of a table has in common, as far as the settings of its catalog tell.
+    """Return a name that is the same for every address of a table, as far as the settings of its catalog tell.
 
-    Rows of a database are keyed by the catalog's name; a folder and a server have no other name than their address.
+    The catalog's name is part of the key of a database row. A folder and a server have no other name than their
+    address.
     """
     match catalog:
         case HadoopCatalog():

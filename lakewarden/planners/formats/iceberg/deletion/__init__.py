@@ -1,1 +1,1 @@
-"""Which snapshots and files of an Iceberg table may go, and what the others need."""
+"""Which snapshots and files of an Iceberg table may be deleted, and which files the other snapshots need."""

@@ -1,5 +1,5 @@
-"""Whether somebody knows more of a table's folder than the catalog that we ask: another table there, or another catalog
-that has newer versions of this one, as after a migration.
+"""Whether the table's folder shows more than the catalog knows. The folder may hold another table. Another catalog may
+have newer versions of this one, as after a migration.
 """
 
 from __future__ import annotations
@@ -8,47 +8,60 @@ from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import BrokenOffError, TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.ports import MOST_FILES, Storage
+from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling, address_of
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
+from lakewarden.planners.ports import Storage
 
 METADATA_FILE = ".metadata.json"
 
-_COMMIT_MAY_TAKE = timedelta(hours=1)  # from its metadata file to the catalog's answer, with all that is tried again
+_COMMIT_MAY_TAKE = timedelta(hours=1)  # from its metadata file to the catalog's answer, with all retries
+_AT_LEAST = timedelta(seconds=30)
 
 
-def refuse_if_ahead(path: str, metadata: TableMetadata, storage: Storage, *, age: timedelta) -> None:
-    """Raise an error where the metadata file at `path`, which `metadata` does not know, shows that this is not all that
-    is known of the folder: PermanentError where it is of another table or of a newer version, TemporaryError where that
-    version is so young that it may be about to be committed. One that is not whole is nobody's version.
+def left_of_a_commit(
+    path: str, metadata: TableMetadata, storage: Storage, *, age: timedelta, given_up_after: timedelta
+) -> TableMetadata | None:
+    """Return the metadata of the file at `path` if it is what is left of a commit that was given up. `metadata` does
+    not know the file. The commit must follow this very version of the table, and the file must be older than
+    `given_up_after`. None if the file is no version of the table, or an older one.
+
+    Raises PermanentError if the file is of another table, or of a version that only another catalog can have. Raises
+    YieldError if the file is so young that its commit may still come. A file that breaks off is no version.
     """
     other = _read(path, storage)
     if other is None:
-        return
+        return None
     if other.uuid != metadata.uuid:
         raise PermanentError(
             f"{path} is of another table (table-uuid {other.uuid}): two tables share this folder, or an earlier one "
             "was dropped without its files. Move what is not this table's away"
         )
     if not _is_newer(other, metadata):
-        return
+        return None
     if age < _COMMIT_MAY_TAKE:
-        raise TemporaryError(f"{path} is a newer version of the table, which may be about to be committed")
+        raise YieldError(
+            f"{path} is a newer version of the table, which may be about to be committed: it is waited for until the "
+            "table is newer, or the file is an hour old",
+            # Most commits end within seconds, and the next commit makes the file old. Each run lists the whole folder.
+            delay=min(_COMMIT_MAY_TAKE - age, max(age, _AT_LEAST)),
+        )
+    if age > given_up_after and _follows(other, metadata):
+        return other
     raise _ahead(path)
 
 
 def require_newest(metadata: TableMetadata, storage: Storage, *, now: datetime) -> None:
-    """Raise PermanentError where another catalog has newer versions of this table: the snapshots that are about to
-    expire here may stay there. Raises TemporaryError where the folder of its metadata cannot be listed whole.
+    """Raise PermanentError if another catalog has newer versions of this table. Those may need the snapshots that are
+    about to expire here. Raises TemporaryError if the folder of its metadata cannot be listed whole.
 
-    One listing; only what was written after the version that we know is read, and not what was so lately that its
-    writer may be about to commit it, or may have failed: it then commits again, or is found by orphans.
+    It takes one listing. Only the metadata files that are newer than the known version are read. A very young file is
+    left out: its writer may be about to commit it. If that commit failed, the writer commits again, or orphans finds
+    the file.
     """
-    folder, _, current = Spelling()(metadata.file).rpartition("/")
+    above, _, current = metadata.file.rpartition("/")
+    folder = address_of(above)
     written = {
-        one.name: one.modified
-        for one in storage.listing(folder, most=MOST_FILES)
-        if METADATA_FILE in one.name and not one.is_folder
+        one.name: one.modified for one in storage.entries(folder) if METADATA_FILE in one.name and not one.is_folder
     }
     if current not in written:
         raise TemporaryError(f"the listing of {folder} does not show {current}, which the catalog names")
@@ -68,6 +81,14 @@ def _read(path: str, storage: Storage) -> TableMetadata | None:
 
 def _is_newer(other: TableMetadata, metadata: TableMetadata) -> bool:
     return other.sequence > metadata.sequence or other.updated_at > metadata.updated_at
+
+
+def _follows(other: TableMetadata, metadata: TableMetadata) -> bool:
+    """Whether a version was made from this one. The last entry of its metadata log is the version before it
+    (`TableMetadata.previousFiles`).
+    """
+    spelled = Spelling()
+    return bool(other.metadata_log) and spelled(other.metadata_log[-1]) == spelled(metadata.file)
 
 
 def _ahead(path: str) -> PermanentError:

@@ -1,42 +1,47 @@
 """Which snapshots may expire, and why the others stay. Pure.
 
-The rules of branches, tags and unreferenced snapshots are those of Iceberg's own `RemoveSnapshots`, except one: a
-branch or a tag whose `max-ref-age-ms` is over stays. Iceberg would give up the name together with what it holds, and
-by age alone; we expire by ids that were looked at before, and nothing that has a name is among them.
+The rules of branches, tags and unreferenced snapshots are those of Iceberg's own `RemoveSnapshots`. Branches and tags
+that are older than their `max-ref-age-ms` expire first (`refs.py`). No other branch or tag loses its snapshot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from operator import attrgetter
 
 from lakewarden.planners.decoding.numbers import counted
-from lakewarden.planners.formats.iceberg.metadata.metadata import Ref, Snapshot, TableMetadata, span
-from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
+from lakewarden.planners.formats.iceberg.deletion.moments import FOR_EVER, after, later
+from lakewarden.planners.formats.iceberg.deletion.readers import needed_until, read_by
+from lakewarden.planners.formats.iceberg.deletion.refs import NamedRef, RefAge, named, ref_ages
+from lakewarden.planners.formats.iceberg.deletion.refs import held as held_refs
+from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN, Ref, Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.parsing import span
+from lakewarden.planners.formats.iceberg.options.incremental_reader import IncrementalReader
+from lakewarden.planners.formats.iceberg.options.service_options import BranchRetention, CleanOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.settings import format_duration
 
-FOR_EVER = datetime.max.replace(tzinfo=UTC)
-_FIRST = datetime.min.replace(tzinfo=UTC)
-
 _MAX_SNAPSHOT_AGE = ("history.expire.max-snapshot-age-ms", 5 * 24 * 3600 * 1000)
 _MIN_SNAPSHOTS_TO_KEEP = ("history.expire.min-snapshots-to-keep", 1)
+_MAX_REF_AGE = ("history.expire.max-ref-age-ms", 2**63 - 1)
 
 _JOB, _OPERATOR, _CHECKPOINT = "flink.job-id", "flink.operator-id", "flink.max-committed-checkpoint-id"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expiry:
-    """What may expire now: `ids`, the oldest first, at most as many as one run may take, and how many are `left` then.
+    """What may expire now. `ids` are the snapshots of one run, the oldest first. `refs` are the branches and tags that
+    expire in the same commit. `left` is how many snapshots remain for later runs.
 
-    `kept` says of snapshots that would go by age and count why they stay. `next_at` is when, with nothing
-    changing but the time, the next snapshot may go; None if none ever may.
+    `kept` says why snapshots and names stay although their age and count would let them expire. `next_at` is when the
+    next of them may expire if nothing changes but the time. None if none ever may.
     """
 
     ids: tuple[int, ...]
+    refs: tuple[Ref, ...]
     left: int
     kept: tuple[str, ...]
     next_at: datetime | None
@@ -44,8 +49,9 @@ class Expiry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlinkMark:
-    """The newest commit of one operator of one Flink job on one branch (or off all: None). `superseded` is one of a job
-    after which another has committed to the branch: a job that was redeployed bears another id.
+    """The newest commit of one operator of one Flink job on one branch. The branch is None if the commit is on no
+    branch. It is `superseded` if another job has committed to the branch later. A job that was redeployed has another
+    id.
     """
 
     snapshot: Snapshot
@@ -55,42 +61,80 @@ class FlinkMark:
     superseded: bool
 
     def stays_until(self, table_options: IcebergTableOptions) -> datetime:
-        """Return until when the job, or what is restored from it, may look for this commit."""
+        """Return until when the job, or a job restored from it, may look for this commit."""
         if self.superseded or not table_options.keep_last_flink_commit:
-            return _later(self.snapshot.at, table_options.flink_restores)
+            return later(self.snapshot.at, table_options.flink_restores)
         return FOR_EVER
 
 
 def expirable(
-    metadata: TableMetadata, options: CleanOptions, table_options: IcebergTableOptions, now: datetime
+    metadata: TableMetadata,
+    options: CleanOptions,
+    table_options: IcebergTableOptions,
+    now: datetime,
+    *,
+    among: Collection[NamedRef] | None = None,
 ) -> Expiry:
-    """Return what may expire `now`. Raises PermanentError where the table's own retention cannot be read."""
-    by_rule = _by_iceberg(metadata, _Retention.of(metadata, options))
+    """Return what may expire `now`. If `among` is given, no other branch or tag expires.
+
+    Raises PermanentError if the table's own retention cannot be read, and NoSuchBranchError.
+    """
+    ages = _ref_ages(metadata, options, table_options)
+    refs = tuple(one.ref for one in ages if one.stays_until < now and (among is None or named(one.ref) in among))
+    if refs:
+        metadata = replace(metadata, refs=tuple(one for one in metadata.refs if one not in refs))
+    by_rule = _by_iceberg(metadata, _Retention.of(metadata, options), options.branches)
     marks = tuple(flink_marks(metadata))
-    outage = _after(table_options.longest_outage)
-    until = {one.id: max(by_rule[one.id], outage(one.at)) for one in metadata.snapshots}
+    outage = after(table_options.longest_outage)
+    until = dict(by_rule)
+    for one in metadata.snapshots:
+        if (ends := outage(one.at)) > until[one.id]:
+            until[one.id] = ends
     for mark in marks:
         until[mark.snapshot.id] = max(until[mark.snapshot.id], mark.stays_until(table_options))
         for between in _on_the_way_to(mark, metadata):
-            until[between.id] = max(until[between.id], _later(mark.snapshot.at, table_options.flink_restores))
-    oldest_first = sorted(metadata.snapshots, key=attrgetter("at", "sequence", "id"))
-    ripe = [one.id for one in oldest_first if until[one.id] < now]
-    to_come = [at for at in until.values() if now <= at < FOR_EVER]
-    held = [one for one in oldest_first if by_rule[one.id] < now <= until[one.id]]
+            until[between.id] = max(until[between.id], later(mark.snapshot.at, table_options.flink_restores))
+    of_readers = {one: needed_until(one, read_by(one, metadata)) for one in table_options.readers}
+    for needs in of_readers.values():
+        for needed, ends in needs.items():
+            until[needed] = max(until[needed], ends)
+    old_enough, held = list[int](), list[Snapshot]()
+    next_at = min((one.stays_until for one in ages if one.stays_until >= now), default=FOR_EVER)
+    for one in sorted(metadata.snapshots, key=attrgetter("at", "sequence", "id")):  # there may be 50,000
+        ends = until[one.id]
+        if ends < now:
+            old_enough.append(one.id)
+            continue
+        next_at = min(next_at, ends)
+        if by_rule[one.id] < now:
+            held.append(one)
     return Expiry(
-        ids=tuple(ripe[: options.max_snapshots]),
-        left=max(0, len(ripe) - options.max_snapshots),
-        kept=(*_tags(metadata), *_held(held, marks, table_options, now)),
-        next_at=min(to_come) + timedelta(milliseconds=1) if to_come else None,
+        ids=tuple(old_enough[: options.max_snapshots]),
+        refs=refs,
+        left=max(0, len(old_enough) - options.max_snapshots),
+        kept=(*held_refs(ages, now), *_tags(metadata), *_held(held, marks, of_readers, table_options, now)),
+        next_at=None if next_at == FOR_EVER else next_at + timedelta(milliseconds=1),
     )
+
+
+def _ref_ages(metadata: TableMetadata, options: CleanOptions, table_options: IcebergTableOptions) -> tuple[RefAge, ...]:
+    if not options.expire_refs:
+        return ()
+    flink_until: dict[str, datetime] = {}
+    for mark in flink_marks(metadata):
+        if mark.branch is not None:
+            ends = mark.stays_until(table_options)
+            flink_until[mark.branch.name] = max(ends, flink_until.get(mark.branch.name, ends))
+    by_default = span(_number(metadata, *_MAX_REF_AGE))
+    return tuple(ref_ages(metadata, table_options, by_default=by_default, flink_until=flink_until))
 
 
 def flink_marks(metadata: TableMetadata) -> Iterator[FlinkMark]:
     """Yield the newest commit of each Flink job and operator, on every branch and over all snapshots.
 
-    A job that is restored follows the parents of its branch's head to the newest snapshot with its job id, and commits
-    again what it finds nothing of (`SinkUtil.getMaxCommittedCheckpointId`). The job that committed last to a branch may
-    be at work still, however long ago that was; off all branches none is.
+    A restored job follows the parents of its branch's head to the newest snapshot with its job id. If it finds no such
+    snapshot, it commits again what it had committed (`SinkUtil.getMaxCommittedCheckpointId`). The job that committed
+    last to a branch may still run, however old its commit is. A commit that is on no branch counts as superseded.
     """
     if not any(_JOB in one.summary for one in metadata.snapshots):
         return
@@ -113,10 +157,19 @@ def flink_marks(metadata: TableMetadata) -> Iterator[FlinkMark]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Retention:
-    """What a branch keeps that says nothing itself."""
+    """What a branch keeps if it has no retention of its own."""
 
     age: timedelta
     count: int
+
+    def of_branch(self, branch: Ref, policies: Sequence[BranchRetention]) -> _Retention:
+        """Return what a branch keeps: its own retention, else that of the first policy that fits its name."""
+        policy = next((one for one in policies if one.fits(branch.name)), None)
+        ages = (branch.max_snapshot_age, None if policy is None else policy.max_snapshot_age, self.age)
+        counts = (branch.min_snapshots_to_keep, None if policy is None else policy.min_snapshots_to_keep, self.count)
+        return _Retention(
+            age=next(age for age in ages if age is not None), count=next(count for count in counts if count is not None)
+        )
 
     @staticmethod
     def of(metadata: TableMetadata, options: CleanOptions) -> _Retention:
@@ -136,42 +189,30 @@ def _number(metadata: TableMetadata, key: str, default: int) -> int:
     return found
 
 
-def _by_iceberg(metadata: TableMetadata, default: _Retention) -> Mapping[int, datetime]:
-    """Return until when Iceberg's own rule keeps each snapshot. A branch keeps what is at its head, and from there on
-    what is young enough, until it comes to one that is not.
+def _by_iceberg(
+    metadata: TableMetadata, default: _Retention, policies: Sequence[BranchRetention]
+) -> Mapping[int, datetime]:
+    """Return until when Iceberg's own rule keeps each snapshot. A branch keeps its head. From there it keeps the
+    parents that are young enough, up to the first one that is not.
     """
     until: dict[int, datetime] = {}
     for branch in _branches(metadata):
-        aged = _after(default.age if branch.max_snapshot_age is None else branch.max_snapshot_age)
-        count = branch.min_snapshots_to_keep or default.count
+        own = default.of_branch(branch, policies)
+        aged, count = after(own.age), own.count
+        others, until = until, {}
         at_most = FOR_EVER
         for position, one in enumerate(metadata.ancestors(branch.snapshot)):
-            if position >= count:
-                at_most = min(at_most, aged(one.at))
-            known = until.get(one.id)
-            if known is None or known < at_most:
-                until[one.id] = at_most
+            if position >= count and (ends := aged(one.at)) < at_most:
+                at_most = ends
+            until[one.id] = at_most
+        until |= {one: at for one, at in others.items() if one not in until or until[one] < at}
     for ref in metadata.refs:
         until[ref.snapshot] = FOR_EVER
-    aged = _after(default.age)
+    aged = after(default.age)
     for one in metadata.snapshots:
         if one.id not in until:
             until[one.id] = aged(one.at)
     return until
-
-
-def _after(age: timedelta) -> Callable[[datetime], datetime]:
-    """Return what tells of a time when it is of this age. Ages of 292 million years, which stand for "never", are for
-    ever.
-    """
-    if age >= FOR_EVER - _FIRST:
-        return lambda _: FOR_EVER
-    last = FOR_EVER - age
-    return lambda at: at + age if at < last else FOR_EVER
-
-
-def _later(at: datetime, age: timedelta) -> datetime:
-    return _after(age)(at)
 
 
 def _branches(metadata: TableMetadata) -> Iterator[Ref]:
@@ -183,7 +224,9 @@ def _newest_first(metadata: TableMetadata) -> Iterator[Snapshot]:
 
 
 def _on_the_way_to(mark: FlinkMark, metadata: TableMetadata) -> Iterator[Snapshot]:
-    """Yield what lies between the head of the mark's branch and the mark: without it nobody finds the mark."""
+    """Yield the snapshots between the head of the mark's branch and the mark. Without them a job does not find the
+    mark.
+    """
     if mark.branch is None:
         return
     for one in metadata.ancestors(mark.branch.snapshot):
@@ -199,22 +242,43 @@ def _tags(metadata: TableMetadata) -> Iterator[str]:
 
 
 def _held(
-    held: Sequence[Snapshot], marks: Sequence[FlinkMark], table_options: IcebergTableOptions, now: datetime
+    held: Sequence[Snapshot],
+    marks: Sequence[FlinkMark],
+    of_readers: Mapping[IncrementalReader, Mapping[int, datetime]],
+    table_options: IcebergTableOptions,
+    now: datetime,
 ) -> Iterator[str]:
-    """Yield why those stay that Iceberg's own rule would let go."""
+    """Yield why snapshots stay that Iceberg's own rule would expire. Each reader has a sentence of its own: several
+    readers may need one snapshot.
+    """
     of_flink = {mark.snapshot.id: mark for mark in marks}
     for one in held:
         if one.id in of_flink:
             yield f"snapshot {one.id} is the newest of {_whose(of_flink[one.id])}"
     others = [one for one in held if one.id not in of_flink]
-    young = sum(1 for one in others if now <= _later(one.at, table_options.longest_outage))
+    young = {one.id for one in others if now <= later(one.at, table_options.longest_outage)}
     if young:
-        yield f"{_counted(young)} younger than longest_outage ({format_duration(table_options.longest_outage)})"
-    if len(others) > young:
+        yield f"{_counted(len(young))} younger than longest_outage ({format_duration(table_options.longest_outage)})"
+    read = set[int]()
+    for reader, until in of_readers.items():
+        needed = [one for one in held if one.id not in young and one.id in until and now <= until[one.id]]
+        if needed:
+            yield _read_by(reader, needed)
+            read |= {one.id for one in needed}
+    between = [one for one in others if one.id not in young and one.id not in read]
+    if between:
         yield (
-            f"{_counted(len(others) - young)} on the way from a branch's head to the newest of a Flink job "
+            f"{_counted(len(between))} on the way from a branch's head to the newest of a Flink job "
             f"(flink_restores: {format_duration(table_options.flink_restores)})"
         )
+
+
+def _read_by(reader: IncrementalReader, needed: Sequence[Snapshot]) -> str:
+    branch = MAIN if reader.branch == MAIN else f"the branch {reader.branch!r}"
+    return (
+        f"{_counted(len(needed))} needed by reader {reader.name} (a {reader.kind}, at most "
+        f"{format_duration(reader.longest_lag)} behind): all of {branch} since snapshot {needed[0].id} stays"
+    )
 
 
 def _counted(snapshots: int) -> str:

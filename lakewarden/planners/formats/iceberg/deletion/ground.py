@@ -1,10 +1,10 @@
-"""Where the files of a table may be deleted: in its own folder, and in those that its owner has named."""
+"""Where the files of a table may be deleted: in its own folder, and in the folders that its options name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lakewarden.planners.formats.iceberg.deletion.reachable import NamedFile
+from lakewarden.planners.formats.iceberg.deletion.reachable import DeletableFile
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions, Outside
 from lakewarden.planners.model.errors import PermanentError
@@ -12,18 +12,18 @@ from lakewarden.planners.storage.inside import Home, NoPlaceError
 
 REMEDY = (
     "if those files are this table's alone, name their folder in its options (folders: [...]), and they are deleted, "
-    "too; if they may be somebody else's, as after add_files, set outside: leave"
+    "too; if they may be another table's, as after add_files, set outside: leave"
 )
-"""What a person does about files outside the table's folder."""
+"""What an operator does about files outside the table's folder."""
 
 
 class Ground:
     """The folders of one table. Its metadata may name files anywhere: `write.data.path` moves them, `add_files` takes
-    in those of others, and a copy names the original's. Not for several threads.
+    in files of other tables, and a copy names the files of the original. Not for several threads.
     """
 
     def __init__(self, metadata: TableMetadata, options: IcebergTableOptions) -> None:
-        """Take the table's own folder and those that its owner has named. Raises PermanentError where one is none."""
+        """Take the table's own folder and those that its options name. Raises PermanentError if one is no folder."""
         self._location = metadata.location
         self._leave = options.outside is Outside.LEAVE
         try:
@@ -34,9 +34,9 @@ class Ground:
     def __contains__(self, path: str) -> bool:
         return any(home.why_outside(path) is None for home in self._homes)
 
-    def own(self, files: Iterable[NamedFile]) -> tuple[NamedFile, ...]:
-        """Return those of the files that may be deleted. Raises PermanentError where there are others and their owner
-        has not said that they are to be left.
+    def own(self, files: Iterable[DeletableFile]) -> tuple[DeletableFile, ...]:
+        """Return those of the files that may be deleted. Raises PermanentError if there are others, unless the options
+        say that they stay.
         """
         own, outside = [], 0
         first = None
@@ -52,8 +52,8 @@ class Ground:
             )
         return tuple(own)
 
-    def require(self, files: Iterable[NamedFile], *, listed_by: str) -> None:
-        """Raise PermanentError where one of the files that a list names lies outside: such a list is none of ours."""
+    def require(self, files: Iterable[DeletableFile], *, listed_by: str) -> None:
+        """Raise PermanentError if a list names a file outside the folders. Lakewarden has not written such a list."""
         for file in files:
             if file.path not in self:
                 raise PermanentError(

@@ -1,31 +1,38 @@
-"""The files below a table's folder that nothing knows."""
+"""The files below a table's folder that the table does not know."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from lakewarden.planners.formats.iceberg.deletion import first_seen
-from lakewarden.planners.formats.iceberg.deletion.ahead import METADATA_FILE, refuse_if_ahead
-from lakewarden.planners.formats.iceberg.deletion.plans_beside import DELETING, file_of
-from lakewarden.planners.formats.iceberg.deletion.reachable import Kind, NamedFile, Suspects, metadata_files
-from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.deletion.ahead import METADATA_FILE, left_of_a_commit
+from lakewarden.planners.formats.iceberg.deletion.candidates import Candidates, Digests, TableFolder
+from lakewarden.planners.formats.iceberg.deletion.plans_beside import DELETING, file_of, seen_file_of
+from lakewarden.planners.formats.iceberg.deletion.reachable import metadata_files
+from lakewarden.planners.formats.iceberg.deletion.spool import Spool
+from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, content_of
+from lakewarden.planners.formats.iceberg.metadata.manifests import origin_of, read_manifest_list, read_paths
+from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError, TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling
 from lakewarden.planners.formats.iceberg.options.service_options import OrphansOptions, PrefixMismatch
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.ports import MOST_FILES, FileEntry, Storage
+from lakewarden.planners.ports import FileEntry, Storage
+from lakewarden.planners.storage.locations import is_local
 
 _METADATA = "metadata"
 _MANIFEST = ".avro"
 _VERSION_HINT = "version-hint.text"
 _HIDDEN = ("_", ".")
-_NEVER = datetime.fromisoformat("2000-01-01T00:00:00+00:00")  # before it there was no Iceberg: the store does not know
+_AT_FIRST = 10_000
+# Iceberg is younger than that: the store does not know the time
+_NEVER = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 
 
-class Found(NamedTuple):
-    """A file below a folder: its path from there, when it was last written, and its size in bytes."""
+class FoundFile(NamedTuple):
+    """A file below a folder: its path from the folder, the time of its last write, and its size in bytes."""
 
     path: str
     written_at: datetime
@@ -34,141 +41,219 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
-    """A file that was written a moment ago, from which the storage's own clock is read: its path from the table's
-    folder, and its size.
+    """A file that a run has just written. Its time is read from a listing, and that is the storage's own clock. `path`
+    is the path from the table's folder.
     """
 
     path: str
     size: int
 
 
-def files_below(folder: str, storage: Storage) -> Iterator[Found]:
-    """Yield every file below a table's folder. Raises TemporaryError where a part of it cannot be listed whole.
+def files_below(folder: str, storage: Storage) -> Iterator[FoundFile]:
+    """Yield every file below a table's folder. Raises TemporaryError if a part of it cannot be listed whole.
 
-    Left out is what no table of Iceberg's has there: names that begin with `_` or `.`, among them the checksums
-    that Hadoop keeps beside files on local disks, which go with their files; links to other folders; and tables in
-    folders of their own below.
+    It leaves out what is no file of this Iceberg table: names that begin with `_` or `.`, links to other folders, and
+    tables in folders of their own below. Among these names are the checksums that Hadoop keeps beside files on local
+    disks. They are deleted with their files.
     """
     yield from _below(folder, "", storage)
 
 
-def _below(folder: str, path: str, storage: Storage) -> Iterator[Found]:
+def _below(folder: str, path: str, storage: Storage) -> Iterator[FoundFile]:
+    entries = storage.entries(folder)
     try:
-        entries = storage.listing(folder, most=MOST_FILES)
-    except FileNotFoundError:  # it has gone meanwhile; an object store knows no empty folder
+        first = list(itertools.islice(entries, _AT_FIRST))
+    except FileNotFoundError:  # it has been deleted meanwhile, or an object store has no empty folder
         return
-    if path and _is_a_table(folder, entries, storage):
+    whole = len(first) < _AT_FIRST
+    if path and (not whole or _has_metadata(first)) and _is_a_table(folder, storage):
         return
-    for entry in entries:
+    for entry in itertools.chain(first, entries):
         if entry.name.startswith(_HIDDEN):
             continue
         below, from_here = f"{folder}/{entry.name}", f"{path}{entry.name}"
         if not entry.is_folder:
-            yield Found(from_here, entry.modified, entry.size)
-        elif Spelling().folder(below) == below:  # no link
+            yield FoundFile(from_here, entry.modified, entry.size)
+        elif not is_local(below) or Spelling().folder(below) == below:  # no link
             yield from _below(below, f"{from_here}/", storage)
 
 
-def _is_a_table(folder: str, entries: Collection[FileEntry], storage: Storage) -> bool:
-    if not any(entry.is_folder and entry.name == _METADATA for entry in entries):
-        return False
+def _has_metadata(entries: Collection[FileEntry]) -> bool:
+    return any(entry.is_folder and entry.name == _METADATA for entry in entries)
+
+
+def _is_a_table(folder: str, storage: Storage) -> bool:
     try:
-        inside = storage.listing(f"{folder}/{_METADATA}")
+        return any(METADATA_FILE in entry.name for entry in storage.entries(f"{folder}/{_METADATA}"))
     except FileNotFoundError:
         return False
-    return any(METADATA_FILE in entry.name for entry in inside)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Listing:
-    """What one listing of a table's folder shows, held against no metadata yet.
+class FolderListing:
+    """What one listing of a table's folder shows. It is not compared with metadata yet.
 
-    `suspects` are old enough to go, and `written` says when each of those that were listed was written, by the storage.
-    `versions` are all metadata files, however young, likewise. `at` is the storage's now.
+    `old` are the files that are old by the daemon's clock, in parts. Each part is compared with the metadata by itself.
+    `manifests` are those of them in the metadata folder that may be manifests. `versions` are all metadata files of any
+    age. Paths are from the folder. `at` is the storage's current time. A file that was written `before` is old enough
+    by both clocks.
     """
 
-    suspects: Suspects
-    written: Mapping[str, datetime]
-    versions: Mapping[str, datetime]
+    folder: TableFolder
+    old: Sequence[Spool]
+    manifests: Spool
+    versions: Spool
     at: datetime
+    before: datetime
 
-    def unknown(self) -> Mapping[str, datetime]:
-        """Return the suspects that are left, with when they were written."""
-        return {file.path: self.written[file.path] for file in self.suspects.files()}
-
-    def among(self, files: Iterable[NamedFile]) -> Listing:
-        """Return the listing with those of `files` alone that are suspects in it."""
-        return replace(self, suspects=self.suspects.among(files))
+    def candidates(self) -> Iterator[Candidates]:
+        """Yield the files that are old enough, one part after the other."""
+        return (Candidates(files, self.folder, before=self.before) for files in self.old)
 
 
-def listed(metadata: TableMetadata, storage: Storage, *, older_than: timedelta, probe: Probe, now: datetime) -> Listing:
-    """List a table's folder, before its metadata is read. Suspects are the files that are `older_than` so long.
+AT_A_TIME = 11_000_000
+"""How many files are compared with the metadata at a time. They take 150 MiB. The metadata is read once for
+each part."""
 
-    How old a file is, the storage's own clock says, as far as ours does not say less. Raises TemporaryError where the
-    listing does not show the `probe`: it is not of now.
+
+def listed(
+    metadata: TableMetadata,
+    storage: Storage,
+    *,
+    older_than: timedelta,
+    probe: Probe,
+    now: datetime,
+    among: Digests | None = None,
+) -> FolderListing:
+    """List a table's folder, before its metadata is read. A file is old if it was written more than `older_than` ago
+    and is one of `among`, if that is given.
+
+    The age of a file is the smaller one of its ages by the storage's clock and by the daemon's. Raises TemporaryError
+    if the listing does not show the `probe`: then the listing is stale.
     """
-    folder = Spelling().folder(metadata.location)
-    found = list(files_below(folder, storage))
-    storage_now = next((one.written_at for one in found if (one.path, one.size) == (probe.path, probe.size)), None)
+    folder = TableFolder(metadata.location)
+    old, manifests, versions, storage_now = [Spool()], Spool(), Spool(), None
+    for path, written_at, size in files_below(folder.address, storage):
+        if METADATA_FILE in path.rpartition("/")[2]:
+            versions.add(path, written_at)
+        if (path, size) == (probe.path, probe.size):
+            storage_now = written_at
+        if not _NEVER < written_at < now - older_than or (among is not None and folder.path(path) not in among):
+            continue
+        if len(old[-1]) == AT_A_TIME:
+            old.append(Spool())
+        old[-1].add(path, written_at)
+        if path.startswith(f"{_METADATA}/") and path.endswith(_MANIFEST):
+            manifests.add(path, written_at)
     if storage_now is None or storage_now < _NEVER:
-        raise TemporaryError(f"the listing of {folder} does not show {probe.path} as it was written a moment ago")
+        raise TemporaryError(
+            f"the listing of {folder.address} does not show {probe.path} as it was written a moment ago"
+        )
     before = min(storage_now, now) - older_than
-    named = {f"{metadata.location}/{one.path}": one.written_at for one in found}
-    old = {path: written_at for path, written_at in named.items() if _NEVER < written_at < before}
-    return Listing(
-        suspects=Suspects([NamedFile(Kind.ORPHAN, path) for path in old], Spelling()),
-        written=old,
-        versions={path: at for path, at in named.items() if METADATA_FILE in path.rpartition("/")[2]},
-        at=storage_now,
-    )
+    return FolderListing(folder=folder, old=old, manifests=manifests, versions=versions, at=storage_now, before=before)
 
 
 def spare_known(
-    listing: Listing, metadata: TableMetadata, options: OrphansOptions, storage: Storage, *, lists: Collection[str]
+    candidates: Candidates,
+    listing: FolderListing,
+    metadata: TableMetadata,
+    options: OrphansOptions,
+    storage: Storage,
+    *,
+    lists: Collection[str],
 ) -> None:
-    """Let go of all suspects that the table needs: what its snapshots reach, its metadata files and its version hint,
-    our plans beside it, the `lists` of those that are pending and that of what was unknown before. The metadata was
-    read after the listing.
+    """Remove all candidates that the table needs. These are the files that its snapshots reach, its metadata files and
+    its version hint, Lakewarden's plans beside it, the `lists` of pending plans, the list of files seen before, and
+    what is left of commits that were given up (`spare_leftovers`). The metadata was read after the listing.
 
-    Raises what reading the metadata raises, PermanentError where files are known by the same path in another store
-    (unless that is ignored), and what `_refuse_strangers` raises.
+    Raises what reading the metadata raises. Raises PermanentError if the metadata knows files by the same path in
+    another store, unless the options ignore that. Raises what `spare_leftovers` raises.
     """
-    suspects, versions = listing.suspects, metadata_files(metadata, storage)
-    suspects.spare_reachable(metadata, storage)
+    versions = metadata_files(metadata, storage)
+    candidates.spare_reachable(metadata, storage)
     for path in (*versions, f"{metadata.location}/{_METADATA}/{_VERSION_HINT}", *lists):
-        suspects.spare(path)
-    suspects.spare(first_seen.file_of(metadata.location))
+        candidates.spare(path)
+    candidates.spare(seen_file_of(metadata.location))
     for service in DELETING:
-        suspects.spare(file_of(service, metadata.location))
-        suspects.spare(file_of(service, metadata.location, beside=True))
-    if suspects.mistaken and options.on_prefix_mismatch is PrefixMismatch.REFUSE:
-        wrong, known = next(iter(suspects.mistaken.items()))
+        candidates.spare(file_of(service, metadata.location))
+        candidates.spare(file_of(service, metadata.location, beside=True))
+    if candidates:
+        spare_leftovers(candidates, listing, metadata, storage, versions=versions)
+    if candidates.mistaken is not None and options.on_prefix_mismatch is PrefixMismatch.REFUSE:
+        wrong, known = candidates.mistaken
         raise PermanentError(
             f"{wrong} is known to the table as {known}: whether they are one file cannot be told from their names. "
             "Set on_prefix_mismatch: ignore to leave such files alone"
         )
-    if suspects:
-        _refuse_strangers(listing, metadata, storage, versions=versions)
 
 
-def _refuse_strangers(
-    listing: Listing, metadata: TableMetadata, storage: Storage, *, versions: Collection[str]
+def spare_leftovers(
+    candidates: Candidates,
+    listing: FolderListing,
+    metadata: TableMetadata,
+    storage: Storage,
+    *,
+    versions: Collection[str],
 ) -> None:
-    """Raise an error where the folder shows that more is known of its files than this metadata knows: another table,
-    or this one by another catalog. A metadata file that is not whole is nobody's version, and a leftover like others.
+    """Remove the candidates that belong to commits which followed this very version of the table and were given up.
+    After the next commit such files are older than the table, and then they are orphans like others.
+
+    Raises an error if the folder shows more than this metadata knows: another table, or newer versions of this one in
+    another catalog.
     """
-    spelled = Spelling()
-    known = {spelled(path) for path in versions}
-    for path, written_at in listing.versions.items():
-        if spelled(path) not in known:
-            refuse_if_ahead(path, metadata, storage, age=listing.at - written_at)
-    newest = listing.versions.get(metadata.file, metadata.updated_at)
-    beside = f"{metadata.location}/{_METADATA}/"
-    for path, written_at in listing.written.items():
-        of_metadata = path.startswith(beside) and path.endswith(_MANIFEST)
-        if of_metadata and written_at > newest and path in listing.suspects:
+    spelled, newest = Spelling(), metadata.updated_at
+    known, current, given_up_after = (
+        {spelled(path) for path in versions},
+        spelled(metadata.file),
+        listing.at - listing.before,
+    )
+    for file, written_at in listing.versions:
+        path = f"{listing.folder.location}/{file}"
+        if spelled(path) == current:
+            newest = written_at
+        elif spelled(path) not in known:
+            age = listing.at - written_at
+            left = left_of_a_commit(path, metadata, storage, age=age, given_up_after=given_up_after)
+            if left is not None:
+                candidates.spare(path)
+                candidates.spare_reachable(left, storage)
+    unknown = (
+        f"{listing.folder.location}/{file}"
+        for file, written_at in listing.manifests
+        if written_at > newest and candidates.may_go(file)
+    )
+    for number, path in enumerate(unknown):
+        if number == _MOST_LEFT or not _spare_what_it_names(path, candidates, metadata, storage):
             raise PermanentError(
                 f"{path} was written after the newest version of the table, which does not know it: another table may "
                 "share this folder, or another catalog hold newer versions of this one. If it is what a writer left "
                 "behind, commit to the table once, or move the file away"
             )
+
+
+_MOST_LEFT = 1000
+"""No commit leaves so many manifests behind, and no writer fails to commit so often."""
+
+
+def _spare_what_it_names(path: str, candidates: Candidates, metadata: TableMetadata, storage: Storage) -> bool:
+    """Spare a manifest, or a manifest list, with all files that it names. Return False if it may belong to another
+    table: the manifest list does not follow a snapshot of this table, or it cannot be read. A manifest that no list
+    names belongs to no table, and so does a file that breaks off.
+    """
+    try:
+        content = content_of(path, storage)
+        origin = origin_of(content, path) if content else None
+        if origin is not None and origin.is_list and origin.parent not in metadata.by_id:
+            return False
+        candidates.spare(path)
+        if origin is not None and origin.is_whole:
+            manifests = [one.path for one in read_manifest_list(content, path=path)] if origin.is_list else [path]
+            for one in manifests:
+                candidates.spare(one)
+                for named in read_paths(content_of(one, storage), one):
+                    candidates.spare(named)
+    except CorruptMetadataError:
+        return False
+    except VanishedError:
+        pass
+    return True

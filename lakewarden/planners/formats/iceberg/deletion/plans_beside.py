@@ -1,8 +1,8 @@
-"""The plan of a deletion, beside the table's metadata: what is going to be deleted, and what was.
+"""The plan of a deletion, beside the table's metadata. It says what is going to be deleted, and what was deleted.
 
-`metadata/lakewarden-<service>.json` below the table's folder, written by the worker through the table's own FileIO,
-which on disks replaces no file at one blow. So each version is written twice, first beside: where the file itself is
-cut off, the one beside it is whole, and means the same.
+The file is `metadata/lakewarden-<service>.json` below the table's folder. The worker writes it through the table's own
+FileIO, which cannot replace a file atomically on disks. So each version is written twice, first to a second file beside
+it. If the file itself is cut off, the second one is whole and means the same.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from lakewarden.planners.decoding.damage import DamagedError
 from lakewarden.planners.decoding.json_text import from_json
 from lakewarden.planners.decoding.numbers import count, long, moment
+from lakewarden.planners.formats.iceberg.deletion.refs import NamedRef
 from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError
 from lakewarden.planners.formats.iceberg.metadata.timeline import time_of
 from lakewarden.planners.model.errors import PermanentError
@@ -26,17 +27,19 @@ DELETING = (Service.CLEAN, Service.ORPHANS)
 """The services that have such a plan."""
 
 REMEMBERED = 20
-"""So many completed plans are kept for the timeline."""
+"""How many completed plans are kept for the timeline."""
 
 _ACTIONS: Mapping[Service, str] = {Service.CLEAN: "expire_snapshots", Service.ORPHANS: "remove_orphan_files"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeletionPlan:
-    """One plan. It is INFLIGHT from before the first thing that it changes.
+    """One plan. It is INFLIGHT before its run changes anything.
 
-    `snapshots` are going to be expired; `files` are in its list, `data_files` of them hold rows or deletes. Files that
-    it left out wait, the first of them until `waits_until`; None where there are none.
+    `snapshots` are the snapshots to expire, `refs` the branches and tags. `files` is the number of files in its list.
+    `data_files` of them hold rows or deletes. Files that the plan left out wait, the first of them until `waits_until`.
+    It is None if there are none. `left_over` is the number of files that could also be deleted, but are too many for
+    one list. They count for the deletion budget of this plan.
     """
 
     instant: str
@@ -48,17 +51,19 @@ class DeletionPlan:
     data_files: int
     completed_at: datetime | None = None
     waits_until: datetime | None = None
+    left_over: int = 0
+    refs: tuple[NamedRef, ...] = ()
 
     def done(self, at: datetime) -> DeletionPlan:
-        """Return the plan as it is remembered once it is carried out."""
-        return replace(self, state=State.COMPLETED, completed_at=at, snapshots=())
+        """Return the plan as it is remembered after it was carried out."""
+        return replace(self, state=State.COMPLETED, completed_at=at, snapshots=(), refs=())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlanBeside:
-    """What lies beside a table about one service: the pending plan, and the completed ones, the newest first.
+    """The plans beside a table for one service: the pending plan, and the completed ones, the newest first.
 
-    `table` is the table's uuid: a plan for a table that was dropped and made again at the same place is none.
+    `table` is the table's uuid. A plan of a table that was dropped and created again at the same place does not count.
     """
 
     service: Service
@@ -67,17 +72,17 @@ class PlanBeside:
     completed: tuple[DeletionPlan, ...] = ()
 
     def with_completed(self, at: datetime) -> PlanBeside:
-        """Return it with the pending plan among the completed ones."""
+        """Return the same with the pending plan among the completed ones."""
         if self.pending is None:
             return self
         return replace(self, pending=None, completed=(self.pending.done(at), *self.completed)[:REMEMBERED])
 
 
 def plan_beside(service: Service, location: str, storage: Storage, *, uuid: str) -> PlanBeside | None:
-    """Return what lies beside the table with this `uuid` whose folder is `location` (canonical); None if nothing.
+    """Return the plans beside the table with this `uuid` in the folder `location` (canonical). None if there are none.
 
-    One request where there is nothing, or all is well. Raises CorruptMetadataError where it can be read in neither of
-    its two places, and TemporaryError.
+    It takes one request if there is no file or the file is whole. Raises CorruptMetadataError if neither of its two
+    places can be read, and TemporaryError.
     """
     try:
         found = _parsed(storage.read(file_of(service, location)), service)
@@ -94,19 +99,24 @@ def plan_beside(service: Service, location: str, storage: Storage, *, uuid: str)
 
 
 def waits_until(plans: Iterable[PlanBeside | None], service: Service) -> datetime | None:
-    """Return when the first of the files may go that the last completed plan of a service has left waiting."""
+    """Return when the first of the files may be deleted that the last completed plan of a service has left out."""
     last = (one.completed[0] for one in plans if one is not None and one.service is service and one.completed)
     return next((plan.waits_until for plan in last), None)
 
 
 def file_of(service: Service, location: str, *, beside: bool = False) -> str:
-    """Return where the plan lies, or the version `beside` it that is written first."""
+    """Return the path of the plan, or of the version `beside` it that is written first."""
     return f"{location}/metadata/lakewarden-{service}{'.next' if beside else ''}.json"
 
 
 def list_of(service: Service, location: str, run: RunId) -> str:
-    """Return where the list of the files lies that a run planned to delete."""
+    """Return the path of the list of files that a run plans to delete."""
     return f"{location}/metadata/lakewarden-{service}-{run}.files"
+
+
+def seen_file_of(location: str) -> str:
+    """Return the path of the list that says since when files are unknown (`first_seen`)."""
+    return f"{location}/metadata/lakewarden-orphans.seen"
 
 
 def instant_of(service: Service, run: RunId, at: datetime) -> str:
@@ -135,7 +145,7 @@ def instants(plans: Iterable[PlanBeside | None]) -> tuple[Instant, ...]:
 
 
 def content_of(beside: PlanBeside) -> bytes:
-    """Return what is written for it."""
+    """Return the content of the file."""
     pending = None if beside.pending is None else _raw(beside.pending)
     return json.dumps(
         {
@@ -159,8 +169,10 @@ def _raw(plan: DeletionPlan) -> Mapping[str, Any]:
         "requested-ms": _milliseconds(plan.requested_at),
         "state": plan.state.name.lower(),
         "snapshot-ids": plan.snapshots,
+        "refs": plan.refs,
         "files": plan.files,
         "data-files": plan.data_files,
+        "left-over": plan.left_over,
         "completed-ms": None if plan.completed_at is None else _milliseconds(plan.completed_at),
         "waits-until-ms": None if plan.waits_until is None else _milliseconds(plan.waits_until),
     }
@@ -195,6 +207,8 @@ def _plan(raw: Mapping[str, Any]) -> DeletionPlan:
         data_files=count(raw["data-files"], "data-files"),
         completed_at=None if completed is None else moment(completed, "completed-ms"),
         waits_until=None if waits is None else moment(waits, "waits-until-ms"),
+        left_over=count(raw["left-over"], "left-over"),
+        refs=tuple((str(name), long(snapshot)) for name, snapshot in raw.get("refs", ())),
     )
 
 

@@ -1,12 +1,13 @@
-"""Which files the snapshots of a table need, and which of them nobody would need any more.
+"""Which files the snapshots of a table need, and which files no snapshot would need any more.
 
-As Iceberg's `ReachableFileCleanup` does it: what may go is gathered first, then everything that is kept is read and
-spares what it names. Nothing but what may go is held in memory. A manifest that cannot be read raises, so that
-nothing is deleted.
+It works as Iceberg's `ReachableFileCleanup` does. First it collects the files that may be deleted. Then it reads the
+metadata of all snapshots that stay, and spares the files that they name. Memory holds only the files that may be
+deleted. A manifest that cannot be read raises an error, so that nothing is deleted.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
@@ -18,8 +19,10 @@ from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling, path
 from lakewarden.planners.ports import Storage
 
 
-class Kind(StrEnum):
-    """What a file is, in the order in which files are deleted: what others name goes before what names it."""
+class FileKind(StrEnum):
+    """The kind of a file, in the order of deletion. Files that others name are deleted before the files that
+    name them.
+    """
 
     CONTENT = "content"
     """Rows or deletes."""
@@ -30,69 +33,36 @@ class Kind(StrEnum):
     """A file that no metadata names."""
 
 
-_IN_MANIFESTS = (Kind.CONTENT, Kind.ORPHAN)
+_IN_MANIFESTS = (FileKind.CONTENT, FileKind.ORPHAN)
 
 
-class NamedFile(NamedTuple):
-    """A file as it is to be deleted: its path is spelled as the table's own FileIO knows it."""
+class DeletableFile(NamedTuple):
+    """A file to be deleted. Its path is spelled as the table's own FileIO knows it."""
 
-    kind: Kind
+    kind: FileKind
     path: str
 
 
-class Suspects:
-    """Files that may go, of which whatever is needed is spared.
+class Sparing(ABC):
+    """Files that may be deleted, unless the table needs them. Not for several threads."""
 
-    `mistaken` are those that metadata knows by the same path under another scheme or host: they are spared too. Not for
-    several threads.
-    """
-
-    def __init__(self, files: Iterable[NamedFile], spelling: Spelling) -> None:
-        self._spelling = spelling
-        self._files = {spelling(file.path): file for file in files}
-        self._of_path: dict[str, list[str]] = {}
-        for spelled in self._files:
-            self._of_path.setdefault(path_alone(spelled), []).append(spelled)
-        self._named_by_manifests = {spelled for spelled, file in self._files.items() if file.kind in _IN_MANIFESTS}
-        self._names = {spelled.rpartition("/")[2] for spelled in self._files}
+    def __init__(self) -> None:
         self._read: set[str] = set()
         self._read_lists: set[str] = set()
-        self.mistaken: dict[str, str] = {}
 
-    def __len__(self) -> int:
-        return len(self._files)
-
-    def __contains__(self, path: str) -> bool:
-        return self._spelling(path) in self._files
-
-    def files(self) -> tuple[NamedFile, ...]:
-        """Return what is left, in the order in which it is to be deleted."""
-        order = list(Kind)
-        return tuple(sorted(self._files.values(), key=lambda file: (order.index(file.kind), file.path)))
-
-    def among(self, files: Iterable[NamedFile]) -> Suspects:
-        """Return those of `files` that are suspects here: what has spared its files need not be read for them again."""
-        some = Suspects([file for file in files if file.path in self], self._spelling)
-        some._read |= self._read
-        some._read_lists |= self._read_lists
-        return some
-
+    @abstractmethod
     def spare(self, path: str) -> None:
-        """Let go of a file that is needed."""
-        if path.rpartition("/")[2] not in self._names:  # no spelling changes it: of millions most end here
-            return
-        spelled = self._spelling(path)
-        for suspected in self._of_path.pop(path_alone(spelled), ()):
-            file = self._files.pop(suspected)
-            self._named_by_manifests.discard(suspected)
-            if suspected != spelled:
-                self.mistaken[file.path] = path
+        """Remove a file that the table needs."""
+
+    @abstractmethod
+    def _hopes_in_manifests(self) -> bool:
+        """Whether there are files left that manifests may name."""
 
     def spare_reachable(self, metadata: TableMetadata, storage: Storage, *, without: Collection[int] = ()) -> None:
-        """Let go of everything that these snapshots need, all but those `without`, and of the statistics and metadata
-        files that the table names. Raises what reading them raises.
+        """Remove all files that the table's snapshots need, except the snapshots `without`. Remove also the statistics
+        and metadata files that the table names. Raises what reading them raises.
 
-        Manifests and their lists never change: one that has spared its files before is not read again.
+        Manifests and their lists never change. One that has spared its files before is not read again.
         """
         for path in (metadata.file, *metadata.metadata_log, *_statistics(metadata, without=without)):
             self.spare(path)
@@ -100,15 +70,15 @@ class Suspects:
         self.spare_needed(kept, _manifests(kept, storage, read=self._read, read_lists=self._read_lists), storage)
 
     def spare_needed(self, snapshots: Sequence[Snapshot], manifests: Iterable[Manifest], storage: Storage) -> None:
-        """Let go of the manifest lists of `snapshots`, of `manifests`, which are all of theirs that have spared nothing
-        yet, and of what these name.
+        """Remove the manifest lists of `snapshots`, their `manifests`, and the files that these name. `manifests` are
+        all of their manifests that have spared nothing yet.
         """
         new = {manifest.path: manifest for manifest in manifests}
         for path in new:
             self.spare(path)
-        if self._named_by_manifests:
+        if self._hopes_in_manifests():
             for path, content in contents(new, storage):
-                for named in read_paths(content, new[path]):
+                for named in read_paths(content, path):
                     self.spare(named)
             self._read |= new.keys()
         for snapshot in snapshots:
@@ -117,22 +87,76 @@ class Suspects:
                 self._read_lists.add(snapshot.manifest_list)
 
 
+class Suspects(Sparing):
+    """Files that metadata names, each in memory. `mistaken` are the files that metadata knows by the same path under
+    another scheme or host. They are spared, too.
+    """
+
+    def __init__(self, files: Iterable[DeletableFile], spelling: Spelling) -> None:
+        super().__init__()
+        self._spelling = spelling
+        self._files = {spelling(file.path): file for file in files}
+        self._of_path: dict[str, list[str]] = {}
+        for spelled in self._files:
+            self._of_path.setdefault(path_alone(spelled), []).append(spelled)
+        self._named_by_manifests = {spelled for spelled, file in self._files.items() if file.kind in _IN_MANIFESTS}
+        self._names = {spelled.rpartition("/")[2] for spelled in self._files}
+        self.mistaken: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __contains__(self, path: str) -> bool:
+        return self._spelling(path) in self._files
+
+    def files(self) -> tuple[DeletableFile, ...]:
+        """Return the files that are left, in the order of deletion."""
+        order = list(FileKind)
+        return tuple(sorted(self._files.values(), key=lambda file: (order.index(file.kind), file.path)))
+
+    def among(self, files: Iterable[DeletableFile]) -> Suspects:
+        """Return those of `files` that are suspects here. A manifest that has spared its files here need not be read
+        for them again.
+        """
+        some = Suspects([file for file in files if file.path in self], self._spelling)
+        some._read |= self._read
+        some._read_lists |= self._read_lists
+        return some
+
+    def spare(self, path: str) -> None:
+        """Remove a file that the table needs."""
+        # its name is the same in every spelling: most of millions of paths end here
+        if path.rpartition("/")[2] not in self._names:
+            return
+        spelled = self._spelling(path)
+        for suspected in self._of_path.pop(path_alone(spelled), ()):
+            file = self._files.pop(suspected)
+            self._named_by_manifests.discard(suspected)
+            if suspected != spelled:
+                self.mistaken[file.path] = path
+
+    def _hopes_in_manifests(self) -> bool:
+        return bool(self._named_by_manifests)
+
+
 def only_reachable_from(
     expired: Collection[int], metadata: TableMetadata, storage: Storage, *, spelling: Spelling | None = None
 ) -> Suspects:
-    """Return the files that the snapshots `expired` need and no other snapshot of the table. Raises what reading the
-    metadata of any of its snapshots raises.
+    """Return the files that the snapshots `expired` need and no other snapshot of the table needs. Raises what reading
+    the metadata of any of its snapshots raises.
     """
     kept = [one for one in metadata.snapshots if one.id not in expired]
     retained = {manifest.path: manifest for manifest in _manifests(kept, storage)}
     gone = [one for one in metadata.snapshots if one.id in expired]
     alone = {manifest.path: manifest for manifest in _manifests(gone, storage, read=retained)}
-    files = [NamedFile(Kind.MANIFEST, path) for path in alone]
+    files = [DeletableFile(FileKind.MANIFEST, path) for path in alone]
     for path, content in contents(alone, storage):
-        files += [NamedFile(Kind.CONTENT, named) for named in read_paths(content, alone[path])]
-    files += [NamedFile(Kind.MANIFEST_LIST, one.manifest_list) for one in gone if one.manifest_list is not None]
+        files += [DeletableFile(FileKind.CONTENT, named) for named in read_paths(content, path)]
+    files += [DeletableFile(FileKind.MANIFEST_LIST, one.manifest_list) for one in gone if one.manifest_list is not None]
     files += [
-        NamedFile(Kind.STATISTICS, path) for snapshot in expired for path in metadata.statistics_of.get(snapshot, ())
+        DeletableFile(FileKind.STATISTICS, path)
+        for snapshot in expired
+        for path in metadata.statistics_of.get(snapshot, ())
     ]
     suspects = Suspects(files, spelling or Spelling())
     suspects.spare_needed(kept, retained.values(), storage)
@@ -141,8 +165,8 @@ def only_reachable_from(
 
 
 def metadata_files(metadata: TableMetadata, storage: Storage) -> frozenset[str]:
-    """Return the metadata files that lead to this one: those it names, and those that the oldest that is there names,
-    and so on (`ReachableFileUtil.metadataFileLocations`, recursive).
+    """Return the metadata files that lead to this one: those that it names, those that the oldest of them names, and so
+    on, as far as they exist (`ReachableFileUtil.metadataFileLocations`, recursive).
     """
     found, newest = {metadata.file}, metadata
     while new := [file for file in newest.metadata_log if file not in found]:
@@ -176,7 +200,9 @@ def _manifests(
     read: Container[str] = frozenset(),
     read_lists: Container[str] = frozenset(),
 ) -> Iterator[Manifest]:
-    """Yield each manifest of these snapshots once, without those that were `read` before and those of `read_lists`."""
+    """Yield each manifest of these snapshots once. Leave out the manifests that were `read` before, and the manifest
+    lists in `read_lists`.
+    """
     seen: set[str] = set()
     lists = (path for path in map(list_of, snapshots) if path not in read_lists)
     for path, content in contents(lists, storage):

@@ -1,1 +1,1 @@
-"""The metadata of an Iceberg table: its metadata files, manifest lists and manifests, and what is kept of them."""
+"""The metadata of an Iceberg table: metadata files, manifest lists and manifests, and what is remembered of them."""

@@ -1,4 +1,4 @@
-"""What is kept of a manifest: the few numbers of each live file that policies ask for, packed and without paths."""
+"""What is remembered of a manifest: the few numbers of each live file that policies need, packed and without paths."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple, Protocol
 
-from lakewarden.planners.formats.iceberg.metadata.manifests import Content, ContentFile
+from lakewarden.planners.formats.iceberg.metadata.manifests import ContentFile, FileContent
 
 _NO_FILE = 0
 
 
-class Written(Protocol):
-    """Whatever tells that a snapshot has added a file to a partition."""
+class WriteMark(Protocol):
+    """A value that says which snapshot added a file to a partition."""
 
     @property
     def partition(self) -> str:
@@ -34,15 +34,15 @@ class Written(Protocol):
 class LiveFile(NamedTuple):
     """A data or delete file of the current snapshot.
 
-    `partition` is for people and for comparing within one spec (`ContentFile.partition`). `size` is in bytes, `records`
-    counts rows, or deletes. `sequence` is its data sequence number, `snapshot` the one that added it. `key` stands for
-    its path, and `references` for that of the one data file that a delete file is for, if it is for one only; both mean
-    something within this process alone.
+    `partition` is for people and for comparing within one spec (`ContentFile.partition`). `size` is in bytes. `records`
+    counts rows, or deletes. `sequence` is its data sequence number. `snapshot` is the snapshot that added it. `key`
+    stands for its path. `references` is the key of the one data file that a delete file is for, if it is for one only.
+    Both keys have a meaning within this process alone.
     """
 
     partition: str
     spec: int
-    content: Content
+    content: FileContent
     is_vector: bool
     size: int
     records: int
@@ -56,17 +56,19 @@ Origin = tuple[int, int]
 """A data sequence number, and the snapshot that added the file."""
 
 
-class Digest:
-    """The live files of one manifest, packed into some forty bytes each.
+class ManifestDigest:
+    """The live files of one manifest, packed into about 40 bytes each.
 
-    `spec` is that of the manifest, `partitions` and `origins` are those of the files, and `removed_from` the partitions
-    from which the snapshot that wrote it removed some.
+    `spec` is the partition spec of the manifest. `partitions` and `origins` are those of the files. `removed_from` are
+    the partitions from which the snapshot that wrote the manifest removed files.
     """
 
     __slots__ = ("_packed", "origins", "partitions", "removed_from", "spec")
 
     def __init__(self, files: Iterable[ContentFile], *, spec: int) -> None:
-        """`files` are all that the manifest tells of, the deleted ones included; `spec` is that of the manifest."""
+        """Pack `files`: all files of the manifest, the deleted ones included. `spec` is the partition spec of the
+        manifest.
+        """
         partitions: dict[str, int] = {}
         origins: dict[tuple[int, int], int] = {}
         removed: set[str] = set()
@@ -95,11 +97,11 @@ class Digest:
 
     @property
     def of_deletes(self) -> bool:
-        """Whether it is of delete files: no manifest has both."""
-        return bool(self._packed) and _CONTENTS[_FILE.unpack_from(self._packed)[_KIND]] is not Content.DATA
+        """Whether the manifest lists delete files. No manifest has both kinds."""
+        return bool(self._packed) and _CONTENTS[_FILE.unpack_from(self._packed)[_KIND]] is not FileContent.DATA
 
     def live(self, partitions: Collection[str] | None = None) -> Iterator[LiveFile]:
-        """Yield the live files, in the order of the manifest: all of them, or those of some partitions."""
+        """Yield the live files in the order of the manifest: all of them, or those of `partitions`."""
         rows = _FILE.iter_unpack(self._packed)
         if partitions is not None:
             wanted = {at for at, one in enumerate(self.partitions) if one in partitions}
@@ -107,7 +109,7 @@ class Digest:
         return map(self._unpacked, rows)
 
     def named(self, keys: Collection[int]) -> Iterator[LiveFile]:
-        """Yield the live files for which these keys stand."""
+        """Yield the live files with these keys."""
         return map(self._unpacked, (row for row in _FILE.iter_unpack(self._packed) if row[_KEY] in keys))
 
     def _unpacked(self, row: tuple[int, ...]) -> LiveFile:
@@ -127,26 +129,27 @@ class Digest:
         )
 
     def data(self) -> Iterator[tuple[int, int, int]]:
-        """Yield of each live file the places of its partition and its origin here, and its bytes."""
+        """Yield of each live file the index of its partition, the index of its origin, and its bytes."""
         return ((where, origin, size) for where, origin, _, size, _, _, _ in _FILE.iter_unpack(self._packed))
 
     def touched_by(self, snapshot: int) -> frozenset[str]:
-        """Return the partitions to which `snapshot` added files; with those of `removed_from` these are all that it
-        touched, if it wrote the manifest.
+        """Return the partitions to which `snapshot` added files. If it wrote the manifest, these and `removed_from` are
+        all partitions that it touched.
         """
         by = {at for at, (_, one) in enumerate(self.origins) if one == snapshot}
         return frozenset(self.partitions[where] for where, origin, _ in self.data() if origin in by) if by else _NOWHERE
 
 
 _FILE = Struct("<IIBqqqq")
-"""A live file: partition and origin by their places in the digest, kind, bytes, rows, key, and the key referenced."""
+"""A live file: the indexes of its partition and its origin in the digest, kind, bytes, rows, key, and the key
+referenced."""
 
 _WHERE, _KIND, _KEY = 0, 2, 5
 _NOWHERE: frozenset[str] = frozenset()
 _VECTOR = 3
-_CONTENTS = (Content.DATA, Content.POSITION_DELETES, Content.EQUALITY_DELETES, Content.POSITION_DELETES)
+_CONTENTS = (FileContent.DATA, FileContent.POSITION_DELETES, FileContent.EQUALITY_DELETES, FileContent.POSITION_DELETES)
 
 
 def key_of(path: str) -> int:
-    """Return what stands for a path within this process, in 64 bits; never zero."""
+    """Return the key of a path within this process. It has 64 bits and is never zero."""
     return hash(path) or 1

@@ -1,14 +1,13 @@
-"""Reading a table's own files, wherever its metadata says that they lie."""
+"""Reads a table's own files at the addresses that its metadata names."""
 
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 from lakewarden.planners.formats.iceberg.metadata.manifests import (
+    SMALLER,
     ContentFile,
     Manifest,
     read_manifest,
@@ -19,31 +18,40 @@ from lakewarden.planners.formats.iceberg.metadata.metadata import (
     Snapshot,
     TableMetadata,
     Told,
-    metadata_of,
+    UnusableFileError,
 )
+from lakewarden.planners.formats.iceberg.metadata.parsing import metadata_of
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import Storage
-from lakewarden.planners.storage.content import TooLargeError
-from lakewarden.planners.storage.locations import canonical_location
+from lakewarden.planners.storage.content import FileTooLargeError, read_ahead
+from lakewarden.planners.storage.locations import by_key, canonical_location
 
 _LARGEST = 512 * 2**20
-"""A manifest is cut at `commit.manifest.target-size-bytes`."""
-
-_READ_AT_A_TIME = 16
+"""The largest manifest that is read. Writers cut manifests at `commit.manifest.target-size-bytes`."""
 
 _AT_ONCE = 64 * 2**20
-"""A metadata file holds a kilobyte for every snapshot. A larger one is read in parts of so many bytes."""
+"""A metadata file holds about 1 KB for every snapshot. A larger file is read in parts of so many bytes."""
+
+
+_RELATIVE = (
+    "where that is depends on the folder in which a writer was started. Give its warehouse an absolute path, and write "
+    "the table anew, or move its addresses (CALL system.rewrite_table_path)"
+)
+
+
+RESTORED = "if it stays so, restore it from a backup, or from what its store keeps of deleted files"
+"""The remedy for a manifest, or a list of manifests, that is not there."""
 
 
 class VanishedError(TemporaryError):
-    """A file that the table named is not there: an expiry, or a commit that deletes old metadata, was faster."""
+    """A file that the table named does not exist. An expiry, or a commit that deletes old metadata, was faster."""
 
 
 def read_table(file: str, storage: Storage, *, told: Told | None = None) -> TableMetadata:
-    """Return what a metadata file says. Of the snapshots that an earlier version has `told` none is decoded again.
+    """Return what a metadata file says. Snapshots that an earlier version has `told` are not decoded again.
 
-    Raises CorruptMetadataError, VanishedError and TemporaryError; PermanentError for a table whose location is no whole
-    address.
+    Raises CorruptMetadataError, VanishedError and TemporaryError. Raises PermanentError if the table's location is no
+    complete address.
     """
     try:
         parts = _parts(file, storage)
@@ -55,20 +63,20 @@ def read_table(file: str, storage: Storage, *, told: Told | None = None) -> Tabl
         raise
     except PermanentError as wrong:
         raise PermanentError(f"the table's metadata file cannot be read: {wrong}") from wrong
-    if not metadata.location.startswith("/") and ":" not in metadata.location:
+    if _is_relative(metadata.location):
         raise PermanentError(
-            f"{file} says that the table lies in {metadata.location[:200]!r}, which is no whole address: where that is "
-            "depends on the folder in which a writer was started. Give its warehouse an absolute path, and write the "
-            "table anew, or move its addresses (CALL system.rewrite_table_path)"
+            f"{file} says that the table lies in {metadata.location[:200]!r}, which is no whole address: {_RELATIVE}"
         )
     return metadata
 
 
 def _parts(file: str, storage: Storage) -> Callable[[], Iterator[bytes]]:
-    """Return what gives the file's content, as often as it is asked: one request where it is not large."""
+    """Return a function that yields the file's content. It may be called several times. A small file takes one
+    request.
+    """
     try:
         content = _content(file, storage, limit=_AT_ONCE)
-    except TooLargeError:
+    except FileTooLargeError:
         return lambda: _in_parts(file, storage)
     return lambda: iter((content,))
 
@@ -81,20 +89,25 @@ def _in_parts(file: str, storage: Storage) -> Iterator[bytes]:
             return
 
 
+def content_of(file: str, storage: Storage) -> bytes:
+    """Return the content of a manifest or a manifest list. Raises VanishedError, PermanentError and TemporaryError."""
+    return _whole(file, storage)
+
+
 def manifests_of(snapshot: Snapshot, storage: Storage) -> tuple[Manifest, ...]:
     """Return the manifests of a snapshot. Raises CorruptMetadataError, VanishedError and TemporaryError."""
     return manifests_in(list_of(snapshot), storage)
 
 
 def manifests_in(manifest_list: str, storage: Storage) -> tuple[Manifest, ...]:
-    """Return what a manifest list names. Raises CorruptMetadataError, VanishedError and TemporaryError."""
-    return read_manifest_list(_content(manifest_list, storage), path=manifest_list)
+    """Return the manifests of a manifest list. Raises CorruptMetadataError, VanishedError and TemporaryError."""
+    return read_manifest_list(_whole(manifest_list, storage), path=manifest_list)
 
 
 def list_of(snapshot: Snapshot) -> str:
-    """Return where a snapshot's manifest list is. Raises CorruptMetadataError where it has none."""
+    """Return the path of a snapshot's manifest list. Raises UnusableFileError if it has none."""
     if snapshot.manifest_list is None:
-        raise CorruptMetadataError(
+        raise UnusableFileError(
             f"snapshot {snapshot.id} has no manifest list, as none had before Iceberg 0.8: commit to the table once "
             "with a newer release"
         )
@@ -102,65 +115,63 @@ def list_of(snapshot: Snapshot) -> str:
 
 
 def contents(files: Iterable[str], storage: Storage) -> Iterator[tuple[str, bytes]]:
-    """Yield files with their content, in their order. Several are read at a time, for stores answer slowly, and none
-    far ahead. Raises VanishedError, PermanentError and TemporaryError.
+    """Yield manifests or manifest lists with their content, in their order, before files are deleted. Raises
+    VanishedError, PermanentError and TemporaryError.
     """
-    with ThreadPoolExecutor(_READ_AT_A_TIME, thread_name_prefix="manifests") as pool:
-        ahead: deque[tuple[str, Future[bytes]]] = deque()
-        try:
-            for file in files:
-                ahead.append((file, pool.submit(_content, file, storage)))
-                if len(ahead) > _READ_AT_A_TIME:
-                    first, content = ahead.popleft()
-                    yield first, content.result()
-            while ahead:
-                first, content = ahead.popleft()
-                yield first, content.result()
-        finally:
-            for _, unwanted in ahead:
-                unwanted.cancel()
+    try:
+        yield from read_ahead(files, lambda file: _whole(file, storage))
+    except VanishedError as gone:
+        raise VanishedError(f"{gone}, so no file is deleted: {RESTORED}") from gone
 
 
 def files_of(manifests: Iterable[Manifest], metadata: TableMetadata, storage: Storage) -> Iterator[ContentFile]:
-    """Yield what manifests say of their files, the deleted ones included. Raises CorruptMetadataError, VanishedError
-    and TemporaryError.
+    """Yield the files of manifests, the deleted ones included. Raises CorruptMetadataError, VanishedError and
+    TemporaryError.
     """
     for manifest in manifests:
-        yield from read_manifest(_content(manifest.path, storage), manifest, metadata.specs)
+        yield from read_manifest(_whole(manifest.path, storage), manifest, metadata.specs)
 
 
 _STORES = frozenset({"s3", "gs", "abfss", "hdfs", "wasb", "wasbs", "oss", "viewfs", "memory"})
-"""What a table's files lie in, beside local disks. A metadata file may name anything, and nobody is asked by HTTP."""
+"""The schemes of stores that may hold a table's files, besides local disks. A metadata file may name any address.
+Lakewarden sends no HTTP request to one."""
 
 
 def _content(file: str, storage: Storage, *, limit: int = _LARGEST) -> bytes:
     return _asked(file, lambda spelled: storage.read(spelled, limit=limit))
 
 
+def _whole(file: str, storage: Storage) -> bytes:
+    """Return the content of a manifest or a manifest list. Raises UnusableFileError if it is too large."""
+    try:
+        return _content(file, storage)
+    except FileTooLargeError as large:
+        raise UnusableFileError(f"{large}. {SMALLER}") from large
+
+
 def _asked(file: str, ask: Callable[[str], bytes]) -> bytes:
     try:
-        # A plain path needs no other spelling, and to resolve its links would cost more than many a manifest.
+        # A plain path needs no other spelling. To resolve its links would take longer than to read many manifests.
         return ask(file if file.startswith("/") else _in_a_store(file))
     except FileNotFoundError as error:
-        raise VanishedError(f"{file}, which the table names, is not there{_about_slashes(file)}") from error
+        raise VanishedError(f"{file}, which the table names, is not there") from error
 
 
-def _about_slashes(file: str) -> str:
-    """Return what may be wrong with an address of which the store's client makes another one."""
-    scheme, _, rest = file.partition("://")
-    if scheme not in ("s3", "gs", "abfss") or "//" not in rest:
-        return ""
-    return (
-        ". It has two slashes in a row, which Hadoop's clients take for one and Iceberg's own for a name without "
-        "letters: of these no object is read here. Give the table a location without them (CALL "
-        "system.rewrite_table_path)"
-    )
+def _is_relative(address: str) -> bool:
+    return not address.startswith("/") and ":" not in address.partition("/")[0]
 
 
 def _in_a_store(file: str) -> str:
-    """Return the canonical address of a file. Raises PermanentError where no store that we know holds it."""
+    """Return the canonical address of a file. Raises UnusableFileError if it is no whole address, or is in no store
+    that Lakewarden knows.
+    """
+    if _is_relative(file):
+        raise UnusableFileError(f"the table names the file {file[:200]!r}, which is not absolute: {_RELATIVE}")
     location = canonical_location(file)
     scheme, separator, _ = location.partition("://")
     if separator and scheme not in _STORES:
-        raise PermanentError(f"the table names {file[:200]}: no file of a table is read by {scheme}://")
-    return location
+        raise UnusableFileError(
+            f"the table names {file[:200]}: no file of a table is read by {scheme}://. Move its files to a store, and "
+            "its addresses (CALL system.rewrite_table_path)"
+        )
+    return by_key(file) or location

@@ -1,4 +1,4 @@
-"""By what an Iceberg table is the same table tomorrow, and another one after it was dropped and made again."""
+"""The identity of an Iceberg table. It changes if the table is dropped and created again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ UNKNOWN = "unknown"
 
 
 def table_identity(location: str, metadata: TableMetadata) -> TableIdentity:
-    """Return where the table is registered, and its `table-uuid`, which it is given once. Tables of format version 1
-    need not have one: all that ever were at their location count as one.
+    """Return the address of the table and its `table-uuid`, which never changes. Tables of format version 1 need not
+    have one. Then all tables that were ever at that location count as one.
     """
     return TableIdentity(location=location, created=metadata.uuid or UNKNOWN)

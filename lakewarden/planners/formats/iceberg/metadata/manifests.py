@@ -1,6 +1,6 @@
-"""Manifest lists and manifests: which files a snapshot has, in the terms of Iceberg's table spec.
+"""Manifest lists and manifests: the files of a snapshot, in the terms of Iceberg's table spec.
 
-Both are Avro files that carry their whole schema, and never change once they are written.
+Both are Avro files that carry their whole schema. They never change after they were written.
 """
 
 from __future__ import annotations
@@ -8,32 +8,43 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from lakewarden.planners.decoding.avro import Container as AvroContainer
 from lakewarden.planners.decoding.avro import opened
-from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.damage import DamagedError, OversizedError
+from lakewarden.planners.decoding.inflating import UnknownCodecError
 from lakewarden.planners.decoding.numbers import count, long
-from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError, PartitionField
-from lakewarden.planners.formats.iceberg.metadata.partitions import partition_kinds, partition_path
+from lakewarden.planners.formats.iceberg.metadata.metadata import (
+    CorruptMetadataError,
+    PartitionField,
+    UnusableFileError,
+)
+from lakewarden.planners.formats.iceberg.metadata.partitions import Partitions
 
 _FILE_PATH = 2_147_483_546
 """The field id of a position delete file's column `file_path` (spec: reserved field ids)."""
+
+SMALLER = (
+    "Set commit.manifest.target-size-bytes to a smaller size (8 MiB by default), and have an engine write the "
+    "manifests anew (CALL system.rewrite_manifests)"
+)
+"""The remedy for manifests of more content than Lakewarden reads."""
 
 _LONGEST_PATH = 8192
 _LONGEST_FORMAT = 32
 
 
-class Content(IntEnum):
-    """What a content file holds (`data_file.content`)."""
+class FileContent(IntEnum):
+    """The kind of content of a file (`data_file.content`)."""
 
     DATA = 0
     POSITION_DELETES = 1
     EQUALITY_DELETES = 2
 
 
-class Status(IntEnum):
-    """What a manifest says of a file (`manifest_entry.status`)."""
+class EntryStatus(IntEnum):
+    """The state of a file in a manifest (`manifest_entry.status`)."""
 
     EXISTING = 0
     ADDED = 1
@@ -42,7 +53,7 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """One line of a manifest list. `of_deletes`: its files hold deletes and no rows."""
+    """One line of a manifest list. If `of_deletes`, its files hold deletes and no rows."""
 
     path: str
     length: int
@@ -57,17 +68,17 @@ class Manifest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContentFile:
-    """A data or delete file, as one manifest knows it.
+    """A data or delete file, as one manifest lists it.
 
-    `partition` is for people, and for comparing within one table: `day=2026-01-01/region=eu`, `""` for a table without.
-    `snapshot` added it (or, if DELETED, removed it), and `sequence` is its data sequence number: None for one that was
-    deleted before it was ever given one. `references` is the one data file that a delete file is for, if it says so, or
-    if its bounds say that it names no other.
+    `partition` is for people, and for comparing within one table: `day=2026-01-01/region=eu`, or `""` for a table
+    without partitions. `snapshot` added the file, or removed it if its status is DELETED. `sequence` is its data
+    sequence number. It is None if the file was deleted before it got one. `references` is the one data file that a
+    delete file is for. It is known if the delete file says so, or if its bounds allow no other.
     """
 
     path: str
-    content: Content
-    status: Status
+    content: FileContent
+    status: EntryStatus
     file_format: str
     spec: int
     partition: str
@@ -79,17 +90,30 @@ class ContentFile:
 
     @property
     def is_live(self) -> bool:
-        """Whether the manifest's snapshots have it."""
-        return self.status is not Status.DELETED
+        """Whether the manifest's snapshots have the file."""
+        return self.status is not EntryStatus.DELETED
 
     @property
     def is_deletion_vector(self) -> bool:
-        """Whether it is a deletion vector (format version 3)."""
-        return self.content is Content.POSITION_DELETES and self.file_format == "PUFFIN"
+        """Whether the file is a deletion vector (format version 3)."""
+        return self.content is FileContent.POSITION_DELETES and self.file_format == "PUFFIN"
+
+
+class Origin(NamedTuple):
+    """What the header of a file says. `is_list`: it is a manifest list. `parent`: the snapshot before that of the list,
+    or None if the header does not say. `is_whole`: the file ends as such a file does, so its writer was not killed
+    before.
+    """
+
+    is_list: bool
+    parent: int | None
+    is_whole: bool
 
 
 def read_manifest_list(content: bytes, *, path: str, without: Container[str] = ()) -> tuple[Manifest, ...]:
-    """Return the manifests of one snapshot, `without` those with these paths. Raises CorruptMetadataError."""
+    """Return the manifests of one snapshot. Leave out those with the paths in `without`. Raises
+    CorruptMetadataError.
+    """
     found, seen = list[Manifest](), set[str]()
     try:
         for record in _opened(content, path).records():
@@ -100,45 +124,52 @@ def read_manifest_list(content: bytes, *, path: str, without: Container[str] = (
             if name not in without:
                 found.append(_manifest(record))
     except DamagedError as wrong:
-        raise CorruptMetadataError(f"{path} cannot be read: {wrong}") from wrong
+        raise _unreadable(path, wrong) from wrong
     except _MALFORMED as wrong:
         raise CorruptMetadataError(f"{path} is no manifest list: {_short(wrong)}") from wrong
     return tuple(found)
 
 
-def read_paths(content: bytes, manifest: Manifest) -> Iterator[str]:
-    """Yield the paths of the files that a manifest's snapshots have, and nothing else of them. Raises as
-    `read_manifest` does.
+def read_paths(content: bytes, path: str) -> Iterator[str]:
+    """Yield the paths of the live files of the manifest at `path`, and nothing else. Raises what `read_manifest`
+    raises.
     """
     try:
-        for record in _opened(content, manifest.path).records():
-            if Status(record["status"]) is not Status.DELETED:
+        for record in _opened(content, path).records():
+            if EntryStatus(record["status"]) is not EntryStatus.DELETED:
                 yield _path(record["data_file"]["file_path"])
     except DamagedError as wrong:
-        raise CorruptMetadataError(f"{manifest.path} cannot be read: {wrong}") from wrong
+        raise _unreadable(path, wrong) from wrong
     except _MALFORMED as wrong:
-        raise CorruptMetadataError(f"{manifest.path} is no manifest: {_short(wrong)}") from wrong
+        raise CorruptMetadataError(f"{path} is no manifest: {_short(wrong)}") from wrong
+
+
+def origin_of(content: bytes, path: str) -> Origin:
+    """Return what the header of a manifest or a manifest list says. Raises CorruptMetadataError."""
+    container = _opened(content, path)
+    fields = container.schema.written.get("fields", ()) if isinstance(container.schema.written, Mapping) else ()
+    parent = container.about.get("parent-snapshot-id", b"").decode("ascii", "replace")
+    return Origin(
+        is_list=any(one.get("name") == "manifest_path" for one in fields),
+        parent=int(parent) if parent.isascii() and parent.isdigit() else None,
+        is_whole=content.endswith(container.sync),
+    )
 
 
 def read_manifest(
     content: bytes, manifest: Manifest, specs: Mapping[int, tuple[PartitionField, ...]]
 ) -> Iterator[ContentFile]:
-    """Yield what a manifest says of its files, the deleted ones included. Raises CorruptMetadataError.
+    """Yield the files of a manifest, the deleted ones included. Raises CorruptMetadataError.
 
     A file that a manifest adds inherits the snapshot and the sequence number of the manifest (spec: inheritance).
     """
     container = _opened(content, manifest.path)
-    fields, names = specs.get(manifest.spec, ()), dict[tuple[Any, ...], str]()
     try:
-        kinds = partition_kinds(container.schema.written)
+        partitions = Partitions(container.schema.written, specs.get(manifest.spec, ()))
         for record in container.records():
-            partition = record["data_file"]["partition"]
-            name = names.get(values := tuple(partition.values()))
-            if name is None:
-                name = names[values] = partition_path(partition, fields, kinds)
-            yield _file(record, manifest, name)
+            yield _file(record, manifest, partitions.path(record["data_file"]["partition"]))
     except DamagedError as wrong:
-        raise CorruptMetadataError(f"{manifest.path} cannot be read: {wrong}") from wrong
+        raise _unreadable(manifest.path, wrong) from wrong
     except _MALFORMED as wrong:
         raise CorruptMetadataError(f"{manifest.path} is no manifest: {_short(wrong)}") from wrong
 
@@ -147,15 +178,22 @@ _MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def _short(wrong: Exception) -> str:
-    """Return an error in which a text of the file may stand."""
+    """Return the text of an error, cut short. It may contain text of the file."""
     return repr(wrong)[:200]
+
+
+def _unreadable(path: str, wrong: DamagedError) -> CorruptMetadataError:
+    if isinstance(wrong, OversizedError):
+        return UnusableFileError(f"{path} cannot be read: {wrong}. {SMALLER}")
+    kind = UnusableFileError if isinstance(wrong, UnknownCodecError) else CorruptMetadataError
+    return kind(f"{path} cannot be read: {wrong}")
 
 
 def _opened(content: bytes, path: str) -> AvroContainer:
     try:
         return opened(content)
     except DamagedError as wrong:
-        raise CorruptMetadataError(f"{path} cannot be read: {wrong}") from wrong
+        raise _unreadable(path, wrong) from wrong
 
 
 def _manifest(record: Mapping[str, Any]) -> Manifest:
@@ -178,20 +216,20 @@ def _either(record: Mapping[str, Any], name: str, of_version_1: str) -> int | No
 
 
 def _path(value: Any) -> str:
-    """Return a text that names a file: of a length that a store may know."""
+    """Return the path of a file. Its length must be one that a store can have."""
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_PATH:
         raise TypeError("a path is missing, or far too long")
     return value
 
 
 def _file(record: Mapping[str, Any], manifest: Manifest, partition: str) -> ContentFile:
-    file, status = record["data_file"], Status(record["status"])
+    file, status = record["data_file"], EntryStatus(record["status"])
     sequence = record.get("sequence_number")
-    if sequence is None and status is Status.ADDED:
+    if sequence is None and status is EntryStatus.ADDED:
         sequence = manifest.sequence
     return ContentFile(
         path=_path(file["file_path"]),
-        content=Content(file.get("content", 0)),
+        content=FileContent(file.get("content") or 0),
         status=status,
         file_format=str(file["file_format"])[:_LONGEST_FORMAT].upper(),
         spec=manifest.spec,
@@ -205,10 +243,10 @@ def _file(record: Mapping[str, Any], manifest: Manifest, partition: str) -> Cont
 
 
 def _referenced(file: Mapping[str, Any]) -> str | None:
-    """Return the one data file whose rows a position delete file deletes (`ContentFileUtil.referencedDataFile`): most
-    writers of version 2 say it by equal bounds of the column of paths alone, which are never shortened.
+    """Return the one data file that a position delete file is for (`ContentFileUtil.referencedDataFile`). Most writers
+    of version 2 say it only by equal bounds of the column of paths. These bounds are never shortened.
     """
-    if file.get("content", 0) != Content.POSITION_DELETES:
+    if file.get("content") != FileContent.POSITION_DELETES:
         return None
     if file.get("referenced_data_file"):
         return str(file["referenced_data_file"])
@@ -217,5 +255,5 @@ def _referenced(file: Mapping[str, Any]) -> str | None:
 
 
 def _bound(bounds: Iterable[Mapping[str, Any]] | None) -> bytes | None:
-    """Return the bound of the deleted rows' file paths."""
+    """Return the bound of the file paths of the deleted rows."""
     return next((one["value"] for one in bounds or () if one["key"] == _FILE_PATH), None)

@@ -1,4 +1,4 @@
-"""What a partition is called, for people."""
+"""The name of a partition, for people."""
 
 from __future__ import annotations
 
@@ -14,33 +14,81 @@ from uuid import UUID
 from lakewarden.planners.formats.iceberg.metadata.metadata import PartitionField
 
 _EPOCH = date(1970, 1, 1)
-_MOMENT = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is added where there is one
+_MOMENT = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is added if there is one
 _LONGEST = 512
 _LONGEST_DECIMAL = 16
 _quoted = lru_cache(maxsize=10_000)(quote_plus)
 
 Kind = Mapping[str, Any]
-"""A field's Avro type, with what its numbers or bytes stand for (`logicalType`)."""
+"""The Avro type of a field, with the meaning of its numbers or bytes (`logicalType`)."""
 
 
-def partition_kinds(schema: Any) -> Mapping[str, Kind]:
-    """Return the logical types of the partition's fields, by their names, as a manifest's Avro schema tells them: no
-    field for one that stands for itself.
+class Partitions:
+    """Names the partitions of one manifest. Engines spell a field in Avro in different ways, and not all say the
+    logical type of its values. The table's metadata says both, so a partition has one name whichever engine wrote it.
     """
-    entry = _field(schema, "data_file")
-    fields = _field(entry, "partition").get("fields") or ()
-    kinds = {one["name"]: _type_of(one) for one in fields}
-    return {name: kind for name, kind in kinds.items() if isinstance(kind.get("logicalType"), str)}
+
+    def __init__(self, schema: Any, fields: Sequence[PartitionField]) -> None:
+        """Take a manifest's Avro `schema` and the `fields` of its partition spec."""
+        written = _field(_field(schema, "data_file"), "partition").get("fields") or ()
+        by_id = {one.field_id: one for one in fields}
+        by_name = {one.name: one for one in fields}
+        self._fields = fields
+        self._names: dict[str, str] = {}
+        self._kinds: dict[str, Kind] = {}
+        self._known: dict[tuple[Any, ...], str] = {}
+        for one in written:
+            field = by_id.get(one.get("field-id")) or by_name.get(one["name"])
+            name = self._names[one["name"]] = one["name"] if field is None else field.name
+            kind = _type_of(one)
+            if not isinstance(kind.get("logicalType"), str):
+                kind = {} if field is None else _kind_of(field)
+            if kind:
+                self._kinds[name] = kind
+
+    def path(self, values: Mapping[str, Any] | None) -> str:
+        """Return the name of the partition with these `values`, the `partition` record of a manifest entry. Without
+        partitions some engines write no record.
+        """
+        if not values:
+            return ""
+        key = tuple(values.values())
+        if key not in self._known:
+            named = {self._names.get(name, name): value for name, value in values.items()}
+            order = {one.name: at for at, one in enumerate(self._fields)}
+            in_order = dict(sorted(named.items(), key=lambda one: order.get(one[0], len(order))))
+            self._known[key] = partition_path(in_order, self._fields, self._kinds)
+        return self._known[key]
+
+
+def _kind_of(field: PartitionField) -> Kind:
+    """Return the logical type of a field's values by the type of its column."""
+    if field.transform != "identity" and not field.transform.startswith("truncate"):
+        return {}
+    name, _, rest = field.source.partition("(")
+    if name == "decimal":
+        return {"logicalType": name, "scale": int(rest.rstrip(")").partition(",")[2])}
+    logical = _LOGICAL.get(name)
+    return {} if logical is None else {"logicalType": logical}
+
+
+_LOGICAL = {
+    "date": "date",
+    "time": "time-micros",
+    "timestamp": "timestamp-micros",
+    "timestamptz": "timestamp-micros",
+    "uuid": "uuid",
+}
 
 
 def partition_path(
     values: Mapping[str, Any], fields: Sequence[PartitionField], kinds: Mapping[str, Kind] | None = None
 ) -> str:
-    """Return a partition as Iceberg names its folder (`PartitionSpec.partitionToPath`): `day=2026-01-01/region=eu`;
-    only moments, which Avro always reads in UTC, bear their zone whether the column has one or not. A value that no
-    calendar knows is told as a number, and a very long one is cut, with a digest of the whole.
+    """Return a partition as Iceberg names its folder (`PartitionSpec.partitionToPath`): `day=2026-01-01/region=eu`.
+    There are three differences. Timestamps always have a zone, because Avro reads them in UTC. A value outside the
+    calendar is a number. A very long value is cut, with a digest of the whole.
 
-    `values` is the `partition` record of a manifest entry, in the order of its spec's `fields`, and `kinds` are their
+    `values` is the `partition` record of a manifest entry, in the order of its spec's `fields`. `kinds` are their
     logical types.
     """
     if not values:
@@ -76,7 +124,7 @@ def _cut(text: str) -> str:
 
 
 def _counted(value: int, transform: str) -> str:
-    """Return a count of years, months, days or hours since 1970 as the moment that it stands for."""
+    """Return the date or hour for a count of years, months, days or hours since 1970."""
     try:
         match transform:
             case "year":
@@ -93,7 +141,7 @@ def _counted(value: int, transform: str) -> str:
 
 
 def _meant(value: int | bytes, kind: Kind) -> str | None:
-    """Return what a number or bytes of a logical type stand for; None where they stand for themselves.
+    """Return the meaning of a number or bytes of a logical type. None if the value stands for itself.
 
     Source: Avro specification, "Logical Types", and Iceberg's table spec, appendix A.
     """
@@ -131,19 +179,19 @@ _NUMBERS: Mapping[str, Callable[[int], str]] = {
     "time-micros": _time,
     "timestamp-millis": lambda value: _in_utc(value * 1000),
     "timestamp-micros": _in_utc,
-    "local-timestamp-millis": lambda value: _moment(value * 1000).isoformat(),
-    "local-timestamp-micros": lambda value: _moment(value).isoformat(),
+    "local-timestamp-millis": lambda value: _in_utc(value * 1000),
+    "local-timestamp-micros": _in_utc,
 }
 
 
 def _field(record: Any, name: str) -> Kind:
-    """Return the type of a record's field; an empty one where there is none of this name."""
+    """Return the type of a record's field. It is empty if there is no field of this name."""
     fields = record.get("fields") if isinstance(record, Mapping) else None
     return next((_type_of(one) for one in fields or () if one.get("name") == name), {})
 
 
 def _type_of(field: Mapping[str, Any]) -> Kind:
-    """Return a field's type, whether it is optional or not."""
+    """Return a field's type without the null of an optional field."""
     kind = field.get("type")
     branches = kind if isinstance(kind, list) else [kind]
     return next((one for one in branches if isinstance(one, Mapping)), {})

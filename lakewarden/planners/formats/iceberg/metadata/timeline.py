@@ -1,48 +1,51 @@
-"""Snapshots as a timeline: each is an instant that was completed in the moment in which it was committed."""
+"""Snapshots as a timeline. Each snapshot is an instant that was completed at the moment of its commit."""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
 
+from lakewarden.planners.decoding.numbers import moment
 from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
 from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
 from lakewarden.planners.model.timeline import Timeline
 
 RUN_ID = "lakewarden.run-id"
-"""The key in the summary of a snapshot of ours: the run that committed it."""
+"""The key in the summary of a snapshot that Lakewarden committed: the run."""
 
 SERVICE = "lakewarden.service"
 """The key beside it: the service."""
 
 PART = "lakewarden.part"
-"""The key beside it that says `more` where the run goes on to commit more."""
+"""The key beside it. Its value is `more` if the run continues and commits more."""
 
 MORE = "more"
 
 MOST = 1000
-"""So many instants are shown; a table may have fifty thousand snapshots, and each look shows them all again."""
+"""How many instants are shown. A table may have 50,000 snapshots, and each observation shows them all again."""
 
 _OF_FILES = ("added-data-files", "deleted-data-files", "added-delete-files", "removed-delete-files")
 
 
 def timeline_of(metadata: TableMetadata, plans: Iterable[Instant] = ()) -> Timeline:
-    """Return the table's snapshots, and our `plans` beside it, in the order of their times. Of a long history the
-    newest are shown, and the newest of ours: MOST of each.
+    """Return the table's snapshots and Lakewarden's `plans` beside it, in the order of their times. Of a long history
+    it shows the newest snapshots and the newest of Lakewarden's: MOST of each.
 
-    What main's head does not descend from (other branches, what was rolled back, what was staged) is neither a write
-    nor maintenance of the table that readers see. Snapshots leave in any order: tags and branches hold theirs back.
+    Snapshots that are no ancestors of main's head are neither a write nor maintenance of the table that readers see.
+    They are on other branches, or were rolled back or staged. Snapshots do not expire in order, because tags and
+    branches keep theirs.
     """
     of_main = {one.id for one in metadata.ancestors(metadata.current)}
     committed = (instant_of(one, of_main=one.id in of_main) for one in _shown(metadata.snapshots))
-    instants = sorted([*committed, *plans], key=lambda instant: instant.time)
+    instants = sorted([*committed, *plans, *_of_statistics(metadata)], key=lambda instant: instant.time)
     return Timeline(instants=tuple(instants), oldest_leave_first=False)
 
 
 def _shown(snapshots: Sequence[Snapshot]) -> Iterable[Snapshot]:
-    """Return the snapshots of which the timeline tells: those of ours end our runs."""
+    """Return the snapshots of the timeline. Lakewarden's snapshots are needed to settle its runs."""
     if len(snapshots) <= MOST:
         return snapshots
     oldest_first = sorted(snapshots, key=attrgetter("at"))
@@ -54,19 +57,57 @@ def _run_of(snapshot: Snapshot) -> str | None:
     return snapshot.summary.get(RUN_ID) if snapshot.operation == "replace" else None
 
 
+def statistics_file(snapshot: int, run: str, at: datetime) -> str:
+    """Return the file name of the statistics of a snapshot that a run begins to compute at this time. Statistics add no
+    snapshot. So the file name later tells which run computed them.
+    """
+    return f"{snapshot}-{time_of(at, f'lakewarden-{run}')}.stats"
+
+
+_STATISTICS = re.compile(r"(?:.*/)?\d+-(\d{13})-lakewarden-([\w.-]+)\.stats", re.ASCII)
+_OF_PARTITIONS = "partition-stats-"
+
+
+def has_statistics(metadata: TableMetadata, snapshot: int) -> bool:
+    """Whether a snapshot has column statistics of any author."""
+    return any(not _is_of_partitions(path) for path in metadata.statistics_of.get(snapshot, ()))
+
+
+def _is_of_partitions(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(_OF_PARTITIONS)
+
+
+def _of_statistics(metadata: TableMetadata) -> Iterator[Instant]:
+    """Yield the statistics of snapshots as instants. Lakewarden's begin at the time in the file name. Others begin with
+    the snapshot.
+    """
+    for snapshot, paths in metadata.statistics_of.items():
+        for path in paths:
+            if _is_of_partitions(path) or snapshot not in metadata.by_id:
+                continue
+            ours = _STATISTICS.fullmatch(path)
+            at = metadata.by_id[snapshot].at if ours is None else moment(int(ours[1]))
+            time = time_of(at, f"{Service.TABLE_STATS}-{snapshot}")
+            yield Instant(
+                time=time,
+                action="statistics",
+                stands_for=Service.TABLE_STATS,
+                state=State.COMPLETED,
+                requested_at=at,
+                completed_time=time,
+                completed_at=at,
+                author=None if ours is None else RunId(ours[2]),
+            )
+
+
 def time_of(at: datetime, name: int | str) -> str:
-    """Return an instant's time: milliseconds since 1970, which sort as text, and what tells it from all others."""
+    """Return an instant's time: milliseconds since 1970, which sort as text, and a name that makes it unique."""
     return f"{round(at.timestamp() * 1000):013d}-{name}"
 
 
-def writes_of(metadata: TableMetadata) -> list[Snapshot]:
-    """Return what was written to main, the newest first."""
-    return [one for one in metadata.ancestors(metadata.current) if one.operation != "replace"]
-
-
 def stands_for(snapshot: Snapshot) -> Service | Deed:
-    """Return what a snapshot of main did. `replace` changes no row: ours says which service it was; others' were a
-    compaction if files changed, and touched manifests alone if not.
+    """Return what a snapshot of main did. A `replace` changes no row. Lakewarden's snapshots name the service. Those of
+    others count as compaction if files changed, and else as a rewrite of manifests.
     """
     if snapshot.operation != "replace":
         return Deed.WRITE
@@ -80,7 +121,7 @@ _SERVICES: Mapping[str, Service] = {service.value: service for service in Servic
 
 
 def instant_of(snapshot: Snapshot, *, of_main: bool) -> Instant:
-    """Return what the timeline shows of a snapshot, which main's head descends from or not."""
+    """Return the instant for a snapshot. `of_main` says whether the snapshot is an ancestor of main's head."""
     time, run = time_of(snapshot.at, snapshot.id), _run_of(snapshot)
     return Instant(
         time=time,

@@ -1,1 +1,1 @@
-"""What the owner of an Iceberg table sets: for the table, for its services, for its writers."""
+"""The options of an Iceberg table, of its services and of its writers."""

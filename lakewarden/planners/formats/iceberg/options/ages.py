@@ -1,4 +1,6 @@
-"""How old a thing is before it may go: the one place that says it, for settings, decisions and programs. Pure."""
+"""How old snapshots and files must be before they may be deleted. Settings, decisions and programs all ask
+here. Pure.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _A_COMMIT = timedelta(hours=24)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Age:
-    """An age, and why it is that: for people. `option` is the table's option that says it, if one does."""
+    """An age and its reason, for people. `option` is the table option that sets it, if one does."""
 
     age: timedelta
     because: str
@@ -23,24 +25,24 @@ class Age:
 
     @property
     def or_lower(self) -> str:
-        """Return the other way out for who wants less, besides setting more."""
-        return "" if self.option is None else f", or lower {self.option} if nobody comes back after so long"
+        """Return, for messages, that the option may also be lowered."""
+        return "" if self.option is None else f", or lower {self.option} if no writer comes back after so long"
 
     def __str__(self) -> str:
         return f"{format_duration(self.age)} ({self.because})"
 
 
 def least_age_of_snapshots(options: IcebergTableOptions) -> Age:
-    """Return how old a snapshot is at least when it expires."""
+    """Return the least age of a snapshot before it may expire."""
     why = "a writer that comes back by then looks for its last snapshot"
     return _by_option("longest_outage", options.longest_outage, why)
 
 
 def least_age_of_orphans(options: IcebergTableOptions) -> Age:
-    """Return how old a file is at least when it counts as an orphan.
+    """Return the least age of a file before it may count as an orphan.
 
-    Until then it may be known to a commit that is under way, to a worker of Kafka Connect that is away, or to a
-    checkpoint of Flink's: who comes back commits files that were written before.
+    A younger file may belong to a commit that has not ended, to a worker of Kafka Connect that has stopped, or to a
+    checkpoint of Flink. A writer that comes back commits files that it wrote before.
     """
     stopped = "a writer that comes back by then commits files that it wrote before it stopped"
     restored = "a Flink job that is restored by then commits files that only its checkpoint knows"
@@ -53,7 +55,7 @@ def least_age_of_orphans(options: IcebergTableOptions) -> Age:
 
 
 def age_of_orphans(orphans: OrphansOptions, options: IcebergTableOptions) -> Age:
-    """Return how old a file has to be to count as an orphan: what its owner asks for, and never less than the least."""
+    """Return the age from which a file may count as an orphan: the age in the options, but at least the least age."""
     least = least_age_of_orphans(options)
     asked = _USUAL if orphans.older_than is None else orphans.older_than
     if asked < least.age:

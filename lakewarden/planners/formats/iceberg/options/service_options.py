@@ -1,81 +1,119 @@
-"""What the owner of an Iceberg table sets for each table service, in Iceberg's own terms."""
+"""The options of each table service, in Iceberg's own terms."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from lakewarden.planners.formats.iceberg.options.sort_order import parse_sort_order
+from lakewarden.planners.formats.iceberg.options.where import parse_where
 from lakewarden.planners.settings import Duration, Settings, Size, Within
 
 
+class JobOrder(StrEnum):
+    """Which file groups a run takes first, if it does not take all (`rewrite-job-order`)."""
+
+    MOST_FRAGMENTED = "most-fragmented"
+    OLDEST = "oldest"
+    BYTES_ASC = "bytes-asc"
+    BYTES_DESC = "bytes-desc"
+    FILES_ASC = "files-asc"
+    FILES_DESC = "files-desc"
+
+
 class RewriteOptions(Settings):
-    """What rewrites of data files have in common (`rewrite_data_files`)."""
+    """The options that rewrites of data files have in common (`rewrite_data_files`)."""
 
     target_file_size: Annotated[Size, Within("1B", "1TiB")] | None = None
-    """The size that is aimed at (`target-file-size-bytes`); by default the table's own."""
+    """The target size of a file (`target-file-size-bytes`). The default is the table's own."""
 
     min_file_size: Annotated[Size, Within("0B", "1TiB")] | None = None
-    """Smaller files are rewritten (`min-file-size-bytes`); by default three quarters of the target."""
+    """Smaller files are rewritten (`min-file-size-bytes`). The default is three quarters of the target."""
 
     max_file_size: Annotated[Size, Within("1B", "1TiB")] | None = None
-    """Larger files are rewritten (`max-file-size-bytes`); by default 1.8 times the target."""
+    """Larger files are rewritten (`max-file-size-bytes`). The default is 1.8 times the target."""
 
     min_input_files: Annotated[int, Within(1, 1_000_000)] = 5
-    """So many files of a partition are worth a rewrite whatever their size (`min-input-files`)."""
+    """If a group has so many files, it is rewritten whatever their size (`min-input-files`)."""
 
     delete_file_threshold: Annotated[int, Within(1, 1_000_000)] | None = None
-    """A data file with so many delete files is rewritten (`delete-file-threshold`); by default none is for that."""
+    """A data file with so many delete files is rewritten (`delete-file-threshold`). By default no file is rewritten for
+    that."""
 
     delete_ratio_threshold: Annotated[float, Within(0.001, 1)] = 0.3
-    """A data file with such a share of rows deleted by deletes of its own is rewritten (`delete-ratio-threshold`)."""
+    """A data file is rewritten if the delete files that are for it alone delete such a share of its rows
+    (`delete-ratio-threshold`)."""
 
     max_file_group_size: Annotated[Size, Within("1B", "1024TiB")] = Field(default="10GiB", validate_default=True)
-    """The most that is rewritten in one piece (`max-file-group-size-bytes`)."""
+    """The most bytes that are rewritten in one group (`max-file-group-size-bytes`)."""
 
     max_files: Annotated[int, Within(1, 1_000_000)] = 10_000
-    """The most files that one run rewrites; what is left waits for the next one."""
+    """The most files that one run rewrites. The other files wait for the next run."""
 
     max_bytes: Annotated[Size, Within("1B", "1024TiB")] = Field(default="100GiB", validate_default=True)
-    """The most bytes that one run rewrites; a single group may be larger."""
+    """The most bytes that one run rewrites. A single group may be larger."""
 
     max_concurrent_groups: Annotated[int, Within(1, 64)] = 2
-    """Groups that are rewritten at a time (`max-concurrent-file-group-rewrites`)."""
+    """How many groups are rewritten at a time (`max-concurrent-file-group-rewrites`)."""
+
+    where: str | None = Field(default=None, min_length=1)
+    """Only these partitions are rewritten, as in `day >= '2026-01-01' AND region IN ('eu', 'us')`. It is a list of
+    conditions on partition fields, joined by AND. The names and values are those of the partitions' folders. By default
+    all partitions are rewritten."""
+
+    min_file_age: Annotated[Duration, Within("0s", "3650d")] = Field(default="0s", validate_default=True)
+    """Files that a writer added less than this time ago are not rewritten."""
+
+    untouched_for: Annotated[Duration, Within("0s", "3650d")] = Field(default="0s", validate_default=True)
+    """Only partitions without a write for this time are rewritten."""
+
+    job_order: JobOrder = JobOrder.MOST_FRAGMENTED
+    """Which file groups a run takes first, if it does not take all (`rewrite-job-order`). `most-fragmented` takes the
+    partitions in which readers open most files. `oldest` takes the groups with the oldest file by its sequence number,
+    which format version 1 does not have. The others sort by bytes or files, up or down, as Iceberg's own orders do."""
 
     partial_progress: bool = False
-    """Commit in several steps, so that a conflict loses only a part (`partial-progress.enabled`)."""
+    """Commit in several parts, so that a conflict loses only one part (`partial-progress.enabled`)."""
 
     max_commits: Annotated[int, Within(1, 1000)] = 10
-    """With partial_progress: the most commits of one run (`partial-progress.max-commits`)."""
+    """If `partial_progress` is on: the most commits of one run (`partial-progress.max-commits`)."""
+
+    @field_validator("where")
+    @classmethod
+    def _is_a_predicate(cls, where: str | None) -> str | None:
+        if where is not None:
+            parse_where(where)
+        return where
 
 
 class CompactionOptions(RewriteOptions):
-    """Compaction: small files, and files with many deletes, become larger ones (strategy `binpack`)."""
+    """Compaction: small files, and files with many deletes, are rewritten into larger ones (strategy `binpack`)."""
 
     rewrite_position_deletes: bool = False
-    """Also compact the position delete files of the partitions whose data files were rewritten
-    (`rewrite_position_delete_files`); those that a writer is at by then are left to it."""
+    """Also rewrite the position delete files of the partitions with rewritten data files
+    (`rewrite_position_delete_files`). A partition that a writer has touched meanwhile is left out."""
 
     remove_dangling_deletes: bool = False
-    """Also remove deletes that no data file needs any more (`remove-dangling-deletes`). Iceberg's commits drop those
-    that are older than every file of the table by themselves."""
+    """Also remove deletes that apply to no data file any more (`remove-dangling-deletes`). Iceberg's commits by
+    themselves drop the deletes that are older than every file of the table."""
 
 
 class ClusteringOptions(RewriteOptions):
-    """Clustering: files are written anew in an order (strategy `sort`), by columns or along a z-curve. One of
-    `sort_order` and `zorder`; without both, in the table's own sort order.
+    """Clustering: files are rewritten in an order (strategy `sort`), by columns or along a z-curve. Set one of
+    `sort_order` and `zorder`. Without both, the order is the table's own sort order.
     """
 
     sort_order: str | None = None
-    """Columns as in `day DESC NULLS LAST, id`."""
+    """The columns to sort by, as in `day DESC NULLS LAST, id`."""
 
     zorder: tuple[str, ...] = ()
-    """Columns of a z-curve."""
+    """The columns of a z-curve."""
 
     untouched_for: Annotated[Duration, Within("0s", "3650d")] = Field(default="1h", validate_default=True)
-    """Only partitions to which nothing was written for so long are taken."""
+    """Only partitions without a write for this time are rewritten."""
 
     @model_validator(mode="after")
     def _one_order(self) -> ClusteringOptions:
@@ -86,23 +124,55 @@ class ClusteringOptions(RewriteOptions):
         return self
 
 
-class CleanOptions(Settings):
-    """Clean: old snapshots expire, and the files that they alone need are deleted (`expire_snapshots`)."""
+class BranchRetention(Settings):
+    """What clean keeps of the branches with a name that fits. If a branch has a retention of its own, that counts."""
+
+    name: str = Field(min_length=1, max_length=200)
+    """The name of the branch, for example `main`. It may contain `*` and `?`. Of several that fit, the first counts."""
 
     max_snapshot_age: Annotated[Duration, Within("0s", "3650d")] | None = None
-    """Older snapshots expire; by default the table's `history.expire.max-snapshot-age-ms`, else five days. Never less
-    than the table option `longest_outage`."""
+    """Older snapshots of the branch expire. The default is that of all branches. It is never less than
+    `longest_outage`."""
 
     min_snapshots_to_keep: Annotated[int, Within(1, 1_000_000)] | None = None
-    """The newest of every branch that stay in any case; by default the table's `history.expire.min-snapshots-to-keep`,
-    else one."""
+    """How many of the branch's newest snapshots always stay. The default is that of all branches."""
+
+    def fits(self, branch: str) -> bool:
+        """Whether the policy is for a branch."""
+        return fnmatchcase(branch, self.name.replace("[", "[[]"))
+
+
+class CleanOptions(Settings):
+    """Clean: old snapshots expire, and the files that only they need are deleted (`expire_snapshots`)."""
+
+    max_snapshot_age: Annotated[Duration, Within("0s", "3650d")] | None = None
+    """Older snapshots expire. The default is the table's `history.expire.max-snapshot-age-ms`, else five days. It is
+    never less than the table option `longest_outage`."""
+
+    min_snapshots_to_keep: Annotated[int, Within(1, 1_000_000)] | None = None
+    """How many of the newest snapshots of every branch always stay. The default is the table's
+    `history.expire.min-snapshots-to-keep`, else 1."""
+
+    branches: tuple[BranchRetention, ...] = Field(default=(), max_length=100)
+    """The retention of single branches. A branch's own retention (`min-snapshots-to-keep`, `max-snapshot-age-ms`)
+    counts first, then this, then the two options above."""
+
+    expire_refs: bool = True
+    """A branch or a tag expires if its snapshot is older than its own `max-ref-age-ms`, or else than
+    `history.expire.max-ref-age-ms` of the table. By default neither is set. `main` never expires."""
+
+    clean_expired_metadata: bool = False
+    """A run that expires snapshots also removes the schemas and partition specs that are out of use for longer than
+    `longest_outage` (`clean_expired_metadata`). Set it only if each writer loads the table anew at least that often. A
+    writer that commits by a removed spec makes the table unreadable. On a table with commits of Flink, nothing is
+    removed. Catalogs of type `rest` are refused."""
 
     max_snapshots: Annotated[int, Within(1, 1_000_000)] = 5000
     """The most snapshots that one run expires, the oldest first."""
 
 
 class PrefixMismatch(StrEnum):
-    """What to do where files and metadata spell a store differently (`prefix_mismatch_mode`)."""
+    """What orphans does if files and metadata spell a store differently (`prefix_mismatch_mode`)."""
 
     REFUSE = "refuse"
     IGNORE = "ignore"
@@ -112,25 +182,39 @@ class OrphansOptions(Settings):
     """Orphans: files below the table's folder that no snapshot knows are deleted (`remove_orphan_files`)."""
 
     older_than: Annotated[Duration, Within("0s", "3650d")] | None = None
-    """Younger files may be known to somebody who has not committed them yet. At least 24h, and as long as the table's
-    `longest_outage` and `flink_restores`; by default the longest of these and three days."""
+    """Only older files are deleted, because a younger one may belong to a commit that has not ended. It is at least
+    24h, and at least the table's `longest_outage` and `flink_restores`. The default is the longest of these and three
+    days."""
 
     unknown_for: Annotated[Duration, Within("0s", "365d")] = Field(default="1d", validate_default=True)
-    """So long a file was unknown to the table, in the listings of two runs, before it is deleted: the first run that
-    finds it only takes it down. With 0s one run lists the folder twice, minutes apart."""
+    """For how long a file must be unknown to the table, in the listings of two runs, before it is deleted. The first
+    run that finds the file only remembers it. With 0s one run lists the folder twice, minutes apart."""
 
     on_prefix_mismatch: PrefixMismatch = PrefixMismatch.REFUSE
-    """`refuse` deletes nothing where the metadata names files of another scheme or authority than the listing; `ignore`
-    leaves the files alone whose path is known under another one."""
+    """`refuse` deletes nothing if the metadata names files with another scheme or authority than the listing. `ignore`
+    spares only the files with a path that is known under another one."""
 
 
 class ArchiveOptions(Settings):
-    """Archive: manifests are written anew by partition (`rewrite_manifests`); the log of metadata files is bounded."""
+    """Archive: manifests are rewritten by partition (`rewrite_manifests`), and the log of metadata files is bounded."""
 
     small_manifests: Annotated[int, Within(2, 1_000_000)] = 20
-    """So many manifests below half of `commit.manifest.target-size-bytes` are worth a rewrite."""
+    """If there are so many manifests below half of `commit.manifest.target-size-bytes`, they are rewritten."""
 
     metadata_versions: Annotated[int, Within(1, 1_000_000)] | None = None
-    """Let every commit delete metadata files that are older than so many versions: it sets the table's
+    """Let every commit delete metadata files that are older than so many versions. It sets the table's
     `write.metadata.delete-after-commit.enabled` and `write.metadata.previous-versions-max`. By default the table's own
     properties stay as they are."""
+
+
+class TableStatsOptions(Settings):
+    """Table stats: how many distinct values the columns have (`compute_table_stats`), and how many rows, files and
+    deletes the partitions have (`compute_partition_stats`), in the current snapshot. The first of the two reads the
+    whole table.
+    """
+
+    columns: tuple[str, ...] = Field(default=(), max_length=1000)
+    """The columns in which distinct values are counted. The default is all columns without a nested type."""
+
+    partition_stats: bool = True
+    """Also count by partition, if the table has partitions. This reads only the manifests."""

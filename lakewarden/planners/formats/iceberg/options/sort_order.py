@@ -9,7 +9,7 @@ _COLUMN = re.compile(r"(`[^`]+`|[\w.]+)(?:\s+(ASC|DESC))?(?:\s+NULLS\s+(FIRST|LA
 
 
 class SortedBy(NamedTuple):
-    """One column of an order. Where the text is silent rows ascend, and nulls count as smaller than all else."""
+    """One column of an order. By default rows ascend, and nulls count as smaller than all other values."""
 
     column: str
     descending: bool
@@ -17,7 +17,7 @@ class SortedBy(NamedTuple):
 
 
 def parse_sort_order(text: str) -> tuple[SortedBy, ...]:
-    """Return the columns of an order, the most significant first. Raises ValueError, naming what is none."""
+    """Return the columns of an order, the most significant first. Raises ValueError that names the wrong part."""
     return tuple(map(_sorted_by, text.split(",")))
 
 

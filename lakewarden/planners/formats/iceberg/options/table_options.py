@@ -1,4 +1,4 @@
-"""What the owner of an Iceberg table tells us about it."""
+"""What the owner of an Iceberg table sets for the table."""
 
 from __future__ import annotations
 
@@ -7,52 +7,57 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
+from lakewarden.planners.formats.iceberg.options.incremental_reader import IncrementalReader
 from lakewarden.planners.settings import Duration, Settings, Within, shown
 from lakewarden.planners.storage.inside import NoPlaceError, place_of
 
 
 class Outside(StrEnum):
-    """What becomes of files outside the table's folders that it needs no more."""
+    """What happens to files outside the table's folders that it does not need any more."""
 
     REFUSE = "refuse"
     LEAVE = "leave"
 
 
 class IcebergTableOptions(Settings):
-    """What Lakewarden must know of an Iceberg table that the table itself does not say."""
+    """The facts about an Iceberg table that Lakewarden needs and the table itself does not say."""
 
     longest_outage: Annotated[Duration, Within("0s", "365d")] = Field(default="24h", validate_default=True)
-    """A writer may stop for so long and go on where it was. No snapshot that is younger is expired: a Flink job that is
-    restored looks for its last commit in the table's history, and commits it again where it is gone. No younger file is
-    an orphan: a worker of Kafka Connect commits what it wrote before it stopped."""
+    """The longest time for which a writer may stop and then continue. No younger snapshot expires: a restored Flink job
+    looks for its last commit in the table's history. If the commit is gone, the job commits it again. No younger file
+    is an orphan: a worker of Kafka Connect commits the files that it wrote before it stopped."""
 
     flink_restores: Annotated[Duration, Within("0s", "365d")] = Field(default="7d", validate_default=True)
-    """A Flink job that was stopped is restored within this time. Until then all snapshots stay that lead from the head
-    of its branch to its newest one, which is where it looks for its last commit. Each redeployed job has another id: so
-    long stays the newest snapshot of one that was superseded. No younger file is an orphan: a
-    checkpoint may know it."""
+    """The longest time after which a stopped Flink job is restored. Until then all snapshots stay between the head of
+    its branch and its newest snapshot. The job looks for its last commit there. Each redeployed job has another id, so
+    the newest snapshot of the job before it stays for this time. No younger file is an orphan, because a checkpoint may
+    know it."""
 
     keep_last_flink_commit: bool = True
-    """The newest snapshot of the Flink job that was the last to commit to a branch stays for ever, for that job may be
-    at work still. Set it to false where none is: the snapshot, and the rows of its time, may then expire."""
+    """Keep the newest snapshot of the Flink job that committed last to a branch, without limit. That job may still run.
+    If no such job runs, set it to false: then the snapshot, and the rows of its time, may expire."""
+
+    readers: tuple[IncrementalReader, ...] = Field(default=(), max_length=100)
+    """The table's incremental readers. A clean keeps the snapshots of each branch that the slowest of its readers may
+    still need, whatever other settings say."""
 
     quiet_intervals: Annotated[int, Within(0, 1000)] = 3
     """A partition that a MERGE, UPDATE or DELETE has touched is left alone for so many of its usual intervals between
-    such commits, at least for `quiet_for`. Zero leaves only `quiet_for`."""
+    such commits, but at least for `quiet_for`. With 0 only `quiet_for` counts."""
 
     quiet_for: Annotated[Duration, Within("0s", "30d")] = Field(default="1m", validate_default=True)
     """The least time for which such a partition is left alone."""
 
     distance: Annotated[Duration, Within("0s", "1d")] = Field(default="30s", validate_default=True)
-    """On a table with such a writer, the least time between two commits of ours."""
+    """The least time between two commits of Lakewarden on a table with such a writer."""
 
     folders: tuple[str, ...] = ()
-    """Folders besides the table's location that hold files of this table alone (`write.data.path`): what it needs no
-    more is deleted there, too. Whatever else lies outside its location is not ours to delete."""
+    """Folders besides the table's location that hold files of this table alone (`write.data.path`). Lakewarden also
+    deletes there what the table does not need any more. It deletes nothing in other folders outside the location."""
 
     outside: Outside = Outside.REFUSE
-    """What a clean does where snapshots would leave files behind outside these folders: `refuse` expires nothing and
-    says which, `leave` lets them lie, as is right for files that `add_files` took in."""
+    """What clean does if the expiry would leave files outside these folders: `refuse` expires nothing and names them,
+    `leave` leaves the files there. `leave` is right for files that came by `add_files`."""
 
     @field_validator("folders")
     @classmethod

@@ -1,1 +1,1 @@
-"""What a rewrite of an Iceberg table takes, and what it must not take with it."""
+"""Which files of an Iceberg table a rewrite takes, and which deletes it must not drop."""

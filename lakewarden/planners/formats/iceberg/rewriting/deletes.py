@@ -1,7 +1,7 @@
 """Deletes by equality, and what a rewrite must not do beside them (docs/iceberg.md). Pure.
 
-They are for every row with these values that is older than they are: in the partition in which they lie, under the
-spec by which they were written, or everywhere if that spec has no partitions (`DeleteFileIndex` of 1.11.0).
+An equality delete applies to every older row with its values. It applies in its own partition, under the spec by which
+it was written. If that spec has no partitions, it applies everywhere (`DeleteFileIndex` of 1.11.0).
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from dataclasses import replace
 from datetime import datetime
 
 from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
-from lakewarden.planners.formats.iceberg.metadata.manifests import Content
+from lakewarden.planners.formats.iceberg.metadata.manifests import FileContent
 from lakewarden.planners.formats.iceberg.metadata.metadata import PartitionField, Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.rewriting.groups import Group, is_unpartitioned
 
 _ADDED = "added-equality-delete-files"
 _JOB = "flink.job-id"
+_ENGINE = "engine-name"
+_BY_POSITION = "spark"
 
 Specs = Mapping[int, tuple[PartitionField, ...]]
 
@@ -27,9 +29,11 @@ def kept_specs(
 ) -> frozenset[int]:
     """Return the old partition specs in which rewritten files stay: those by which a job may still delete.
 
-    A job goes on with the spec with which it was started. What it deletes by equality reaches no file of another
-    spec, so that rows which a rewrite had moved would be there twice. A job counts for `flink_restores` from its last
-    commit. Which spec it has is told by its live deletes; where none is left, it may be any.
+    A job keeps the spec with which it was started. Its equality deletes reach no file of another spec. If a rewrite had
+    moved rows to another spec, these rows would be there twice. A job that has deleted by equality counts for
+    `flink_restores` from its last commit, even if it only added rows since. Its live deletes tell its spec. If none is
+    left, it may be any spec. If the schema has identifier fields, each job counts that is not known to delete by
+    position only: the snapshots with its deletes may have expired, or its first delete may be yet to come.
     """
     old = frozenset(
         spec
@@ -41,10 +45,13 @@ def kept_specs(
     since = now - options.flink_restores
     written = _specs_by_snapshot(files)
     history = list(metadata.ancestors(metadata.current))
+    lately = {_job(one) for one in history if one.at >= since}
     jobs: dict[str, set[int]] = {}
     for one in history:
-        if one.count(_ADDED) and one.at >= since:
+        if one.count(_ADDED) and _job(one) in lately:
             jobs.setdefault(_job(one), set()).update(written.get(one.id, ()))
+        elif metadata.has_identifier and one.at >= since and _may_delete_by_equality(one):
+            jobs.setdefault(_job(one), set())
     forgotten = written.keys() - {one.id for one in history} if not history or history[-1].at >= since else ()
     if not all(jobs.values()):
         return old
@@ -55,31 +62,39 @@ def _specs_by_snapshot(files: Iterable[LiveFile]) -> Mapping[int, set[int]]:
     """Return the specs of the live equality deletes that each snapshot added."""
     found: dict[int, set[int]] = {}
     for file in files:
-        if file.content is Content.EQUALITY_DELETES:
+        if file.content is FileContent.EQUALITY_DELETES:
             found.setdefault(file.snapshot, set()).add(file.spec)
     return found
 
 
+def _may_delete_by_equality(snapshot: Snapshot) -> bool:
+    """Whether the author of a commit may be a job that deletes by equality. Spark deletes by position alone.
+
+    Source: Iceberg 1.11, `EnvironmentContext`: `engine-name` stands in the summary of each commit of Spark.
+    """
+    return snapshot.operation != "replace" and snapshot.summary.get(_ENGINE) != _BY_POSITION
+
+
 def _job(snapshot: Snapshot) -> str:
-    """Return who committed; each commit that names no job is one of its own."""
+    """Return the job of a commit. A commit that names no job counts as a job of its own."""
     return snapshot.summary.get(_JOB) or f"snapshot {snapshot.id}"
 
 
 def are_expected(files: Iterable[LiveFile], metadata: TableMetadata) -> bool:
-    """Whether somebody deletes by equality, as far as is known."""
-    return any(file.content is Content.EQUALITY_DELETES for file in files) or any(
+    """Whether the table has equality deletes, or its snapshots say that it had some."""
+    return any(file.content is FileContent.EQUALITY_DELETES for file in files) or any(
         one.count(_ADDED) for one in metadata.snapshots
     )
 
 
 def anchored(takes: Sequence[Group], files: Iterable[LiveFile], *, data_files: int) -> tuple[Group, ...]:
-    """Return the groups without one of their `files`, where else they would be all `data_files` of the table.
+    """Return the groups without one of their `files`, if they would else contain all `data_files` of the table.
 
-    Iceberg's commit drops the deletes that are older than every file which it finds (`MergingSnapshotProducer.apply`),
-    and does not look at those that it adds itself, which keep the sequence number of their plan: a delete by equality
-    of after the plan goes, although it is for them. One file of before the plan keeps it. That is the newest, for
-    which the fewest deletes have to stay. Nothing is left out where too little would remain to be rewritten: then the
-    look at the commit has to do (`dropped.py`).
+    Iceberg's commit drops the deletes that are older than every file which it finds (`MergingSnapshotProducer.apply`).
+    It does not count the files that it adds itself, and these keep the sequence number of their plan. So it drops an
+    equality delete that is newer than the plan, although the delete applies to the new files. One file that stays
+    prevents this. The newest file is chosen, because then the fewest deletes have to stay. If too little would remain
+    to be rewritten, no file is left out, and the check at the commit decides (`dropped.py`).
     """
     data = {file.key: file for file in files}
     if len(data) < data_files:
@@ -94,11 +109,11 @@ def anchored(takes: Sequence[Group], files: Iterable[LiveFile], *, data_files: i
 
 
 _FEWEST = 2
-"""Of so many files, to leave one out would leave nothing to join."""
+"""If a group has no more files than this, leaving one out would leave nothing to join."""
 
 
 def _youth(file: LiveFile) -> tuple[int, int, int]:
-    """Return what orders files: the newest last, and of equals the smallest."""
+    """Return the sort key of files: the newest last, and among equals the smallest last."""
     return file.sequence, -file.size, file.key
 
 
@@ -118,29 +133,31 @@ def _without(anchor: LiveFile, group: Group, data: Mapping[int, LiveFile]) -> Gr
 
 
 def needless(files: Iterable[LiveFile], specs: Specs) -> tuple[LiveFile, ...]:
-    """Return the delete files that no data file needs: what they are for is gone, or younger than they are."""
+    """Return the delete files that apply to no data file. Their data files are gone, or are younger than the
+    deletes.
+    """
     found = tuple(files)
     ages = _Ages(found, specs)
-    return tuple(one for one in found if one.content is not Content.DATA and not ages.has_a_file_for(one))
+    return tuple(one for one in found if one.content is not FileContent.DATA and not ages.has_a_file_for(one))
 
 
 class _Ages:
-    """How old the data files are that a delete may be for, as sequence numbers."""
+    """The sequence numbers of the data files to which a delete may apply."""
 
     def __init__(self, files: Iterable[LiveFile], specs: Specs) -> None:
         self._specs = specs
         self._by_key: dict[int, int] = {}
         self._oldest_in: dict[tuple[int, str], int] = {}
         for file in files:
-            if file.content is Content.DATA:
+            if file.content is FileContent.DATA:
                 where = file.spec, file.partition
                 self._by_key[file.key] = file.sequence
                 self._oldest_in[where] = min(file.sequence, self._oldest_in.get(where, file.sequence))
         self._oldest = min(self._by_key.values(), default=None)
 
     def has_a_file_for(self, delete: LiveFile) -> bool:
-        """Whether there is a data file that a delete file may be for."""
-        if delete.content is Content.EQUALITY_DELETES:
+        """Whether a delete file may apply to a data file."""
+        if delete.content is FileContent.EQUALITY_DELETES:
             everywhere = is_unpartitioned(self._specs.get(delete.spec, ()))
             oldest = self._oldest if everywhere else self._oldest_in.get((delete.spec, delete.partition))
             return oldest is not None and oldest < delete.sequence

@@ -1,1 +1,1 @@
-"""What the writers of an Iceberg table do, and how far our commits keep from them."""
+"""What the writers of an Iceberg table do, and how Lakewarden's commits keep a distance from theirs."""

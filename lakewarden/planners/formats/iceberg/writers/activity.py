@@ -1,4 +1,4 @@
-"""What a table's writers are doing, as far as commits tell: nobody sees an Iceberg write before it is committed."""
+"""What a table's writers are doing, as far as commits show it. An Iceberg write is not visible before its commit."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def writer_activity(
     updated: Mapping[str, Touch] | None,
     update_interval: timedelta | None,
 ) -> WriterActivity:
-    """Return the newest of main's `writes` (the newest first) and the usual time between two, beside what they
-    touched.
+    """Return the time of the newest write, the usual time between two writes, and the touches. `writes` are those of
+    main, the newest first.
     """
     times = [one.at for one in islice(writes, _COMMITS_TO_TELL_A_CADENCE)]
     return WriterActivity(
@@ -34,7 +34,7 @@ def writer_activity(
 
 
 def usual_interval(times: Iterable[datetime]) -> timedelta | None:
-    """Return the usual time between two of the newest commits, whose times come the newest first; None for fewer
+    """Return the usual time between two of the newest commits. `times` come the newest first. None if there are fewer
     than two.
     """
     gaps = [later - earlier for later, earlier in pairwise(islice(times, _COMMITS_TO_TELL_A_CADENCE))]

@@ -1,10 +1,10 @@
 """Which partitions are left alone because a writer changes their rows (docs/iceberg.md, the second invariant). Pure.
 
-A MERGE, UPDATE or DELETE fails if a rewrite replaces a file between its scan and its commit. Nobody sees it before it
-commits, so it is told from what it did before: a partition is left alone for a while after such a commit, and around
-the moment at which the next one is due, where they come regularly. A new partition has no such past: on the table of
-such a writer it is left alone until that has had its next turn, for many a writer changes the rows that it has just
-appended.
+A MERGE, UPDATE or DELETE fails if a rewrite replaces a file between its scan and its commit. It is not visible before
+its commit, so it is predicted from earlier commits. A partition is left alone for a while after such a commit. If the
+commits are regular, it is also left alone around the moment at which the next one is due. A new partition has no
+earlier commits. On a table with such a writer it is left alone until the writer's next commit is over, because many
+writers change the rows that they have just appended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from heapq import nlargest
 
-from lakewarden.planners.formats.iceberg.metadata.digests import Written
+from lakewarden.planners.formats.iceberg.metadata.digests import WriteMark
 from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot
 from lakewarden.planners.formats.iceberg.metadata.timeline import time_of
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
@@ -22,10 +22,10 @@ from lakewarden.planners.model.view import Touch, WriterActivity
 
 
 def left_alone(activity: WriterActivity, options: IcebergTableOptions, now: datetime) -> Mapping[str, datetime]:
-    """Return the partitions that no rewrite may take now, each with the moment from which it may, if nothing is
-    written to it until then.
+    """Return the partitions that no rewrite may take now, each with the moment from which it may, if no write comes
+    before.
 
-    It goes by `activity.updated`; where nothing is known of updates, nothing is left alone.
+    It uses `activity.updated`. If updates are not known, no partition is left alone.
     """
     touches = (activity.updated or {}).items()
     spans = ((partition, _span(touch, _quiet(touch, activity, options), now)) for partition, touch in touches)
@@ -33,7 +33,7 @@ def left_alone(activity: WriterActivity, options: IcebergTableOptions, now: date
 
 
 def next_turn(activity: WriterActivity, options: IcebergTableOptions, now: datetime) -> datetime | None:
-    """Return when time alone next adds a partition to those that are left alone, or takes one away; None if never."""
+    """Return when time alone next adds a partition to those that are left alone, or removes one. None if never."""
     spans = (_span(touch, _quiet(touch, activity, options), now) for touch in (activity.updated or {}).values())
     return min((moment for span in spans for moment in span if moment > now), default=None)
 
@@ -44,28 +44,30 @@ def quiet_time(activity: WriterActivity, options: IcebergTableOptions) -> timede
 
 
 def _quiet(touch: Touch, activity: WriterActivity, options: IcebergTableOptions) -> timedelta:
-    """Return for how long a partition is left alone after a touch; after its first append, for one turn."""
+    """Return for how long a partition is left alone after a touch. After its first append that is one usual
+    interval, but at least `quiet_for`.
+    """
     if touch.updates:
         return quiet_time(activity, options)
     return max(options.quiet_for, activity.update_interval or timedelta())
 
 
 def never_quiet(activity: WriterActivity, options: IcebergTableOptions) -> bool:
-    """Whether a partition is touched so regularly that it is left alone all the time."""
+    """Whether a partition is touched so regularly that it is always left alone."""
     quiet = quiet_time(activity, options)
     touches = (activity.updated or {}).values()
     return any(touch.before is not None and touch.at - touch.before <= 2 * quiet for touch in touches)
 
 
 def _span(touch: Touch, quiet: timedelta, now: datetime) -> tuple[datetime, datetime]:
-    """Return from when until when a partition is left alone: the span that holds `now`, or else the next (a past one
-    if there is none).
+    """Return from when until when a partition is left alone: the span that contains `now`, or else the next one. If
+    there is no next one, return the last.
 
-    There are two, which may be one: after the newest touch, and around the next if that is due after the same time as
-    the last one was.
+    There are two spans, and they may overlap. One begins with the newest touch. The other is around the next touch, if
+    that is due after the same time as the last one was.
     """
     after = touch.at + quiet
-    since = min(touch.at, now)  # a writer's clock may be ahead of ours
+    since = min(touch.at, now)  # a writer's clock may be ahead of the daemon's
     if touch.before is None:
         return since, after
     due = touch.at + (touch.at - touch.before)
@@ -75,13 +77,13 @@ def _span(touch: Touch, quiet: timedelta, now: datetime) -> tuple[datetime, date
 
 
 def with_rhythm(
-    updated: Mapping[str, Touch], files: Iterable[Written], updates: Sequence[Snapshot]
+    updated: Mapping[str, Touch], files: Iterable[WriteMark], updates: Sequence[Snapshot]
 ) -> Mapping[str, Touch]:
-    """Return `updated` with the touch before the newest of each partition, and with the partitions that were touched
+    """Return `updated` with the touch before the newest of each partition. Add the partitions that were touched
     earlier, as far as the live `files` show it.
 
-    A commit that changes rows leaves new files behind where it did, which stay until they are rewritten; a partition
-    without any is none that a rewrite would take. `updates` are main's commits of that kind.
+    A commit that changes rows adds new files in the partitions that it touches. They stay until they are rewritten. A
+    partition without such files is none that a rewrite would take. `updates` are main's commits of that kind.
     """
     by_id = {one.id: one for one in updates}
     seen: dict[str, set[int]] = {}
@@ -95,13 +97,13 @@ def with_rhythm(
 
 
 def with_new_ones(
-    updated: Mapping[str, Touch], files: Iterable[Written], writes: Sequence[Snapshot]
+    updated: Mapping[str, Touch], files: Iterable[WriteMark], writes: Sequence[Snapshot]
 ) -> Mapping[str, Touch]:
-    """Return `updated` with the first append to each partition that none of the known commits has changed rows in, as
-    far as it is new.
+    """Return `updated` with the first append to each new partition in which no known commit has changed rows.
 
-    It is where all its live `files` are of retained `writes`: one that is older, or that a rewrite has made, tells of
-    a partition that was there before. Without commits that change rows there is nobody to spare.
+    A partition is new if retained `writes` have added all its live `files`. An older file, or a file of a rewrite,
+    shows that the partition was there before. If there are no commits that change rows, no partition needs to be left
+    alone.
     """
     if not updated:
         return updated
@@ -130,7 +132,7 @@ def _touch(snapshot: Snapshot, *, updates: bool) -> Touch:
 
 
 def on_the_clock(moment: datetime, now: datetime) -> str:
-    """Return a moment for people, in UTC: with its day where that is not today's. A view may be kept for a while, so
-    what it says must not grow old.
+    """Return a moment for people, in UTC. It has its date if that is not today. A view may be kept for a while, so the
+    text must not depend on the current time.
     """
     return f"{moment:%H:%M:%S} UTC" if moment.date() == now.date() else f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,10 +1,10 @@
-"""How far our commits keep from writers that change rows (docs/iceberg.md, the third invariant). Pure.
+"""How Lakewarden's commits keep a distance from writers that change rows (docs/iceberg.md, the third invariant). Pure.
 
-A rewrite may hurt such a writer, and every commit that moves the table's pointer or replaces its manifests costs it a
-retry. So compaction, clustering and the rewrite of manifests keep a distance from each other on its table. When the
-writer falls silent after a rewrite of ours, we may be why: then rewrites of data files rest, while the archive, by
-which no validation of a writer can fail, goes on. Clean and orphans change no file that a writer reads: they need
-neither.
+A rewrite may make such a writer fail. Every commit that moves the table's pointer or replaces its manifests makes the
+writer try its commit again. So compaction, clustering and the rewrite of manifests keep a distance from each other on
+its table. If the writer stops committing after a rewrite of Lakewarden, that rewrite may be the cause. Then rewrites of
+data files rest. The archive continues, because no validation of a writer can fail because of it. Clean and orphans
+change no file that a writer reads, so neither rule applies to them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from lakewarden.planners.formats.iceberg.options.table_options import IcebergTab
 from lakewarden.planners.formats.iceberg.writers.cold import on_the_clock
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import TableView, WriterActivity
 from lakewarden.planners.settings import format_duration
 
 REWRITES = frozenset({Service.COMPACTION, Service.CLUSTERING})
-"""What replaces data files."""
+"""The services that replace data files."""
 
-_SPACED = REWRITES | {Service.ARCHIVE}
+_SPACED = REWRITES | {Service.ARCHIVE, Service.TABLE_STATS}
 _GONE_AFTER, _GONE_AT_LEAST = 10, timedelta(minutes=1)
 _SILENT_AFTER = 5
 _TIMES_AS_LONG = 10
@@ -32,7 +33,9 @@ _TIMES_AS_LONG = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Silence:
-    """A writer that changed rows has not committed since `commit` of ours, and is waited for from `begins` on."""
+    """A writer that changed rows has not committed since Lakewarden's `commit`. Rewrites wait for it from `begins`
+    until `ends`.
+    """
 
     commit: Instant
     begins: datetime
@@ -42,15 +45,15 @@ class Silence:
 def kept_off(
     timeline: Timeline, activity: WriterActivity, options: IcebergTableOptions, now: datetime
 ) -> Mapping[Service, NotDue]:
-    """Return which services are kept off the table now, why, and until when: the time to keep a distance, or that of
-    a writer's silence.
+    """Return which services must not commit now, why, and until when. The reason is the distance between commits, or
+    the silence of a writer.
     """
     found: dict[Service, NotDue] = {}
     last, silence = _last_of_ours(timeline), silenced(timeline, activity)
     if last is not None and _is_updated(activity, now) and now < last.requested_at + options.distance:
         reason = (
-            f"our last commit was made at {on_the_clock(last.requested_at, now)}: beside writers that MERGE, UPDATE or "
-            f"DELETE they keep a distance of {format_duration(options.distance)}"
+            f"Lakewarden committed last at {on_the_clock(last.requested_at, now)}: beside writers that MERGE, UPDATE "
+            f"or DELETE its commits keep a distance of {format_duration(options.distance)}"
         )
         wait = NotDue(reason=reason, again_at=last.requested_at + options.distance)
         found |= dict.fromkeys(_SPACED, wait)
@@ -60,23 +63,23 @@ def kept_off(
     return found
 
 
-def awaited(view: TableView, service: Service, *, step: str) -> str | None:
-    """Return what a commit of ours had better wait for.
+def awaited(view: TableView, service: Service, *, step: Step) -> str | None:
+    """Return what a commit of Lakewarden should wait for.
 
-    A clustering is not told: its plan is refused where it would have to wait, and what it waits for was looked at
-    when it was planned.
+    Clustering is left out. It was checked when it was planned, and its plan is refused if it would have to wait.
     """
     wait = view.waits.get(service)
-    if step != "commit" or service is Service.CLUSTERING or wait is None:
+    if step is not Step.COMMIT or service is Service.CLUSTERING or wait is None:
         return None
     return wait.reason if wait.again_at is None or view.observed_at < wait.again_at else None
 
 
 def silenced(timeline: Timeline, activity: WriterActivity) -> Silence | None:
-    """Return the silence of a writer that changed rows and has not committed since a rewrite of ours; None if it has,
-    if it was silent before, or if its cadence is not known.
+    """Return the silence of a writer that changed rows and has not committed since a rewrite of Lakewarden. None if it
+    has committed, if it was silent before, or if its usual interval is not known.
 
-    The first rewrite since its last commit counts: a later one came into the silence, and caused none.
+    Only the first rewrite since the writer's last commit counts. A later one came during the silence and did not cause
+    it.
     """
     usual, last_at = activity.update_interval, _last_update(activity)
     if usual is None or last_at is None:
@@ -94,7 +97,7 @@ def silenced(timeline: Timeline, activity: WriterActivity) -> Silence | None:
 
 
 def next_silence(timeline: Timeline, activity: WriterActivity, now: datetime) -> datetime | None:
-    """Return when a writer will have been silent for too long, if it does not commit; None where it is not awaited."""
+    """Return when a writer will have been silent for too long, if it does not commit. None if no commit is expected."""
     silence = silenced(timeline, activity)
     return None if silence is None or silence.begins <= now else silence.begins
 
@@ -113,7 +116,7 @@ def _last_update(activity: WriterActivity) -> datetime | None:
 
 
 def _is_updated(activity: WriterActivity, now: datetime) -> bool:
-    """Whether the next commit that changes rows is to be expected."""
+    """Whether a further commit that changes rows is to be expected."""
     last_at = _last_update(activity)
     usual = activity.update_interval or timedelta()
     return last_at is not None and now - last_at < max(_GONE_AFTER * usual, _GONE_AT_LEAST)
@@ -121,9 +124,9 @@ def _is_updated(activity: WriterActivity, now: datetime) -> bool:
 
 def _fell_silent(silence: Silence, usual: timedelta | None, now: datetime) -> str:
     return (
-        f"a writer that changed rows every {_rounded(usual or timedelta())} has not committed since our "
-        f"{silence.commit.stands_for} at {on_the_clock(silence.commit.requested_at, now)}: rewrites rest until it has, "
-        "or is given up"
+        f"a writer that changed rows every {_rounded(usual or timedelta())} has not committed since "
+        f"Lakewarden's {silence.commit.stands_for} at {on_the_clock(silence.commit.requested_at, now)}: rewrites rest "
+        f"until it has, or until {on_the_clock(silence.ends, now)}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Which partitions writers have touched lately, and by which commits a rewrite of ours could hurt them."""
+"""Which partitions writers have touched lately, and which of these writers a rewrite could make fail."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from lakewarden.planners.formats.iceberg.metadata.digests import Written
+from lakewarden.planners.formats.iceberg.metadata.digests import WriteMark
 from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.timeline import stands_for, time_of, writes_of
+from lakewarden.planners.formats.iceberg.metadata.timeline import stands_for, time_of
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.instant import Deed
 from lakewarden.planners.model.view import Touch
@@ -19,10 +19,10 @@ _EQUALITY, _POSITION, _REMOVED = "added-equality-delete-files", "added-position-
 
 
 def is_update(snapshot: Snapshot) -> bool:
-    """Whether a commit changed rows that were there already, by a writer that fails if we rewrite them meanwhile.
+    """Whether a commit changed rows that were there already, so that its writer fails if files are rewritten meanwhile.
 
-    Neither appends nor commits that add nothing but equality deletes do, nor Flink's: the positions that these delete
-    are of rows of the same commit (docs/iceberg.md).
+    Three kinds of commits do not: appends, commits that add only equality deletes, and commits of Flink. The position
+    deletes of Flink apply to rows of the same commit (docs/iceberg.md).
     """
     if snapshot.operation == "append" or stands_for(snapshot) is not Deed.WRITE or _FLINK in snapshot.summary:
         return False
@@ -32,9 +32,9 @@ def is_update(snapshot: Snapshot) -> bool:
 def recent_updates(
     updates: Sequence[Snapshot], options: IcebergTableOptions, interval: timedelta | None
 ) -> tuple[Snapshot, ...]:
-    """Return those of a table's `updates`, the newest first, that may still keep us off a partition.
+    """Return those of a table's `updates`, the newest first, that may still keep a partition left alone.
 
-    It is told from the newest of them backwards, not from now, so that it is the same whenever it is asked.
+    The time is measured from the newest update, and not from now. So the result is the same for every call.
     """
     if not updates:
         return ()
@@ -43,8 +43,8 @@ def recent_updates(
 
 
 def newest_updates(touched: Iterable[tuple[Snapshot, frozenset[str]]]) -> dict[str, Touch]:
-    """Return the newest of the updates by partition, with when the one before it was; they come the newest first, each
-    with what it touched.
+    """Return the newest update of each partition, with the time of the update before it. `touched` comes the newest
+    first, each with its partitions.
     """
     newest: dict[str, Touch] = {}
     for snapshot, partitions in touched:
@@ -57,12 +57,12 @@ def newest_updates(touched: Iterable[tuple[Snapshot, frozenset[str]]]) -> dict[s
 
 
 def newest_touches(
-    files: Iterable[Written], metadata: TableMetadata, updated: Mapping[str, Touch]
+    files: Iterable[WriteMark], metadata: TableMetadata, updated: Mapping[str, Touch]
 ) -> Mapping[str, Touch]:
-    """Return the newest write into each partition: an update, or the one that added its newest file.
+    """Return the newest write into each partition: an update, or the write that added its newest file.
 
-    A file of a rewrite tells only by its sequence number up to when the rows in it were written: it keeps that of the
-    snapshot from which it was rewritten. So the partition counts as touched by the last write until then.
+    A file of a rewrite keeps the sequence number of the snapshot that was rewritten. So it shows only that its rows
+    were written before that snapshot. The partition counts as touched by the last write until then.
     """
     writers = _Writers(metadata)
     newest = dict(updated)
@@ -80,16 +80,16 @@ def newest_touches(
 
 
 class _Writers:
-    """Who wrote what main has, as far as its snapshots are not expired."""
+    """The writes of main, as far as their snapshots are not expired."""
 
     def __init__(self, metadata: TableMetadata) -> None:
-        writes = writes_of(metadata)
+        writes = metadata.writes()
         self._writes = {one.id: one for one in writes}
         self._oldest_first = writes[::-1]
         self._touches: dict[int, Touch] = {}
 
-    def touch(self, file: Written) -> Touch | None:
-        """Return the write that a file's rows are from, at the latest; None where it is expired."""
+    def touch(self, file: WriteMark) -> Touch | None:
+        """Return the latest write that the rows of a file can be from. None if it is expired."""
         write = self._writes.get(file.snapshot) or self._up_to(file.sequence)
         if write is None:
             return None
@@ -98,7 +98,7 @@ class _Writers:
         return self._touches[write.id]
 
     def _up_to(self, sequence: int) -> Snapshot | None:
-        """Return the last write that was committed when the sequence number was given."""
+        """Return the last write that was committed before the sequence number was given."""
         at = bisect_right(self._oldest_first, sequence, key=lambda write: write.sequence)
         return self._oldest_first[at - 1] if at else None
 

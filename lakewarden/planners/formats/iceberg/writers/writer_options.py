@@ -1,44 +1,42 @@
-"""What whoever writes to an Iceberg table sets so that its commits and ours go beside each other.
+"""The options that let the commits of a writer and of Lakewarden go on beside each other on an Iceberg table.
 
-Nothing keeps them apart but Iceberg's own atomic commits, so nothing here is needed for the rows to be right: it
-spares a writer failures and repetitions. Keys are those of the table's properties (`TableProperties`), of the catalog
-(`CatalogProperties`) and, for Flink, of the sink (`FlinkWriteOptions` of 1.11).
+Iceberg's atomic commits alone keep the rows right. The options only spare writers failures and retries. The keys are
+those of the table's properties (`TableProperties`), of the catalog (`CatalogProperties`) and, for Flink, of the sink
+(`FlinkWriteOptions` of 1.11).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import assert_never
 
 from lakewarden.planners.formats.iceberg.catalogs.settings import RestCatalog
 from lakewarden.planners.formats.iceberg.options.service_options import ArchiveOptions
-from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
-from lakewarden.planners.ports import WriterEngine, WriterOption
+from lakewarden.planners.ports import FLINK, SPARK, WriterEngine, WriterOption
 from lakewarden.planners.storage.locations import is_in_catalog, named_in_catalog
 
 _Group = tuple[str, Mapping[str, str]]
 
 _ROW_LEVEL_COMMANDS = ("merge", "update", "delete")
 _METADATA_VERSIONS = 100
-"""What Iceberg keeps by default where old ones are deleted at all (`write.metadata.previous-versions-max`)."""
+"""How many metadata files Iceberg keeps by default if old ones are deleted at all
+(`write.metadata.previous-versions-max`)."""
 
 _SWITCHES_OF_FLINKS_SINK = {
     Service.COMPACTION: ("flink-maintenance.rewrite.enabled", "compaction-enabled"),
     Service.CLEAN: ("flink-maintenance.expire-snapshots.enabled",),
     Service.ORPHANS: ("flink-maintenance.delete-orphan-files.enabled",),
 }
-"""The table services that Flink's sink runs by itself where it is told to; compaction's key had another name before."""
+"""The table services that Flink's sink runs by itself if its options say so. The key of compaction had another name
+before."""
+
+
+ENGINES = (SPARK, FLINK)
 
 
 def writer_options(table: Table, *, engine: WriterEngine, hook_url: str) -> tuple[WriterOption, ...]:
-    """Return the options, those with the same reason beside each other.
-
-    Raises PermanentError for an engine that writes no Iceberg tables.
-    """
-    if engine is WriterEngine.STREAMER:
-        raise PermanentError(f"Hudi Streamer writes no Iceberg tables, and {table.id} is one: ask for spark or flink")
+    """Return the options. Options with the same reason follow each other."""
     return tuple(
         WriterOption(key=key, value=value, why=why)
         for why, keys in _groups(table, engine, hook_url)
@@ -51,15 +49,7 @@ def _groups(table: Table, engine: WriterEngine, hook_url: str) -> Iterator[_Grou
         "a commit that another was faster than is tried again, ours among them; four times would be the default",
         {"commit.retry.num-retries": "10"},
     )
-    match engine:
-        case WriterEngine.SPARK:
-            yield from _for_spark()
-        case WriterEngine.FLINK:
-            yield from _for_flink(table)
-        case WriterEngine.STREAMER:
-            return
-        case _:
-            assert_never(engine)
+    yield from _for_flink(table) if engine == FLINK else _for_spark()
     if not _archive_bounds_the_log(table):
         yield (
             "each commit deletes its oldest metadata file, which no expiry of snapshots does",
@@ -102,5 +92,5 @@ def _reports(table: Table, engine: WriterEngine, hook_url: str) -> _Group:
     return (
         f"a setting of the catalog: what writers report to it an ingress mirrors to {hook_url}/v1/.../metrics"
         f"?catalog={catalog}",
-        {f"spark.sql.catalog.{catalog}.{key}" if engine is WriterEngine.SPARK else key: "true"},
+        {f"spark.sql.catalog.{catalog}.{key}" if engine == SPARK else key: "true"},
     )

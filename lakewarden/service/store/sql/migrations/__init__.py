@@ -1,1 +1,1 @@
-"""The store's schema, step by step."""
+"""The schema of the store, step by step."""

@@ -1,4 +1,4 @@
-"""Alembic's entry: the connection comes from `migrating`, which gives every step a transaction of its own."""
+"""The entry point of Alembic. The connection comes from `migrating`, which gives every step its own transaction."""
 
 from __future__ import annotations
 

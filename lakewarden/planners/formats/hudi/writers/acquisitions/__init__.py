@@ -1,1 +1,1 @@
-"""What a lock itself shows of having been taken: one module for each place where locks lie. Read-only."""
+"""What can be seen of a lock after it was taken, with one module for each kind of store. Read-only."""

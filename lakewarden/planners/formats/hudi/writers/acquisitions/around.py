@@ -1,4 +1,4 @@
-"""A table's lock, seen right before and right after a look at the table."""
+"""A table's lock, seen right before and right after an observation of the table."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from dataclasses import replace
 from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock, HudiTableOptions, Lock
 from lakewarden.planners.formats.hudi.writers.acquisitions.sights import called, leaves_traces, sight
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.lock import LockLook
+from lakewarden.planners.model.lock import LockReading
 from lakewarden.planners.model.table import Mode, Table
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Observation, Storage
 
 _TIMELINE_BESIDE_THE_LOCK = frozenset({"6"})
-"""Table versions whose timeline lies in the folder of the filesystem lock: every commit changes its time."""
+"""The table versions with their timeline in the folder of the filesystem lock. Every commit changes the
+folder's time."""
 
 
 def watched_lock(table: Table) -> Lock | None:
-    """Return the lock that is to be proved on a table; None where nothing would be run on it, or nobody asks."""
+    """Return the lock that is to be proved on a table; None if nothing would run on it, or no proof is asked for."""
     options = table.options
     if not isinstance(options, HudiTableOptions) or options.lock is None or table.mode is Mode.OBSERVE:
         return None
@@ -27,7 +28,7 @@ def watched_lock(table: Table) -> Lock | None:
 
 
 def around(table: Table, storage: Storage, look: Callable[[], Observation]) -> Observation:
-    """Look at a table; its view also says what its lock was like around the look, where that is to be proved."""
+    """Observe a table. If its lock is to be proved, its view also says what the lock was like before and after."""
     lock = watched_lock(table)
     if lock is None:
         return look()
@@ -35,15 +36,15 @@ def around(table: Table, storage: Storage, look: Callable[[], Observation]) -> O
     try:
         before = sight(lock, table.location, storage)
     except TemporaryError as error:
-        return _with(look(), LockLook(name=name, trouble=str(error)))
+        return _with(look(), LockReading(name=name, failure=str(error)))
     observation = look()
-    trouble = _unseen(lock, observation.view)
-    if trouble is not None:
-        return _with(observation, LockLook(name=name, trouble=trouble))
+    failure = _unseen(lock, observation.view)
+    if failure is not None:
+        return _with(observation, LockReading(name=name, failure=failure))
     try:
-        return _with(observation, LockLook(name=name, before=before, after=sight(lock, table.location, storage)))
+        return _with(observation, LockReading(name=name, before=before, after=sight(lock, table.location, storage)))
     except TemporaryError as error:
-        return _with(observation, LockLook(name=name, trouble=str(error)))
+        return _with(observation, LockReading(name=name, failure=str(error)))
 
 
 def _unseen(lock: Lock, view: TableView) -> str | None:
@@ -52,5 +53,5 @@ def _unseen(lock: Lock, view: TableView) -> str | None:
     return None
 
 
-def _with(observation: Observation, lock: LockLook) -> Observation:
+def _with(observation: Observation, lock: LockReading) -> Observation:
     return replace(observation, view=replace(observation.view, lock=lock))

@@ -1,13 +1,13 @@
-"""What each of Hudi's lock providers leaves to be seen of its lock (read in the providers of 1.2.0; run where
-docs/hudi.md says so).
+"""What each of Hudi's lock providers shows of its lock (read in the providers of 1.2.0; run where docs/hudi.md says
+so).
 
 | provider | what is seen |
 |---|---|
-| ZooKeeper | the lock's node stays; each try for the lock is a child that comes and goes, and the node counts them |
-| storage | the lock file stays, and is written anew each time it is taken, kept or let go |
-| filesystem | the lock file is gone when the lock is free; its folder's time tells when it came and went |
-| DynamoDB | nothing: the item is deleted when the lock is let go of (read) |
-| Hive | nothing: the metastore forgets a lock that is let go of, and numbers those of all tables together (not tried) |
+| ZooKeeper | the lock's node stays. Each try for the lock is a child that comes and goes, and the node counts them |
+| storage | the lock file stays, and is written anew each time it is taken, kept or released |
+| filesystem | the lock file is gone while the lock is free; its folder's time tells when it came and went |
+| DynamoDB | nothing: the item is deleted when the lock is released (read) |
+| Hive | nothing: the metastore forgets a released lock, and numbers those of all tables together (not tried) |
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _STORAGE_FOLDER, _STORAGE_FILE = f"{HOME}/.locks", "table_lock.json"
 _FILESYSTEM_FILE = "lock"
 _LARGEST = 64 * 1024
 _ENSEMBLES = 64
-"""So many ZooKeepers are asked by one process without connecting anew."""
+"""The most ZooKeepers to which one process keeps its connections."""
 
 
 def leaves_traces(lock: Lock) -> bool:
-    """Return whether it can be seen that the lock was taken, once it is free again."""
+    """Return whether a lock that is free again shows that it was taken."""
     match lock:
         case ZookeeperLock() | StorageLock() | FilesystemLock():
             return True
@@ -50,7 +50,7 @@ def leaves_traces(lock: Lock) -> bool:
 
 
 def called(lock: Lock, location: str) -> str:
-    """Return the lock of a table at a canonical `location` as people read it: another lock is called otherwise."""
+    """Return the name of the lock of a table at a canonical `location`, for people. Another lock has another name."""
     match lock:
         case ZookeeperLock():
             return f"{lock.base_path}/{lock.lock_key} of ZooKeeper {lock.url}"
@@ -67,7 +67,7 @@ def called(lock: Lock, location: str) -> str:
 
 
 def sight(lock: Lock, location: str, storage: Storage) -> LockSight:
-    """Return a lock as it is now. Raises TemporaryError where that cannot be told."""
+    """Return a lock as it is now. Raises TemporaryError if it cannot be seen."""
     match lock:
         case ZookeeperLock():
             return _in_zookeeper(lock)
@@ -76,7 +76,7 @@ def sight(lock: Lock, location: str, storage: Storage) -> LockSight:
         case FilesystemLock():
             return _in_a_folder(_folder(lock, location), storage)
         case DynamoDbLock() | HiveLock():
-            raise TemporaryError(f"a {lock.provider} lock leaves no trace of having been taken")
+            raise TemporaryError(f"a {lock.provider} lock leaves no trace when it is taken")
         case _:
             assert_never(lock)
 
@@ -96,7 +96,7 @@ def _in_zookeeper(lock: ZookeeperLock) -> LockSight:
 
 
 def _in_storage(folder: str, storage: Storage) -> LockSight:
-    """Return the lock file's state (`StorageLockFile`): when it was last written, and whether that let it go."""
+    """Return the lock file's state (`StorageLockFile`): when it was last written, and whether that released it."""
     entry = next((one for one in _entries(folder, storage) if one.name == _STORAGE_FILE), None)
     if entry is None:
         return LockSight()

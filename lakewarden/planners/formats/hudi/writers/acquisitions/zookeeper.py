@@ -1,7 +1,7 @@
-"""How often a node's children came and went, asked of ZooKeeper itself: two requests on a connection that is kept.
+"""How often a node's children came and went, read from ZooKeeper itself: two requests on a connection that is kept.
 
-Only `sync` and `exists` are asked, as ZooKeeper's own `zookeeper.jute` and `ZooDefs.OpCode` (3.4 to 3.9) write them.
-Neither needs a permission on the node. `sync` comes first: a follower may lag behind what a writer has done.
+Only `sync` and `exists` are sent, as ZooKeeper's own `zookeeper.jute` and `ZooDefs.OpCode` (3.4 to 3.9) write them.
+Neither needs a permission on the node. `sync` comes first, because a follower may lag behind a writer.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from datetime import UTC, datetime, timedelta
 
 from lakewarden.planners.model.errors import TemporaryError
 
-PATIENCE_SECONDS = 0.5
+TIMEOUT_SECONDS = 0.5
 """How long a server may take to accept a connection, or to answer."""
 
 RESTS = timedelta(seconds=10)
-"""A server that did not answer is not asked again before: every look at a table would wait for it."""
+"""A server that did not answer is not asked again for this long: every observation would wait for it."""
 
 _SESSION_MILLISECONDS = 30_000
 _LARGEST_ANSWER = 4096
@@ -36,8 +36,8 @@ _STAT = struct.Struct("!qqqqiiiqiiq")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
-    """A node: when it was made (on the server's clock), what tells it from another one of the same name, how many
-    children were made below it, and how many are there now.
+    """A node: when it was made (on the server's clock), the number that tells it from another of the same name, how
+    many children were made below it, and how many are there now.
     """
 
     created: datetime
@@ -47,30 +47,32 @@ class Node:
 
 
 class Ensemble:
-    """The servers of one `url`, asked one thing at a time on a connection that is kept. For any threads."""
+    """The servers of one `url`. Requests are made one at a time, on a connection that is kept. Any thread may
+    use it.
+    """
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._servers = [(host, int(port)) for host, _, port in (one.rpartition(":") for one in url.split(","))]
         self._one_at_a_time = threading.Lock()
         self._connection: _Connection | None = None
-        self._trouble = ""
+        self._error = ""
         self._rests_until = float("-inf")
 
     def node(self, path: str) -> Node | None:
-        """Return a node; None where there is none. Raises TemporaryError where no server tells."""
+        """Return a node; None if there is none. Raises TemporaryError if no server answers."""
         with self._one_at_a_time:
             if time.monotonic() < self._rests_until:
-                raise TemporaryError(self._trouble)
+                raise TemporaryError(self._error)
             try:
                 return self._asked(path)
             except OSError as error:
-                self._trouble = f"ZooKeeper at {self._url} does not answer: {error}"
+                self._error = f"ZooKeeper at {self._url} does not answer: {error}"
                 self._rests_until = time.monotonic() + RESTS.total_seconds()
-                raise TemporaryError(self._trouble) from error
+                raise TemporaryError(self._error) from error
 
     def _asked(self, path: str) -> Node | None:
-        """Ask on the connection that is there, and once more on a new one: a server ends a session that is idle."""
+        """Ask on the existing connection, and once more on a new one: a server ends an idle session."""
         if self._connection is not None:
             try:
                 return self._connection.node(path)
@@ -89,20 +91,20 @@ class Ensemble:
         self._connection = None
 
     def _connect(self) -> _Connection:
-        trouble = OSError("it has no servers")
+        last = OSError("it has no servers")
         for host, port in self._servers:
             try:
                 return _Connection(host, port)
             except OSError as error:
-                trouble = error
-        raise trouble
+                last = error
+        raise last
 
 
 class _Connection:
-    """A session with one server. Not for several threads."""
+    """A session with one server. Not thread-safe."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._socket = socket.create_connection((host, port), timeout=PATIENCE_SECONDS)
+        self._socket = socket.create_connection((host, port), timeout=TIMEOUT_SECONDS)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._send(_CONNECT.pack(0, 0, _SESSION_MILLISECONDS, 0, 16, bytes(16), _NOT_READ_ONLY))
@@ -113,7 +115,7 @@ class _Connection:
         self._xid = 0
 
     def node(self, path: str) -> Node | None:
-        """Return a node; None where there is none. Raises OSError, and TemporaryError for any other answer."""
+        """Return a node; None if there is none. Raises OSError, and TemporaryError for any other answer."""
         text = path.encode()
         name = _LENGTH.pack(len(text)) + text
         self._ask(_SYNC, name)
@@ -121,7 +123,7 @@ class _Connection:
         if stat is None:
             return None
         czxid, _, ctime, _, _, cversion, _, _, _, children, _ = _STAT.unpack_from(stat)
-        # What is shown as cversion is twice the children made, less those that are there (`DataNode.copyStat`).
+        # The cversion that is shown is twice the children made, less those that are there (`DataNode.copyStat`).
         made = ((cversion + children) % 2**32) // 2
         return Node(created=datetime.fromtimestamp(ctime / 1000, tz=UTC), number=czxid, made=made, children=children)
 

@@ -10,7 +10,7 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Make the first schema."""
+    """Create the first schema."""
     moment = sa.DateTime(timezone=True)
     op.create_table(
         "runs",

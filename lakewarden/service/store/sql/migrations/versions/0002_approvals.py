@@ -1,4 +1,4 @@
-"""Approvals of deletions beyond a table's budget."""
+"""Approvals of deletions beyond the budget of a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Make the table of approvals."""
+    """Create the table of approvals."""
     moment = sa.DateTime(timezone=True)
     op.create_table(
         "approvals",

@@ -1,4 +1,6 @@
-"""Replicas with their leases and shares, who owns and who executes a run, standings, and what the store is."""
+"""Replicas with their leases and shares, the owner and executor of a run, service states, and the identity of the
+store.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """Make the tables of ownership, and name the store."""
+    """Create the tables of ownership, and the identity of the store."""
     moment = sa.DateTime(timezone=True)
     store = op.create_table("store", sa.Column("identity", sa.String(32), primary_key=True))
     op.bulk_insert(store, [{"identity": uuid.uuid4().hex}])
@@ -31,7 +33,7 @@ def upgrade() -> None:
     )
     op.create_table("dirty", sa.Column("location", sa.String(1024), primary_key=True))
     op.create_table(
-        "standings",
+        "service_states",
         sa.Column("table_id", sa.String(255), primary_key=True),
         sa.Column("service", sa.String(32), primary_key=True),
         sa.Column("tries", sa.Integer, nullable=False),

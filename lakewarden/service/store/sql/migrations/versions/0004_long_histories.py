@@ -1,4 +1,4 @@
-"""Indexes for what is asked at each decision, and which tables are registered."""
+"""Indexes for the queries of each decision, and the registered tables."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lakewarden.service.store.sql.schema import UtcDateTime
 revision = "0004"
 down_revision = "0003"
 
-_ABOUT_TABLES = ("runs", "decisions", "standings", "approvals")
+_ABOUT_TABLES = ("runs", "decisions", "service_states", "approvals")
 
 
 def upgrade() -> None:
-    """Add the indexes; every table that something is kept of counts as registered now."""
+    """Add the indexes. Every table that has rows counts as registered now."""
     open_runs = sa.text("ended_at IS NULL")
     op.create_index("open_runs", "runs", ["number"], sqlite_where=open_runs, postgresql_where=open_runs)
     op.create_index("runs_by_lease", "runs", ["identity", "service", "number", "instant"])

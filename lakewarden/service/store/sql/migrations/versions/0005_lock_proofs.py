@@ -1,4 +1,4 @@
-"""What was seen of the locks of tables."""
+"""The evidence about the locks of tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large the next plan of a service may be, after one that was too large."""
+"""The largest allowed size of the next plan of a service, after one that was too large."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = "0005"
 
 
 def upgrade() -> None:
-    """Add what is remembered of plans that were too large; nothing is, yet."""
-    op.add_column("standings", sa.Column("largest_plan", sa.BigInteger))
-    op.add_column("standings", sa.Column("smaller_until", sa.DateTime(timezone=True)))
-    op.add_column("standings", sa.Column("smaller_reason", sa.Text))
+    """Add the columns for plans that were too large. There are none yet."""
+    op.add_column("service_states", sa.Column("largest_plan", sa.BigInteger))
+    op.add_column("service_states", sa.Column("smaller_until", sa.DateTime(timezone=True)))
+    op.add_column("service_states", sa.Column("smaller_reason", sa.Text))

@@ -1,0 +1,1 @@
+"""What commit hooks cost, and how soon a run follows."""

@@ -1,0 +1,1 @@
+"""What several benches measure with: a daemon in its own process, and time on cores."""

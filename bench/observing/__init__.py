@@ -1,0 +1,1 @@
+"""What it costs to read the metadata of a large table."""

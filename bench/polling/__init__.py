@@ -1,0 +1,1 @@
+"""What polling costs: many tables that do not change."""

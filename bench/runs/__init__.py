@@ -1,0 +1,1 @@
+"""What runs cost, in the warm pool and in sessions of their own."""

@@ -1,0 +1,45 @@
+"""Ten small tables serviced one after another: in the warm pool, and with one new session process per table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.figure import Figure, figure
+from bench.runs.granting_pool import granting_pool
+from bench.runs.one_session import run_alone
+from lakewarden.executors.contract import Assignment
+from lakewarden.executors.profile import SparkProfile
+
+_TABLES, _WARMING_UP = 10, 5
+_BRIEF = (1, 1)
+
+
+def compared(name: str, of_format: str, make: Callable[[str], Assignment], *, folder: Path, brief: bool) -> Figure:
+    """Return how much faster the pool is. `make` creates a table of the given name with work for a run.
+
+    The pool is warm: it has serviced five tables before (`brief`: one).
+    """
+    tables, warming_up = _BRIEF if brief else (_TABLES, _WARMING_UP)
+    with granting_pool(folder / "pool", SparkProfile(formats=(of_format,))) as pool:
+        pool.carry_out([[make(f"warm-up-{number}")] for number in range(warming_up)])
+        ours = pool.carry_out([[make(f"pooled-{number}")] for number in range(tables)])
+    baseline = _with_a_session_each(make, folder, tables)
+    return figure(
+        name,
+        ours,
+        f"s for {tables} tables",
+        judged="ratio",
+        goal=(">=", 5),
+        baseline=baseline,
+        ratio=baseline / ours,
+    )
+
+
+def _with_a_session_each(make: Callable[[str], Assignment], folder: Path, tables: int) -> float:
+    wanted = [make(f"alone-{number}") for number in range(tables)]
+    begun = time.monotonic()
+    for assignment in wanted:
+        run_alone(assignment, log=folder / "alone.log")
+    return time.monotonic() - begun

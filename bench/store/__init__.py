@@ -1,0 +1,1 @@
+"""What the store costs with a long history."""

@@ -1,0 +1,1 @@
+"""The trials on Hudi."""

@@ -1,0 +1,1 @@
+"""Which faults there are, and how they reach the processes of a daemon."""

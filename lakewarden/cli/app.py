@@ -1,0 +1,35 @@
+"""All commands, in the order of the help."""
+
+from __future__ import annotations
+
+import typer
+
+import lakewarden
+from lakewarden.cli import daemon, here, keys, protections, runs, status, table_words, tables
+from lakewarden.cli.codes import MEANINGS
+from lakewarden.cli.commands import HERE, TABLES, Sections
+from lakewarden.cli.onboarding import adopting, starting
+
+_CODES = "\n".join(["\b", "Exit codes:", *(f"  {code:<4} {meaning}" for code, meaning in MEANINGS.items())])
+
+app = typer.Typer(
+    name="lakewarden",
+    help=lakewarden.__doc__,
+    epilog=_CODES,
+    cls=Sections,
+    no_args_is_help=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+starting.register(app)
+here.register(app)
+app.add_typer(keys.app, name="keys", rich_help_panel=HERE)
+app.add_typer(tables.app, name="tables", rich_help_panel=TABLES)
+app.add_typer(runs.app, name="runs", rich_help_panel=TABLES)
+table_words.register(app)
+app.add_typer(protections.approvals, name="approvals", rich_help_panel=TABLES)
+app.add_typer(protections.quarantine, name="quarantine", rich_help_panel=TABLES)
+app.add_typer(protections.holds, name="holds", rich_help_panel=TABLES)
+adopting.register(app)
+status.register(app)
+daemon.register(app)

@@ -1,0 +1,198 @@
+"""The words about a daemon as a whole: fleet, replicas, audit, config, reload and drain."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from lakewarden.cli.commands import DAEMON as SECTION
+from lakewarden.cli.commands import command
+from lakewarden.cli.options import AsJson, KeyFile, Limit, Url, client_of
+from lakewarden.cli.terminal.paging import show_list, whole
+from lakewarden.cli.terminal.showing import Column, Kind, show_fields, show_items
+from lakewarden.client.transport import DAEMON
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.printable import printable
+from lakewarden.service.commands.printing import as_written
+
+
+def register(app: typer.Typer) -> None:
+    """Register the words."""
+    command(app, "fleet", section=SECTION)(fleet)
+    command(app, "top", section=SECTION)(top)
+    command(app, "audit", section=SECTION)(audit)
+    command(app, "config", section=SECTION)(config)
+    command(app, "replicas", section=SECTION)(replicas)
+    command(app, "reload", section=SECTION)(reload)
+    command(app, "discovery", section=SECTION)(discovery)
+    command(app, "drain", section=SECTION)(drain)
+
+
+_DEBT = (
+    Column("SERVICE", "service"),
+    Column("FORMAT", "format"),
+    Column("LABEL", "label"),
+    Column("DUE", "due"),
+    Column("BLOCKED", "blocked"),
+    Column("RUNS", "active_runs"),
+    Column("PENDING", "pending"),
+    Column("OLDEST", "oldest_pending_at", Kind.AGO),
+    Column("COMMITS", "commits"),
+    Column("FILES", "files"),
+    Column("BYTES", "bytes", Kind.SIZE),
+)
+
+
+def fleet(
+    by: Annotated[
+        Literal["service", "format", "label"] | None, typer.Option("--by", help="Group the debt by this alone.")
+    ] = None,
+    url: Url = DAEMON,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show all tables together: how many there are, what is blocked, and the work that has piled up."""
+    found = client_of(url, key_file).fleet(by=by)
+    if as_json:
+        print(as_written(found))
+        return
+    show_fields({name: value for name, value in found.items() if name != "debt"})
+    print()
+    show_items(found["debt"], _DEBT, empty="no service has a policy")
+
+
+def top(
+    once: Annotated[bool, typer.Option("--once", help="Print the fleet once, and end.")] = False,
+    url: Url = DAEMON,
+    key_file: KeyFile = None,
+) -> None:
+    """Show the fleet live: what runs, what is blocked or fails, and what waits for an approval."""
+    from lakewarden.cli.top import show_top  # noqa: PLC0415
+
+    show_top(client_of(url, key_file), once=once or not sys.stdout.isatty())
+
+
+_ACTS = (
+    Column("AT", "at", Kind.AGO),
+    Column("WHO", "who"),
+    Column("ACT", "kind"),
+    Column("TABLE", "table"),
+    Column("SERVICE", "service"),
+    Column("BEFORE", "before"),
+    Column("AFTER", "after"),
+)
+
+
+def audit(
+    table: Annotated[str | None, typer.Option("--table", help="Acts on this table.")] = None,
+    limit: Limit = 100,
+    url: Url = DAEMON,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the acts of persons and programs, the newest first."""
+    page = client_of(url, key_file).audit
+    show_list(page, _ACTS, limit=limit, as_json=as_json, empty="there is no such act", table=table)
+
+
+def config(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
+    """Print the configuration of the daemon, without secrets."""
+    import yaml  # noqa: PLC0415
+
+    found = client_of(url, key_file).config()
+    print(as_written(found) if as_json else yaml.safe_dump(found["configuration"], sort_keys=False).rstrip())
+
+
+_REPLICAS = (
+    Column("ID", "id"),
+    Column("URL", "url"),
+    Column("ALIVE", "alive"),
+    Column("TABLES", "tables"),
+    Column("ANSWERS", "here"),
+)
+
+
+def replicas(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
+    """List the replicas that share the tables. ANSWERS marks the replica that answered."""
+    found = client_of(url, key_file).replicas()
+    if as_json:
+        print(as_written(found))
+    else:
+        show_items(found["items"], _REPLICAS, empty="there is no replica")
+
+
+_SOURCES = (
+    Column("SOURCE", "name"),
+    Column("TABLES", "tables"),
+    Column("REFUSED", "refused_tables"),
+    Column("ANSWERED", "answered_at", Kind.AGO),
+    Column("FAILURE", "failure", Kind.STATE),
+)
+_MOST_NAMED = 5
+_REFUSED = (Column("SOURCE", "source"), Column("NOT SERVED", "name"), Column("REASON", "reason"))
+
+
+def discovery(
+    now: Annotated[bool, typer.Option("--now", help="Have every catalog and pattern listed now, and end.")] = False,
+    url: Url = DAEMON,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the catalogs and the patterns that tables are found by: what was found, when, and what was refused."""
+    client = client_of(url, key_file)
+    if now:
+        asked = client.discover_now()
+        print(as_written(asked) if as_json else f"{asked['sources']} catalogs and patterns are listed now")
+        return
+    found = whole(client.discovery, limit=0)
+    if as_json:
+        print(as_written(found))
+        return
+    show_items(found["items"], _SOURCES, empty="no table is found by a pattern or in a catalog")
+    refused = [
+        {**one, "source": source["name"]}
+        for source in found["items"]
+        for one in (*source["refused"], *source["unlisted"])
+    ]
+    if refused:
+        print()
+        show_items(refused, _REFUSED, empty="")
+
+
+def reload(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
+    """Let the daemon read its configuration again. Runs go on, and a file with an error changes nothing."""
+    found = client_of(url, key_file).reload()
+    if as_json:
+        print(as_written(found))
+    elif found["accepted"]:
+        print(f"the configuration is in force: {found['tables']} listed tables")
+        if gone := found["gone"]:
+            some = ", ".join(gone[:_MOST_NAMED]) + (" and more" if len(gone) > _MOST_NAMED else "")
+            print(
+                printable(f"LET GO: {len(gone)} entries are no longer in the file, and with them their tables: {some}")
+            )
+        for key in found["needs_restart"]:
+            print(printable(f"{key} has another value, and is read at the start only: restart the daemon"))
+    if not found["accepted"]:
+        told = "\n".join(found["problems"])
+        raise PermanentError(f"the configuration is refused, and the last good one stays in force:\n{told}")
+
+
+def drain(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    url: Url = DAEMON,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """End the daemon, as SIGTERM does. It starts no more runs, and waits for active runs."""
+    client = client_of(url, key_file)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise PermanentError("drain ends the daemon, and there is no terminal to confirm it: say --yes")
+        print(printable(f"End the daemon at {client.url}? Write yes: "), end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip() != "yes":
+            raise PermanentError("the daemon was not drained")
+    found = client.drain()
+    print(as_written(found) if as_json else printable(f"the daemon at {client.url} ends after its active runs"))

@@ -1,0 +1,1 @@
+"""The commands that take a lake over: the first steps, and adoption."""

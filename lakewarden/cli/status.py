@@ -1,0 +1,95 @@
+"""`lakewarden status`: what an operator wants to know every morning, in twenty lines at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import typer
+
+from lakewarden.cli.commands import DAEMON as SECTION
+from lakewarden.cli.commands import command
+from lakewarden.cli.options import AsJson, KeyFile, Url, client_of
+from lakewarden.client.transport import DAEMON
+from lakewarden.planners.model.printable import printable
+from lakewarden.service.commands.printing import as_written
+from lakewarden.service.reporting.quantities import size, span
+
+_MOST_REASONS = 5
+_MOST_SERVICES = 3
+_MOST_APPROVALS = 1
+
+
+def register(app: typer.Typer) -> None:
+    """Register the word."""
+    command(app, "status", section=SECTION)(status)
+
+
+def status(url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
+    """Show the last day: what ran, what is blocked and why, what waits, and how the debt has changed."""
+    found = client_of(url, key_file).fleet_status()
+    if as_json:
+        print(as_written(found))
+        return
+    for line in lines(found):
+        print(printable(line))
+
+
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines."""
+    yield (
+        f"{found['tables']} tables, {found['failing']} cannot be observed, {found['paused']} paused, "
+        f"{found['active_runs']} runs active"
+    )
+    ran = [f"{one['runs']} {one['service']} {one['state'].lower()}" for one in found["ran"]]
+    more = "" if found["runs_complete"] else ", and more"
+    yield f"ran in the last day: {', '.join(ran) or 'nothing'}{more}"
+    blocked = found["blocked"]
+    yield f"blocked services: {sum(one['services'] for one in blocked)}"
+    for one in blocked[:_MOST_REASONS]:
+        yield f"  {one['code']}: {one['services']} on {one['tables']} tables, first {one['table']}. {one['cure']}"
+    if len(blocked) > _MOST_REASONS:
+        yield f"  and {len(blocked) - _MOST_REASONS} other reasons: --json has all"
+    if (held := next((one for one in blocked if one["code"] == "quarantined"), None)) is not None:
+        yield f"in quarantine: {held['services']} services on {held['tables']} tables, first {held['table']}"
+    would = found["would_run"]
+    yield f"would run in mode act: {sum(one['tables'] for one in would)} services"
+    yield from map(_would_run, would[:_MOST_SERVICES])
+    if left := would[_MOST_SERVICES:]:
+        yield f"  and {sum(one['tables'] for one in left)} runs of {', '.join(one['service'] for one in left)}"
+    approvals = found["approvals"]
+    yield f"approvals that wait: {len(approvals)}"
+    for one in approvals[:_MOST_APPROVALS]:
+        yield f"  {one['table']} {one['service']}: {one['files']} files"
+    if others := found["foreign_services"]:
+        first = others[0]
+        newest = f"{first['service']} {first['instant']}"
+        yield f"other programs serve {len(others)} tables, first {first['table']}: {newest}"
+    yield f"writes that failed: {found['writer_failures']}, {found['writer_failures_near_us']} of them met a run"
+    yield f"debt: {_trend(found['debt_before'], found['debt_now'])}"
+
+
+def _would_run(one: Mapping[str, Any]) -> str:
+    facts = [f"reads {_files(one['read_files'], one['read_bytes'])}"] if one["read_files"] else []
+    facts += [f"writes {one['write_files']} files"] if one["write_files"] else []
+    facts += [f"deletes {_files(one['delete_files'], one['delete_bytes'])}"] if one["delete_files"] else []
+    facts += [f"{one['versions']} versions go"] if one["versions"] else []
+    known = one["tables"] - one["unknown"]
+    facts += [f"about {span(one['seconds'])}, {one['core_seconds']:g} core-seconds"] if known else []
+    facts += [f"no past for {one['unknown']} of them"] if one["unknown"] else []
+    return f"  {one['service']} on {one['tables']} tables: {'; '.join(facts)}"
+
+
+def _files(files: int, content: int) -> str:
+    """Return so many files. Their size is left out where no table knows it."""
+    return f"{files} files, {size(content)}" if content else f"{files} files"
+
+
+def _trend(before: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
+    if before is None or now is None:
+        return "not measured yet"
+    files, pending = now["files"] - before["files"], now["pending"] - before["pending"]
+    return (
+        f"{now['files']} files ({files:+}), {size(now['bytes'])} to rewrite, {now['pending']} pending plans "
+        f"({pending:+}) since {before['at']}"
+    )

@@ -1,0 +1,191 @@
+"""The words about one table: explain, trigger, timeline, pending and policies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from lakewarden.cli.commands import TABLES, command
+from lakewarden.cli.options import AsJson, KeyFile, Limit, Service, Table, Url, client_of
+from lakewarden.cli.terminal.paging import show_list
+from lakewarden.cli.terminal.showing import Column, Kind, show_items
+from lakewarden.client.transport import DAEMON
+from lakewarden.service.commands.names import about_table
+from lakewarden.service.commands.printing import as_written
+
+
+def register(app: typer.Typer) -> None:
+    """Register the words."""
+    command(app, "explain", section=TABLES)(explain)
+    command(app, "trigger", "run", section=TABLES)(trigger)
+    command(app, "decisions", section=TABLES)(decisions)
+    command(app, "timeline", section=TABLES)(timeline)
+    command(app, "pending", section=TABLES)(pending)
+    command(app, "policies", section=TABLES)(policies)
+
+
+_AT = "A past moment in RFC 3339, for example 2026-11-23T12:00:00Z: print what was decided and what ran then."
+
+
+def explain(
+    table: Table,
+    at: Annotated[str | None, typer.Option("--at", help=_AT)] = None,
+    url: Url = DAEMON,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print why the services of a table run or do not."""
+    from lakewarden.service.commands.explain import explain_table  # noqa: PLC0415
+
+    explain_table(client_of(url, key_file), table, at=at, as_json=as_json, out=sys.stdout)
+
+
+_DRY_RUN = (
+    "Print whether a run would begin now, and what it would do. Nothing is changed. With --rewrite-all, let the daemon "
+    "make the plan, print its figures, and change nothing."
+)
+_REWRITE_ALL = "Rewrite all files that the table has now, in as many runs as needed."
+
+
+def trigger(
+    table: Table,
+    service: Service,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help=_DRY_RUN)] = False,
+    rewrite: Annotated[bool, typer.Option("--rewrite-all", help=_REWRITE_ALL)] = False,
+    end: Annotated[bool, typer.Option("--end-rewrite", help="Withdraw a rewrite of all files.")] = False,
+    url: Url = DAEMON,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
+) -> int | None:
+    """Ask for a run of a service now. `run` is the same command.
+
+    The run skips the trigger and the window of the policy. It never skips a block.
+    """
+    from lakewarden.service.commands.run import end_rewrite, rewrite_all, run_service  # noqa: PLC0415
+
+    if end and (dry_run or rewrite):
+        raise typer.BadParameter(
+            "it withdraws a rewrite, so neither --dry-run nor --rewrite-all fits", param_hint="--end-rewrite"
+        )
+    client = client_of(url, key_file)
+    if end:
+        end_rewrite(client, table, service, out=sys.stdout)
+        return None
+    asked = rewrite_all if rewrite else run_service
+    return asked(client, table, service, dry_run=dry_run, as_json=as_json, out=sys.stdout)
+
+
+_DECISIONS = (
+    Column("SINCE", "since"),
+    Column("UNTIL", "until"),
+    Column("SERVICE", "service"),
+    Column("DECISION", "decision", Kind.STATE),
+    Column("REASON", "reason"),
+)
+
+
+def decisions(
+    table: Table,
+    service: Annotated[str | None, typer.Option("--service", help="Decisions on this service.")] = None,
+    limit: Limit = 100,
+    url: Url = DAEMON,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the past decisions on a table, the newest first. `explain --at` prints those of one moment."""
+    client = client_of(url, key_file)
+
+    def page(**known: Any) -> Any:
+        return about_table(client, table, lambda: client.decisions(table, **known))
+
+    show_list(page, _DECISIONS, limit=limit, as_json=as_json, empty="no decision is kept", service=service)
+
+
+_ENTRIES = (
+    Column("TIME", "time"),
+    Column("ACTION", "action"),
+    Column("STATE", "state"),
+    Column("REQUESTED", "requested_at", Kind.AGO),
+    Column("COMPLETED", "completed_at", Kind.AGO),
+    Column("BYTES", "bytes", Kind.SIZE),
+    Column("RUN", "run"),
+)
+
+
+_ARCHIVED = "List the instants that an archive has taken off the timeline. The table is read for that."
+
+
+def timeline(
+    table: Table,
+    action: Annotated[str | None, typer.Option("--action", help="Instants of an action of the format.")] = None,
+    pending: Annotated[bool | None, typer.Option(help="Instants that are not completed.")] = None,
+    ours: Annotated[bool | None, typer.Option(help="Instants that a run of Lakewarden planned.")] = None,
+    archived: Annotated[bool, typer.Option("--archived", help=_ARCHIVED)] = False,
+    limit: Limit = 100,
+    url: Url = DAEMON,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the active instants of a table, the newest first."""
+    client = client_of(url, key_file)
+    asked: Mapping[str, Any] = {"action": action, "pending": pending, "ours": ours, "archived": archived or None}
+
+    def page(**known: Any) -> Any:
+        return about_table(client, table, lambda: client.timeline(table, **known))
+
+    show_list(page, _ENTRIES, limit=limit, as_json=as_json, empty="there is no such instant", **asked)
+
+
+_PENDING = (
+    Column("SERVICE", "service"),
+    Column("TIME", "time"),
+    Column("STATE", "state"),
+    Column("REQUESTED", "requested_at", Kind.AGO),
+    Column("FILE GROUPS", "file_groups"),
+    Column("BYTES", "bytes", Kind.SIZE),
+    Column("AUTHOR", "author"),
+)
+
+
+def pending(table: Table, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
+    """List the instants of a table that services have not completed."""
+    client = client_of(url, key_file)
+    found = about_table(client, table, lambda: client.pending(table))
+    if as_json:
+        print(as_written(found))
+        return
+    items = [{**one, "service": service} for service, plans in found["pending"].items() for one in plans]
+    show_items(items, _PENDING, empty="nothing is pending")
+
+
+_SETTINGS = (
+    Column("SERVICE", "service"),
+    Column("SETTING", "name"),
+    Column("VALUE", "value"),
+    Column("SOURCE", "source"),
+)
+
+
+def policies(table: Table, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
+    """List the settings of a table that are in force, and where each of them comes from."""
+    client = client_of(url, key_file)
+    found = about_table(client, table, lambda: client.policies(table))
+    if as_json:
+        print(as_written(found))
+        return
+    groups = {"": found["settings"], **found["services"]}
+    items = [
+        {**one, "service": service, "name": name, "source": _said(one)}
+        for service, known in groups.items()
+        for name, one in known.items()
+    ]
+    show_items(items, _SETTINGS, empty="there is no setting")
+
+
+def _said(setting: Mapping[str, Any]) -> str:
+    """Return the level of a setting, with its file and its line."""
+    place = setting.get("place")
+    return f"{setting['source']} ({place})" if place else str(setting["source"])

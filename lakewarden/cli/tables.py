@@ -1,0 +1,264 @@
+"""`lakewarden tables`: the tables of a daemon, their registrations, and pauses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import typer
+
+from lakewarden.cli.commands import command, group
+from lakewarden.cli.options import AsJson, KeyFile, Limit, Reason, Table, Url, client_of
+from lakewarden.cli.terminal.paging import show_list
+from lakewarden.cli.terminal.showing import Column, Kind, show_fields, show_items
+from lakewarden.client.bodies import ChangedTableRequest, RegisteredTableRequest
+from lakewarden.client.transport import DAEMON
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.printable import printable
+from lakewarden.service.commands.names import about_table
+from lakewarden.service.commands.printing import as_written
+
+app = group("The tables of a daemon: list, show, register, change, remove, pause and resume them.")
+
+OptionalTable = Annotated[str | None, typer.Argument(help="The id of the table. Without it, --all is needed.")]
+All = Annotated[bool, typer.Option("--all", help="All tables of the daemon.")]
+
+
+def state_of(table: Mapping[str, Any]) -> str:
+    """Return the worst that is known of a table, in one word, with its reason."""
+    if table.get("failure"):
+        return f"failing: {table['failure']}"
+    if table.get("paused"):
+        return f"paused: {table['paused']}"
+    decided = {name: one["decision"] for name, one in table["services"].items() if one.get("decision")}
+    blocked = [name for name, one in decided.items() if one["decision"] == "Blocked"]
+    if blocked:
+        return f"blocked: {', '.join(blocked)}"
+    running = [name for name, one in table["services"].items() if one.get("active_run")]
+    if running:
+        return f"runs: {', '.join(running)}"
+    due = [name for name, one in decided.items() if one["decision"] == "Due"]
+    if due:
+        return f"due: {', '.join(due)}"
+    would = [name for name, one in decided.items() if one["decision"] == "WouldRun"]
+    return f"would run: {', '.join(would)}" if would else "nothing due"
+
+
+_COLUMNS = (
+    Column("ID", "id"),
+    Column("FORMAT", "format"),
+    Column("MODE", "mode"),
+    Column("OBSERVED AGO", "observed_seconds_ago", Kind.SECONDS),
+    Column("STATE", state_of, Kind.STATE),
+)
+
+
+@command(app, "list")
+def list_tables(
+    pattern: Annotated[str | None, typer.Option("--id", help="A pattern for ids, with * and ?.")] = None,
+    format_name: Annotated[str | None, typer.Option("--format", help="Tables of this format.")] = None,
+    mode: Annotated[str | None, typer.Option("--mode", help="Tables in this mode: observe, plan or act.")] = None,
+    label: Annotated[str | None, typer.Option("--label", help="Tables with a label: NAME, or NAME=VALUE.")] = None,
+    only: Annotated[
+        Literal["blocked", "failing", "paused"] | None,
+        typer.Option("--only", help="Tables with a blocked service, tables that cannot be observed, or paused tables."),
+    ] = None,
+    limit: Limit = 0,
+    url: Url = DAEMON,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the tables for which the key is a viewer."""
+    asked: Mapping[str, Any] = {"id": pattern, "format": format_name, "mode": mode, "label": label}
+    filters = {} if only is None else {only: True}
+    page = client_of(url, key_file).tables
+    show_list(page, _COLUMNS, limit=limit, as_json=as_json, empty="there is no such table", **asked, **filters)
+
+
+_SERVICES = (
+    Column("SERVICE", "name"),
+    Column("DECISION", "decision", Kind.STATE),
+    Column("PENDING", "pending"),
+    Column("RUN", "active_run"),
+    Column("REASON", "reason"),
+)
+
+
+@command(app, "show")
+def show_table(table: Table, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
+    """Show a table: its state, its writers, and the decision on each service."""
+    client = client_of(url, key_file)
+    found = about_table(client, table, lambda: client.table(table))
+    if as_json:
+        print(as_written(found))
+        return
+    fields: dict[str, Any] = {name: value for name, value in found.items() if name not in ("services", "writers")}
+    show_fields(fields | _of_writers(found.get("writers")), {"observed_at": Kind.AGO, "last_commit_at": Kind.AGO})
+    print()
+    services = [
+        {**(one["decision"] or {"decision": None}), "name": name, **{k: one[k] for k in ("pending", "active_run")}}
+        for name, one in found["services"].items()
+    ]
+    show_items(services, _SERVICES, empty="no service has a policy")
+
+
+def _of_writers(writers: Mapping[str, Any] | None) -> dict[str, Any]:
+    if writers is None:
+        return {}
+    return {
+        "last_commit_at": writers["last_commit_at"],
+        "writes_in_flight": [one["time"] for one in writers["in_flight"]],
+        "failed_writes": [f"{one['at']} {one['reason']}" for one in writers["failures"]],
+    }
+
+
+Policy = Annotated[str | None, typer.Option("--policy", help="A policy of the configuration.")]
+AsMode = Annotated[Literal["observe", "plan", "act"] | None, typer.Option("--mode", help="How far the daemon goes.")]
+Labels = Annotated[list[str] | None, typer.Option("--label", help="A label, as NAME=VALUE. May be repeated.")]
+Entry = Annotated[
+    Path | None,
+    typer.Option("--entry", help="A YAML file with the table's entry, as it would stand in the configuration."),
+]
+
+
+@command(app, "register")
+def register_table(
+    path: Annotated[str, typer.Argument(help="The place of the table, or catalog://NAME/NAMESPACE.TABLE.")],
+    id_: Annotated[str | None, typer.Option("--id", help="Its id. The default is its path with dots.")] = None,
+    format_name: Annotated[str | None, typer.Option("--format", help="Its format.")] = None,
+    policy: Policy = None,
+    mode: AsMode = None,
+    label: Labels = None,
+    entry: Entry = None,
+    url: Url = DAEMON,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Register a table. The daemon keeps it in its store, and serves it at once, and after each restart."""
+    said = {"path": path, "id": id_, "format": format_name, "policy": policy, "mode": mode, "labels": _labels(label)}
+    asked = {**_entry(entry), **_said(said)}
+    found = client_of(url, key_file).register_table(body=cast(RegisteredTableRequest, asked))
+    print(as_written(found) if as_json else printable(_told(found, "registered")))
+
+
+@command(app, "change")
+def change_table(
+    table: Table,
+    policy: Policy = None,
+    mode: AsMode = None,
+    label: Labels = None,
+    entry: Entry = None,
+    url: Url = DAEMON,
+    key_file: KeyFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change settings of a table that was registered. The others stay. With --entry they are those of the file."""
+    client = client_of(url, key_file)
+    former: Mapping[str, Any] = client.registration(table)["entry"]
+    base = {name: value for name, value in former.items() if name != "id"}
+    if entry is not None:
+        base = {"path": former["path"], "format": former.get("format"), **_entry(entry)}
+    said = {"policy": policy, "mode": mode, "labels": _labels(label)}
+    asked = {
+        name: value for name, value in {**base, **{k: v for k, v in said.items() if v}}.items() if value is not None
+    }
+    found = client.change_table(table, body=cast(ChangedTableRequest, asked))
+    print(as_written(found) if as_json else printable(_told(found, "changed")))
+
+
+@command(app, "remove")
+def remove_table(table: Table, url: Url = DAEMON, key_file: KeyFile = None) -> None:
+    """Serve a registered table no longer. Its runs end first. Nothing of the table is touched."""
+    client_of(url, key_file).remove_table(table)
+    print(printable(f"{table} is removed: the daemon lets go of it once its runs have ended"))
+
+
+_REGISTRATIONS = (
+    Column("ID", "id"),
+    Column("PATH", lambda one: one["entry"].get("path")),
+    Column("MODE", lambda one: one["entry"].get("mode")),
+    Column("POLICY", lambda one: one["entry"].get("policy")),
+    Column("BY", "registered_by"),
+    Column("AT", "registered_at", Kind.AGO),
+    Column("PROBLEM", "problem", Kind.STATE),
+)
+
+
+@command(app, "registered")
+def list_registered(limit: Limit = 0, url: Url = DAEMON, key_file: KeyFile = None, as_json: AsJson = False) -> None:
+    """List the tables that were registered over the API or this command line, and why any of them is not served."""
+    page = client_of(url, key_file).registrations
+    show_list(page, _REGISTRATIONS, limit=limit, as_json=as_json, empty="no table is registered so")
+
+
+def _told(found: Mapping[str, Any], done: str) -> str:
+    return f"{found['id']} is {done}" + (f", and is not served: {found['problem']}" if found["problem"] else "")
+
+
+def _said(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _labels(said: Sequence[str] | None) -> dict[str, str] | None:
+    if said is None:
+        return None
+    pairs = [one.partition("=") for one in said]
+    wrong = next((name for name, equal, value in pairs if not equal), None)
+    if wrong is not None:
+        raise PermanentError(f"--label {wrong}: write NAME=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def _entry(file: Path | None) -> dict[str, Any]:
+    """Return the entry in a file. Raises PermanentError if it has none."""
+    if file is None:
+        return {}
+    from lakewarden.service.config.document import read_document  # noqa: PLC0415
+
+    document = read_document(file)
+    if document.values is None or document.problems:
+        raise PermanentError("\n".join(document.told(one) for one in document.problems))
+    return dict(document.values)
+
+
+@command(app, "pause")
+def pause(
+    table: OptionalTable = None,
+    everything: All = False,
+    reason: Reason = None,
+    url: Url = DAEMON,
+    key_file: KeyFile = None,
+) -> None:
+    """Pause a table, or all tables. No more runs are started. The next step of a run under way is refused.
+
+    A commit that was permitted already goes on. What becomes of each run under way is printed.
+    """
+    from lakewarden.service.commands.pausing import print_paused  # noqa: PLC0415
+
+    client, named = client_of(url, key_file), _named(table, everything=everything)
+    if named is None:
+        client.pause(body=None if reason is None else {"reason": reason})
+    else:
+        about_table(
+            client, named, lambda: client.pause_table(named, body=None if reason is None else {"reason": reason})
+        )
+    print_paused(client, named, out=sys.stdout)
+
+
+@command(app, "resume")
+def resume(table: OptionalTable = None, everything: All = False, url: Url = DAEMON, key_file: KeyFile = None) -> None:
+    """End the pause of a table, or of all tables. This ends every backoff and quarantine of a table, too."""
+    client, named = client_of(url, key_file), _named(table, everything=everything)
+    if named is None:
+        client.resume()
+    else:
+        about_table(client, named, lambda: client.resume_table(named))
+    print(printable(f"{named or 'every table'} is resumed"))
+
+
+def _named(table: str | None, *, everything: bool) -> str | None:
+    if (table is None) is not everything:
+        raise PermanentError("name one table, or say --all, and not both")
+    return table

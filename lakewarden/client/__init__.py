@@ -1,0 +1,28 @@
+"""The client of the API, for Python: `Client(url, key=...)` has a method for each operation.
+
+It is generated from docs/openapi.json, and needs the standard library only. docs/client.md has an example.
+"""
+
+from lakewarden.client.errors import (
+    ClientError,
+    ConflictError,
+    DaemonAwayError,
+    DaemonBusyError,
+    InvalidError,
+    NotAllowedError,
+    NotFoundError,
+    StrangeError,
+)
+from lakewarden.client.operations import Operations as Client
+
+__all__ = [
+    "Client",
+    "ClientError",
+    "ConflictError",
+    "DaemonAwayError",
+    "DaemonBusyError",
+    "InvalidError",
+    "NotAllowedError",
+    "NotFoundError",
+    "StrangeError",
+]

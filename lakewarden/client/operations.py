@@ -1,0 +1,622 @@
+"""The operations of the API, a method for each. Its name is the id of the operation.
+
+Written by `python -m docs.client` from `docs/openapi.json`. Do not edit.
+"""
+
+# ruff: noqa: A002 - a parameter has the name that the API gives it
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from lakewarden.client import bodies
+from lakewarden.client.transport import Transport
+
+
+class Operations(Transport):
+    """The operations of the API port."""
+
+    def give_back(self, tables: str, *, idempotency_key: str | None = None) -> bodies.GivenBackBody:
+        """Give tables back. They are only observed from now on, and their claims are let go. A run that has begun
+        goes on. A run in the queue is cancelled.
+        """
+        return self._call(
+            "DELETE",
+            "/v1/adoptions",
+            query={"tables": tables},
+            headers={"Idempotency-Key": idempotency_key},
+            answer=bodies.GivenBackBody,
+        )
+
+    def adoptions(self, *, tables: str | None = None) -> bodies.AdoptionsBody:
+        """List the adoptions of tables: their phases, and what they wait for."""
+        return self._call("GET", "/v1/adoptions", query={"tables": tables}, answer=bodies.AdoptionsBody)
+
+    def adopt(
+        self, *, idempotency_key: str | None = None, body: bodies.AdoptionRequest | None = None
+    ) -> bodies.AdoptionsBody:
+        """Take tables over. They go from phase to phase by themselves. 409 if no table of the pattern can be taken
+        over.
+        """
+        return self._call(
+            "POST",
+            "/v1/adoptions",
+            headers={"Idempotency-Key": idempotency_key},
+            body=body,
+            answer=bodies.AdoptionsBody,
+        )
+
+    def approvals(
+        self, *, waiting: bool | None = None, after: str | None = None, limit: int | None = None
+    ) -> bodies.ApprovalPage:
+        """Return the deletions beyond a budget of the tables for which the caller is a viewer.
+
+        `waiting`: the deletion is not approved. An approved one stays until it is carried out.
+        """
+        return self._call(
+            "GET",
+            "/v1/approvals",
+            query={"waiting": waiting, "after": after, "limit": limit},
+            answer=bodies.ApprovalPage,
+        )
+
+    def each_of_approvals(self, *, waiting: bool | None = None) -> Iterator[bodies.ApprovalBody]:
+        """Yield the items of all pages of `approvals`."""
+        return self._each(lambda after: self.approvals(waiting=waiting, after=after, limit=self.PAGE))
+
+    def audit(self, *, table: str | None = None, after: int | None = None, limit: int | None = None) -> bodies.ActPage:
+        """Return the acts of persons and programs, the newest first.
+
+        `after` is the number of the act after which the page begins. The acts of the page are older.
+        """
+        return self._call(
+            "GET", "/v1/audit", query={"table": table, "after": after, "limit": limit}, answer=bodies.ActPage
+        )
+
+    def each_of_audit(self, *, table: str | None = None) -> Iterator[bodies.ActBody]:
+        """Yield the items of all pages of `audit`."""
+        return self._each(lambda after: self.audit(table=table, after=after, limit=self.PAGE))
+
+    def config(self) -> bodies.ConfigBody:
+        """Return the configuration of the daemon that answers, without secrets."""
+        return self._call("GET", "/v1/config", answer=bodies.ConfigBody)
+
+    def discovery(self, *, after: str | None = None, limit: int | None = None) -> bodies.SourcePage:
+        """Return the catalogs and the patterns of paths that tables are found by, by their names.
+
+        Each replica lists them for itself.
+        """
+        return self._call("GET", "/v1/discovery", query={"after": after, "limit": limit}, answer=bodies.SourcePage)
+
+    def each_of_discovery(self) -> Iterator[bodies.SourceBody]:
+        """Yield the items of all pages of `discovery`."""
+        return self._each(lambda after: self.discovery(after=after, limit=self.PAGE))
+
+    def discover_now(self, *, idempotency_key: str | None = None) -> bodies.ListingBody:
+        """List every catalog and every pattern of paths now. `GET /v1/discovery` shows the answers."""
+        return self._call(
+            "POST", "/v1/discovery/list", headers={"Idempotency-Key": idempotency_key}, answer=bodies.ListingBody
+        )
+
+    def drain(self, *, idempotency_key: str | None = None) -> bodies.DrainBody:
+        """End the daemon that answers, as SIGTERM does. It starts no more runs, and waits for active runs.
+
+        With replicas, the others take its tables over. A supervisor, such as Kubernetes, may start it again.
+        """
+        return self._call("POST", "/v1/drain", headers={"Idempotency-Key": idempotency_key}, answer=bodies.DrainBody)
+
+    def events(
+        self,
+        *,
+        table: str | None = None,
+        run: str | None = None,
+        kind: list[bodies.ChangeKind] | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> bodies.EventPage:
+        """Return the changes of the tables that this replica owns, and of their runs.
+
+        With `Accept: text/event-stream` the answer is a stream of server-sent events (`run`, `decision` and
+        `table`) that goes on after `Last-Event-ID`. `reset` says that events are missing, and `end` why the
+        stream ends. Otherwise the answer is a list of kept events. `table` is a pattern for the id of the table,
+        with `*` and `?`.
+        """
+        return self._call(
+            "GET",
+            "/v1/events",
+            query={"table": table, "run": run, "kind": kind, "after": after, "limit": limit},
+            answer=bodies.EventPage,
+        )
+
+    def each_of_events(
+        self, *, table: str | None = None, run: str | None = None, kind: list[bodies.ChangeKind] | None = None
+    ) -> Iterator[bodies.EventBody]:
+        """Yield the items of all pages of `events`."""
+        return self._each(lambda after: self.events(table=table, run=run, kind=kind, after=after, limit=self.PAGE))
+
+    def fleet(self, *, by: Literal["service", "format", "label"] | None = None) -> bodies.FleetBody:
+        """Return all tables together: how many there are, what is blocked, and what has piled up.
+
+        `by` groups the debt by `service`, by `format` or by `label` alone.
+        """
+        return self._call("GET", "/v1/fleet", query={"by": by}, answer=bodies.FleetBody)
+
+    def fleet_debt(
+        self, *, since: str | None = None, until: str | None = None, by: Literal["service"] | None = None
+    ) -> bodies.DebtSeriesBody:
+        """Return what had piled up in all tables, over time.
+
+        The default is the last day. A span that ends before it begins has no points. `by=service` returns a curve
+        for each service. Points are a minute apart for six hours, five minutes for two days, and an hour before.
+        """
+        return self._call(
+            "GET", "/v1/fleet/debt", query={"since": since, "until": until, "by": by}, answer=bodies.DebtSeriesBody
+        )
+
+    def fleet_status(self) -> bodies.FleetStatusBody:
+        """Return what ran in the last day, what is blocked and why, what waits, and how the debt has changed."""
+        return self._call("GET", "/v1/fleet/status", answer=bodies.FleetStatusBody)
+
+    def pause(self, *, idempotency_key: str | None = None, body: bodies.PauseRequest | None = None) -> None:
+        """Pause every table. No more runs are started. The next step of a run under way is refused. A commit that
+        was permitted already goes on.
+        """
+        self._call("POST", "/v1/pause", headers={"Idempotency-Key": idempotency_key}, body=body)
+
+    def registrations(self, *, after: str | None = None, limit: int | None = None) -> bodies.RegistrationPage:
+        """Return the tables that are registered over the API, also those that cannot be served, by their ids."""
+        return self._call(
+            "GET", "/v1/registrations", query={"after": after, "limit": limit}, answer=bodies.RegistrationPage
+        )
+
+    def each_of_registrations(self) -> Iterator[bodies.RegistrationBody]:
+        """Yield the items of all pages of `registrations`."""
+        return self._each(lambda after: self.registrations(after=after, limit=self.PAGE))
+
+    def register_table(
+        self, *, idempotency_key: str | None = None, body: bodies.RegisteredTableRequest | None = None
+    ) -> bodies.RegistrationBody:
+        """Register a table. The store keeps it, and every replica on the store serves it within seconds.
+
+        Its place must lie below a root of the configuration. No other table may be there, inside of it or around
+        it.
+        """
+        return self._call(
+            "POST",
+            "/v1/registrations",
+            headers={"Idempotency-Key": idempotency_key},
+            body=body,
+            answer=bodies.RegistrationBody,
+        )
+
+    def remove_table(self, id: str, *, if_match: str | None = None, idempotency_key: str | None = None) -> None:
+        """Serve a registered table no longer. Its runs end as they would, and no other one begins.
+
+        The claim on the table is let go. Nothing of the table is touched.
+        """
+        self._call(
+            "DELETE",
+            f"/v1/registrations/{self._quoted(id)}",
+            headers={"If-Match": if_match, "Idempotency-Key": idempotency_key},
+        )
+
+    def registration(self, id: str) -> bodies.RegistrationBody:
+        """Return one table that is registered over the API."""
+        return self._call("GET", f"/v1/registrations/{self._quoted(id)}", answer=bodies.RegistrationBody)
+
+    def change_table(
+        self,
+        id: str,
+        *,
+        if_match: str | None = None,
+        idempotency_key: str | None = None,
+        body: bodies.ChangedTableRequest | None = None,
+    ) -> bodies.RegistrationBody:
+        """Replace the entry of a registered table. If it has a run, the new settings wait for the end of that run.
+
+        Its place and its format stay. A table of the configuration file is changed there.
+        """
+        return self._call(
+            "PUT",
+            f"/v1/registrations/{self._quoted(id)}",
+            headers={"If-Match": if_match, "Idempotency-Key": idempotency_key},
+            body=body,
+            answer=bodies.RegistrationBody,
+        )
+
+    def reload(self, *, idempotency_key: str | None = None) -> bodies.ReloadBody:
+        """Read the configuration of the daemon that answers again, as SIGHUP does. Runs go on.
+
+        Only `defaults`, `policies` and `tables` are read again. A file with an error changes nothing.
+        """
+        return self._call("POST", "/v1/reload", headers={"Idempotency-Key": idempotency_key}, answer=bodies.ReloadBody)
+
+    def replicas(self) -> bodies.ReplicaPage:
+        """Return the replicas on this store, as this replica knows them, each with the number of its tables."""
+        return self._call("GET", "/v1/replicas", answer=bodies.ReplicaPage)
+
+    def resume(self, *, idempotency_key: str | None = None) -> None:
+        """End the global pause."""
+        self._call("POST", "/v1/resume", headers={"Idempotency-Key": idempotency_key})
+
+    def runs(
+        self,
+        *,
+        table: str | None = None,
+        service: bodies.Service | None = None,
+        state: list[bodies.RunState] | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> bodies.RunPage:
+        """Return runs, the newest first.
+
+        `after` is the id of the run after which the page begins. If the key of the caller is for some tables
+        only, a page has their runs among the next 1000 runs.
+        """
+        return self._call(
+            "GET",
+            "/v1/runs",
+            query={"table": table, "service": service, "state": state, "after": after, "limit": limit},
+            answer=bodies.RunPage,
+        )
+
+    def each_of_runs(
+        self,
+        *,
+        table: str | None = None,
+        service: bodies.Service | None = None,
+        state: list[bodies.RunState] | None = None,
+    ) -> Iterator[bodies.RunBody]:
+        """Yield the items of all pages of `runs`."""
+        return self._each(
+            lambda after: self.runs(table=table, service=service, state=state, after=after, limit=self.PAGE)
+        )
+
+    def run(self, run: str) -> bodies.RunBody:
+        """Return one run."""
+        return self._call("GET", f"/v1/runs/{self._quoted(run)}", answer=bodies.RunBody)
+
+    def run_log(self, run: str, *, after: int | None = None, limit: int | None = None) -> bodies.LogPage:
+        """Return what the worker and its JVM wrote during a run, the oldest line first.
+
+        With `Accept: text/plain` the answer is text, and with `application/x-ndjson` a JSON object a line.
+        `after` is the number of the last line that is known. The log is on the disk of the replica that carried
+        out the run. Another replica passes the request on.
+        """
+        return self._call(
+            "GET", f"/v1/runs/{self._quoted(run)}/log", query={"after": after, "limit": limit}, answer=bodies.LogPage
+        )
+
+    def each_of_run_log(self, run: str) -> Iterator[bodies.LogLineBody]:
+        """Yield the items of all pages of `run_log`."""
+        return self._each(lambda after: self.run_log(run, after=after, limit=self.PAGE))
+
+    def tables(
+        self,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+        id: str | None = None,
+        format: str | None = None,
+        mode: bodies.Mode | None = None,
+        blocked: bool | None = None,
+        failing: bool | None = None,
+        paused: bool | None = None,
+        label: str | None = None,
+    ) -> bodies.TablePage:
+        """Return the registered tables for which the caller is a viewer, by their ids.
+
+        `id` is a pattern with `*` and `?`. `blocked`: a service of the table is blocked. `failing`: the table
+        cannot be observed. `label` is a name, or `NAME=VALUE`. `after` is the id after which the page begins.
+        """
+        return self._call(
+            "GET",
+            "/v1/tables",
+            query={
+                "after": after,
+                "limit": limit,
+                "id": id,
+                "format": format,
+                "mode": mode,
+                "blocked": blocked,
+                "failing": failing,
+                "paused": paused,
+                "label": label,
+            },
+            answer=bodies.TablePage,
+        )
+
+    def each_of_tables(
+        self,
+        *,
+        id: str | None = None,
+        format: str | None = None,
+        mode: bodies.Mode | None = None,
+        blocked: bool | None = None,
+        failing: bool | None = None,
+        paused: bool | None = None,
+        label: str | None = None,
+    ) -> Iterator[bodies.TableBody]:
+        """Yield the items of all pages of `tables`."""
+        return self._each(
+            lambda after: self.tables(
+                id=id,
+                format=format,
+                mode=mode,
+                blocked=blocked,
+                failing=failing,
+                paused=paused,
+                label=label,
+                after=after,
+                limit=self.PAGE,
+            )
+        )
+
+    def table(self, table: str) -> bodies.TableBody:
+        """Return one table with its health, its decisions and their reasons."""
+        return self._call("GET", f"/v1/tables/{self._quoted(table)}", answer=bodies.TableBody)
+
+    def release_cleans(self, table: str, *, idempotency_key: str | None = None) -> None:
+        """End the holds of the caller on the cleans of the table. An operator ends those of all callers."""
+        self._call("DELETE", f"/v1/tables/{self._quoted(table)}/barrier", headers={"Idempotency-Key": idempotency_key})
+
+    def holds(self, table: str) -> bodies.HoldPage:
+        """Return the holds on the cleans of the table, the first to end first."""
+        return self._call("GET", f"/v1/tables/{self._quoted(table)}/barrier", answer=bodies.HoldPage)
+
+    def hold_cleans(
+        self, table: str, *, idempotency_key: str | None = None, body: bodies.BarrierRequest | None = None
+    ) -> bodies.BarrierBody:
+        """Wait until no clean of the table is executing, and delay new cleans for a time in which to commit.
+
+        503 if the wait runs out. A clean that was delayed for some minutes goes before any further hold.
+        """
+        return self._call(
+            "POST",
+            f"/v1/tables/{self._quoted(table)}/barrier",
+            headers={"Idempotency-Key": idempotency_key},
+            body=body,
+            answer=bodies.BarrierBody,
+        )
+
+    def release_hold(self, table: str, hold: str, *, idempotency_key: str | None = None) -> None:
+        """End one hold. 404 if it has ended. 409 if it belongs to another caller, and the caller is no operator."""
+        self._call(
+            "DELETE",
+            f"/v1/tables/{self._quoted(table)}/barrier/{self._quoted(hold)}",
+            headers={"Idempotency-Key": idempotency_key},
+        )
+
+    def table_debt(
+        self, table: str, *, since: str | None = None, until: str | None = None, by: Literal["service"] | None = None
+    ) -> bodies.DebtSeriesBody:
+        """Return what had piled up in a table, over time.
+
+        The default is the last day. `by=service` returns a curve for each service. The points of many tables are
+        further apart (`history.debt_points`).
+        """
+        return self._call(
+            "GET",
+            f"/v1/tables/{self._quoted(table)}/debt",
+            query={"since": since, "until": until, "by": by},
+            answer=bodies.DebtSeriesBody,
+        )
+
+    def decisions(
+        self, table: str, *, service: bodies.Service | None = None, after: int | None = None, limit: int | None = None
+    ) -> bodies.DecisionPage:
+        """Return the decisions on a table, the newest first, as far as the store has kept them.
+
+        A decision begins when its kind, its remedy or its reason changes. Other numbers in a reason are no
+        change.
+        """
+        return self._call(
+            "GET",
+            f"/v1/tables/{self._quoted(table)}/decisions",
+            query={"service": service, "after": after, "limit": limit},
+            answer=bodies.DecisionPage,
+        )
+
+    def each_of_decisions(
+        self, table: str, *, service: bodies.Service | None = None
+    ) -> Iterator[bodies.DecisionChangeBody]:
+        """Yield the items of all pages of `decisions`."""
+        return self._each(lambda after: self.decisions(table, service=service, after=after, limit=self.PAGE))
+
+    def explain_table(self, table: str, *, at: str | None = None) -> bodies.TableExplanation | bodies.PastExplanation:
+        """Explain a table: what blocks it, what its writers do, and the decision on each service with its reason.
+
+        With `at` the answer is what was decided and what ran at that past moment, as far as the store has kept
+        it.
+        """
+        return self._call(
+            "GET",
+            f"/v1/tables/{self._quoted(table)}/explain",
+            query={"at": at},
+            answer=bodies.TableExplanation | bodies.PastExplanation,
+        )
+
+    def pause_table(
+        self, table: str, *, idempotency_key: str | None = None, body: bodies.PauseRequest | None = None
+    ) -> None:
+        """Pause a table. No more runs are started on it. The next step of a run under way is refused. A commit that
+        was permitted already goes on.
+        """
+        self._call(
+            "POST", f"/v1/tables/{self._quoted(table)}/pause", headers={"Idempotency-Key": idempotency_key}, body=body
+        )
+
+    def pending(self, table: str) -> bodies.PendingBody:
+        """Return the table's pending instants."""
+        return self._call("GET", f"/v1/tables/{self._quoted(table)}/pending", answer=bodies.PendingBody)
+
+    def policies(self, table: str) -> bodies.PoliciesBody:
+        """Return the settings of a table that are in force, and where each of them comes from."""
+        return self._call("GET", f"/v1/tables/{self._quoted(table)}/policies", answer=bodies.PoliciesBody)
+
+    def table_proof(self, table: str) -> bodies.ProofBody:
+        """Return what is proved of a table by its last observation. Nothing is read for it."""
+        return self._call("GET", f"/v1/tables/{self._quoted(table)}/proof", answer=bodies.ProofBody)
+
+    def resume_table(self, table: str, *, idempotency_key: str | None = None) -> None:
+        """End the pause of a table. Its services leave quarantine and backoff, too."""
+        self._call("POST", f"/v1/tables/{self._quoted(table)}/resume", headers={"Idempotency-Key": idempotency_key})
+
+    def cancel_run(self, table: str, run: str, *, idempotency_key: str | None = None) -> bodies.RunBody:
+        """Stop a run that has not begun to commit, and return it. It may still be ending.
+
+        A plan of it stays pending. Its service backs off for ten minutes. 409 if the run has ended, or commits.
+        """
+        return self._call(
+            "POST",
+            f"/v1/tables/{self._quoted(table)}/runs/{self._quoted(run)}/cancel",
+            headers={"Idempotency-Key": idempotency_key},
+            answer=bodies.RunBody,
+        )
+
+    def retry_run(self, table: str, run: str, *, idempotency_key: str | None = None) -> bodies.RunBody:
+        """Run the service of a run again, as that run was asked for. 409 if the run has not ended, or has succeeded.
+
+        A block is not skipped: `DELETE .../quarantine` ends a backoff and a quarantine.
+        """
+        return self._call(
+            "POST",
+            f"/v1/tables/{self._quoted(table)}/runs/{self._quoted(run)}/retry",
+            headers={"Idempotency-Key": idempotency_key},
+            answer=bodies.RunBody,
+        )
+
+    def approve(
+        self,
+        table: str,
+        service: str,
+        *,
+        idempotency_key: str | None = None,
+        body: bodies.ApprovalRequest | None = None,
+    ) -> None:
+        """Approve the deletion that waits. The approval counts once, and for no larger deletion. 409 if none waits."""
+        self._call(
+            "POST",
+            f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/approval",
+            headers={"Idempotency-Key": idempotency_key},
+            body=body,
+        )
+
+    def dry_run(self, table: str, service: str) -> bodies.DryRunExplanation:
+        """Say what `POST .../runs` would do now: whether a run would begin, and the work that it would do.
+
+        The table is looked at for that. Nothing is changed, and no run is made. The work is that of all that has
+        piled up. A run may do it in parts.
+        """
+        return self._call(
+            "GET",
+            f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/dry-run",
+            answer=bodies.DryRunExplanation,
+        )
+
+    def release(self, table: str, service: str, *, idempotency_key: str | None = None) -> None:
+        """End the quarantine and the backoff of a service of the table. 404 if there is neither."""
+        self._call(
+            "DELETE",
+            f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/quarantine",
+            headers={"Idempotency-Key": idempotency_key},
+        )
+
+    def quarantine(
+        self,
+        table: str,
+        service: str,
+        *,
+        idempotency_key: str | None = None,
+        body: bodies.QuarantineRequest | None = None,
+    ) -> None:
+        """Start no more runs of a service of the table until it is released. An active run may finish."""
+        self._call(
+            "POST",
+            f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/quarantine",
+            headers={"Idempotency-Key": idempotency_key},
+            body=body,
+        )
+
+    def end_rewrite(self, table: str, service: str, *, idempotency_key: str | None = None) -> None:
+        """Withdraw a rewrite of all files. What is rewritten already stays. A run of it that is active may finish."""
+        self._call(
+            "DELETE",
+            f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/rewrite",
+            headers={"Idempotency-Key": idempotency_key},
+        )
+
+    def request_run(
+        self, table: str, service: str, *, idempotency_key: str | None = None, body: bodies.RunRequest | None = None
+    ) -> bodies.RunBody:
+        """Run a service now. The run skips the trigger and the window of the policy. It never skips a block."""
+        return self._call(
+            "POST",
+            f"/v1/tables/{self._quoted(table)}/services/{self._quoted(service)}/runs",
+            headers={"Idempotency-Key": idempotency_key},
+            body=body,
+            answer=bodies.RunBody,
+        )
+
+    def timeline(
+        self,
+        table: str,
+        *,
+        action: str | None = None,
+        pending: bool | None = None,
+        ours: bool | None = None,
+        archived: bool | None = None,
+        after: int | None = None,
+        limit: int | None = None,
+    ) -> bodies.EntryPage:
+        """Return the active instants of a table, the newest first, as they were last observed.
+
+        `action` is the action of the format, such as `deltacommit`. `pending`: the instant is not completed.
+        `ours`: a run of ours planned it.
+
+        `archived`: return the instants that an archive has taken off the timeline instead. The table is read for
+        each page. All of them are completed, and `run` is null: `pending` and `ours` are refused. A page may have
+        few items, or none, although there is a `next`. Lakewarden reads the archives of Hudi's table versions 8
+        and 9. A table with an archive of another form, or of a format without archives, is answered with 409.
+        """
+        return self._call(
+            "GET",
+            f"/v1/tables/{self._quoted(table)}/timeline",
+            query={
+                "action": action,
+                "pending": pending,
+                "ours": ours,
+                "archived": archived,
+                "after": after,
+                "limit": limit,
+            },
+            answer=bodies.EntryPage,
+        )
+
+    def each_of_timeline(
+        self,
+        table: str,
+        *,
+        action: str | None = None,
+        pending: bool | None = None,
+        ours: bool | None = None,
+        archived: bool | None = None,
+    ) -> Iterator[bodies.EntryBody]:
+        """Yield the items of all pages of `timeline`."""
+        return self._each(
+            lambda after: self.timeline(
+                table, action=action, pending=pending, ours=ours, archived=archived, after=after, limit=self.PAGE
+            )
+        )
+
+    def writer_options(
+        self, table: str, *, engine: Literal["spark", "flink", "streamer"] | None = None
+    ) -> bodies.WriterOptionsBody:
+        """Return the options that a writer of the table must set. 409 if the settings of the table leave one open."""
+        return self._call(
+            "GET",
+            f"/v1/tables/{self._quoted(table)}/writer-options",
+            query={"engine": engine},
+            answer=bodies.WriterOptionsBody,
+        )

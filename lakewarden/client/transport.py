@@ -1,0 +1,220 @@
+"""How the client sends a request and reads its answer. It needs the standard library only."""
+
+from __future__ import annotations
+
+import json
+import time
+import types
+import urllib.error
+import urllib.parse
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from http.client import HTTPException, IncompleteRead
+from typing import Any, ClassVar, TypeVar, cast
+
+from lakewarden.client.bodies import ProblemBody
+from lakewarden.client.errors import (
+    ClientError,
+    ConflictError,
+    DaemonAwayError,
+    DaemonBusyError,
+    InvalidError,
+    NotAllowedError,
+    NotFoundError,
+    StrangeError,
+)
+from lakewarden.client.shapes import misfit
+
+DAEMON = "http://127.0.0.1:8080"
+"""The address of a daemon with the default settings, on the same machine."""
+
+_T = TypeVar("_T")
+
+_ONCE = "Idempotency-Key"
+_IN_FLIGHT = "conflict"
+_FIRST_PAUSE_SECONDS = 0.5
+_READ_SECONDS = 10.0
+_MOST_BYTES = 64 * 1024 * 1024
+_ERRORS: Mapping[int, type[ClientError]] = {
+    400: InvalidError,
+    401: NotAllowedError,
+    403: NotAllowedError,
+    404: NotFoundError,
+    409: ConflictError,
+    412: ConflictError,
+    413: InvalidError,
+    414: InvalidError,
+    422: InvalidError,
+    431: InvalidError,
+    429: DaemonBusyError,
+    503: DaemonBusyError,
+}
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A daemon redirects no request. Another program could have the API key sent to another host."""
+
+    def redirect_request(self, *_args: object) -> None:
+        """Follow no redirect. Its answer is then an error."""
+
+
+# The daemon is in the same network. A proxy for other networks cannot reach it.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
+
+
+def _require_address(url: str) -> None:
+    """Raise ValueError if a daemon cannot have this address. The error does not repeat a password."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError as wrong:
+        raise ValueError(f"the address of the daemon cannot be used ({wrong}): write one such as {DAEMON}") from wrong
+    if "@" in parts.netloc:
+        raise ValueError("the address of the daemon has a user or a password: send an API key, as with --key-file")
+    if not usable or not url.isprintable() or " " in url:
+        raise ValueError(f"{url!r} is no address of a daemon: it begins with http:// or https://, as {DAEMON} does")
+
+
+class Transport:
+    """A daemon at an address. Each request opens a connection of its own, so several threads may use one client."""
+
+    PAGE: ClassVar[int] = 1000
+    """How many items a request for all pages asks for at a time."""
+
+    def __init__(
+        self,
+        url: str = DAEMON,
+        *,
+        key: str | None = None,
+        timeout: float = 40.0,
+        repeats: int = 4,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Take the address of a daemon, and an API key. `timeout` is how many seconds the daemon may be silent after a
+        command: it may read the table before it answers, and gives up after 30 s. Other requests wait 10 s at most.
+
+        If the connection of a command breaks, the command is sent again, `repeats` times at most, after `pause` has
+        waited for 0.5, 1, 2 and 4 s. All its attempts have one `Idempotency-Key`, so the daemon acts once.
+
+        Raises ValueError if the address is not of HTTP, or if the key cannot be sent in a header.
+        """
+        _require_address(url)
+        if key is not None and not (key.isascii() and key.isprintable()):
+            raise ValueError("this is no API key: a key is one line of ASCII")
+        self.url = url.rstrip("/")
+        self._key = key
+        self._timeout = timeout
+        self._repeats = repeats
+        self._pause = pause
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str | None] | None = None,
+        body: object = None,
+        answer: type[_T] | types.UnionType | None = None,
+    ) -> _T:
+        """Return the answer to a request. Raises ClientError: `errors` has what its kinds mean."""
+        request = urllib.request.Request(self._address(path, query), method=method)  # noqa: S310 - HTTP, see above
+        given = {name: value for name, value in (headers or {}).items() if value is not None}
+        if method != "GET":
+            given.setdefault(_ONCE, str(uuid.uuid4()))
+        for name, value in given.items():
+            request.add_header(name, value)
+        if self._key is not None:
+            request.add_header("Authorization", f"Bearer {self._key}")
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("Content-Type", "application/json")
+        found = self._answer(request) if method == "GET" else self._once(request)
+        if answer is None:
+            return cast(_T, None)
+        if (wrong := misfit(found, answer)) is not None:
+            raise StrangeError(f"the program at {self.url} is no Lakewarden daemon of this version: {wrong}")
+        return cast(_T, found)
+
+    def _once(self, request: urllib.request.Request) -> Any:
+        """Return the answer to a request that acts. It is sent again if the connection broke before the answer."""
+        for attempt in range(self._repeats):
+            try:
+                return self._answer(request)
+            except DaemonAwayError as away:
+                if not away.broke and attempt == 0:
+                    raise
+            except ConflictError as refusal:
+                if refusal.problem is None or refusal.problem["code"] != _IN_FLIGHT:
+                    raise
+            self._pause(_FIRST_PAUSE_SECONDS * 2**attempt)
+        return self._answer(request)
+
+    def _answer(self, request: urllib.request.Request) -> Any:
+        within = min(self._timeout, _READ_SECONDS) if request.method == "GET" else self._timeout
+        try:
+            with _OPENER.open(request, timeout=within) as found:
+                if found.status == HTTPStatus.NO_CONTENT:
+                    return None
+                content = found.read(_MOST_BYTES + 1)
+            if len(content) > _MOST_BYTES:
+                raise StrangeError(f"the answer of the program at {self.url} is larger than {_MOST_BYTES} bytes")
+            return json.loads(content)
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                raise self._refusal(refusal) from refusal
+        except (OSError, IncompleteRead) as away:
+            reason = " ".join(str(getattr(away, "reason", None) or away or type(away).__name__).split())
+            raise DaemonAwayError(f"no daemon answers at {self.url} ({reason})", broke=_broke(away)) from away
+        except HTTPException as strange:  # such as the greeting of an SSH server
+            raise StrangeError(
+                f"the program at {self.url} does not speak HTTP: it is no Lakewarden daemon"
+            ) from strange
+        except (ValueError, RecursionError) as strange:
+            raise StrangeError(f"the program at {self.url} is no Lakewarden daemon") from strange
+
+    def _refusal(self, refusal: urllib.error.HTTPError) -> ClientError:
+        try:
+            problem = json.loads(refusal.read(_MOST_BYTES))
+        except (OSError, HTTPException, ValueError, RecursionError):
+            problem = None
+        if misfit(problem, ProblemBody) is not None:
+            return StrangeError(f"the program at {self.url} is no Lakewarden daemon ({refusal.code})")
+        said = "; ".join(part for part in (problem["detail"], problem.get("remedy")) if part)
+        kind = _ERRORS.get(refusal.code, StrangeError)
+        return kind(f"the daemon at {self.url} says: {said}", status=refusal.code, problem=problem)
+
+    def _address(self, path: str, query: Mapping[str, Any] | None) -> str:
+        asked = {name: _written(value) for name, value in (query or {}).items() if value is not None}
+        return f"{self.url}{path}{'?' if asked else ''}{urllib.parse.urlencode(asked, doseq=True)}"
+
+    @staticmethod
+    def _quoted(part: str) -> str:
+        return urllib.parse.quote(part, safe="")
+
+    @staticmethod
+    def _each(page: Callable[[Any], Any]) -> Iterator[Any]:
+        """Yield the items of all pages. Raises StrangeError if a page leads to itself."""
+        after = None
+        while True:
+            found = page(after)
+            yield from found["items"]
+            following = found.get("next")
+            if following is None:
+                return
+            if following == after:
+                raise StrangeError(f"the page after {after!r} leads to itself")
+            after = following
+
+
+def _broke(away: OSError | HTTPException) -> bool:
+    """Whether a connection broke that was there, so that the request may have been carried out."""
+    return isinstance(getattr(away, "reason", away), ConnectionResetError | BrokenPipeError | IncompleteRead)
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value

@@ -1,0 +1,1 @@
+"""The demo on Paimon: its table, its writer and its reader."""

@@ -1,0 +1,1 @@
+"""The table services of plain directories. They need no Spark, and run where all runs do."""

@@ -1,0 +1,28 @@
+"""What Spark's exceptions mean for a directory. They are translated only here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import timedelta
+
+from lakewarden.executors.programs import java_errors
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.model.step import Step
+
+_NO_SPACE = "No space left on device"
+
+
+def translated(step: Step) -> AbstractContextManager[None]:
+    """Run Java calls of one step. Their exceptions become a TemporaryError, PermanentError or UnknownError."""
+    return java_errors.translated(step, meaning)
+
+
+def meaning(causes: Sequence[str], _step: Step) -> LakewardenError:
+    """Return the error. Files that Spark cannot read or write need an operator. Nothing of theirs is committed."""
+    told = java_errors.for_people(causes)
+    if any("cancelled" in cause for cause in causes):
+        return TemporaryError("the Spark jobs of the run were cancelled")
+    if any(_NO_SPACE in cause for cause in causes):
+        return TemporaryError(told, delay=timedelta(minutes=5))
+    return PermanentError(told)

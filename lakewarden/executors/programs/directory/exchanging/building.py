@@ -1,0 +1,121 @@
+"""The folder that takes the place of a partition: the new files, and links to those that stay."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakewarden.executors.programs.directory.exchanging.acting import carried_out
+from lakewarden.executors.programs.directory.exchanging.ending import STAGED_FOLDER, Reach
+from lakewarden.executors.programs.directory.exchanging.entries import Entry, NoFileError, entries
+from lakewarden.executors.programs.directory.exchanging.record import ExchangeProgress, ExchangeRecord
+from lakewarden.executors.programs.directory.exchanging.renames import exchange, sync_file, sync_folder
+from lakewarden.planners.model.errors import PermanentError
+
+_TICK_NS = 1_000_000
+"""A marker is newer than the data by at least this."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Exchange:
+    """One exchange that is prepared: its own folder, the table, and the partition below it with its files."""
+
+    home: str
+    table: str
+    partition: str
+    run: str
+    old: Mapping[str, Entry]
+
+    @property
+    def place(self) -> str:
+        """Where the partition is."""
+        return f"{self.table}/{self.partition}"
+
+    @property
+    def staged(self) -> str:
+        """Where the new folder is."""
+        return f"{self.home}/{STAGED_FOLDER}"
+
+
+def link(one: Exchange, names: Sequence[str], folder: str, *, end: str) -> list[Path]:
+    """Link files of the partition into a new folder, under plain names, and return the links. So exactly these files
+    are read, whatever becomes of their names. Raises FileNotFoundError and FileExistsError where one was replaced.
+    """
+    os.mkdir(folder)  # noqa: PTH102 - a location, as all paths of this package
+    links = []
+    for number, name in enumerate(names):
+        place = f"{folder}/f-{number:07d}{end}"
+        os.link(f"{one.place}/{name}", place, follow_symlinks=False)
+        links.append(Path(place))
+    linked = [entry for _, entry in sorted(entries(folder).items())]
+    for name, entry in zip(names, linked, strict=True):
+        if entry != one.old[name]:
+            raise FileNotFoundError(f"{name} was replaced meanwhile")
+    return links
+
+
+def build(one: Exchange, made: Sequence[Path], *, replaced: Collection[str], marker: str | None) -> None:
+    """Build the new folder. `marker` is the name of a marker that is to vouch for the new files; None leaves an old one
+    as it is. The files and the folder have the owner and the rights of the old ones.
+    """
+    old = os.stat(one.place)  # noqa: PTH116 - a location, as all paths of this package
+    _require_own(one, old)
+    os.mkdir(one.staged)  # noqa: PTH102 - as above
+    shutil.copystat(one.place, one.staged)
+    if (os.geteuid(), os.getegid()) != (old.st_uid, old.st_gid):
+        os.chown(one.staged, old.st_uid, old.st_gid)
+    like = os.stat(f"{one.place}/{min(replaced)}")  # noqa: PTH116 - as above
+    for file in made:
+        target = f"{one.staged}/{file.name}"
+        if file.name in one.old:
+            raise PermanentError(f"{one.place} already holds a file {file.name}")
+        os.rename(file, target)  # noqa: PTH104 - as above
+        os.chmod(target, stat.S_IMODE(like.st_mode))  # noqa: PTH101 - as above
+        with suppress(PermissionError):
+            os.chown(target, like.st_uid, like.st_gid)
+        sync_file(target)
+    for name in sorted(one.old.keys() - replaced - {marker}):
+        os.link(f"{one.place}/{name}", f"{one.staged}/{name}", follow_symlinks=False)
+    if marker is not None:
+        _renew(one, marker)
+    sync_folder(one.staged)
+
+
+def _require_own(one: Exchange, old: os.stat_result) -> None:
+    if os.geteuid() not in (0, old.st_uid):
+        raise PermanentError(
+            f"{one.place} belongs to the user {old.st_uid}, and not to the daemon's: run it as its writer's user"
+        )
+
+
+def _renew(one: Exchange, marker: str) -> None:
+    """Make the marker, the last file of the folder and the newest."""
+    target = f"{one.staged}/{marker}"
+    shutil.copyfile(f"{one.place}/{marker}", target, follow_symlinks=False)
+    shutil.copymode(f"{one.place}/{marker}", target, follow_symlinks=False)
+    newest = max(entry.mtime_ns for name, entry in entries(one.staged).items() if name != marker)
+    at = max(time.time_ns(), newest + _TICK_NS)
+    os.utime(target, ns=(at, at))
+    sync_file(target)
+
+
+def publish(one: Exchange, reach: Reach) -> bool:
+    """Exchange the new folder with the partition, and return whether it stands. To be called with the partition as the
+    plan has seen it. After a kill, `end_exchange` ends what was begun.
+    """
+    try:
+        new = entries(one.staged)
+    except NoFileError as strange:
+        raise PermanentError(str(strange)) from strange
+    record = ExchangeRecord(
+        run=one.run, partition=one.partition, progress=ExchangeProgress.STAGED, old=one.old, new=new
+    )
+    if not record.made:
+        raise PermanentError(f"there is no new file for {one.place}")
+    return carried_out(record, one.table, one.home, act=exchange, reach=reach)

@@ -1,0 +1,53 @@
+"""The folder below a directory in which the runs work: what killed ones have left there, and a place for a new one."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+from pathlib import Path
+
+from lakewarden.executors.programs.directory.exchanging.ending import Reach, Relist, end_exchange
+from lakewarden.executors.programs.directory.exchanging.renames import exchange
+from lakewarden.planners.formats.directory.listing.names import OURS
+
+
+class OwnFolder:
+    """To be used under the lock of the directory."""
+
+    def __init__(self, table: str, *, relist: Relist = lambda _: None) -> None:
+        """`relist` puts a partition back into the list of its metastore."""
+        self._table = table
+        self._relist = relist
+        self._place = Path(table) / OURS
+
+    def end_earlier(self, reach: Reach) -> int:
+        """End what killed runs have begun, and return how many acts there were. The lock says that no run is at work on
+        one.
+        """
+        if not self._place.is_dir() or self._place.is_symlink():
+            return 0
+        homes = sorted(one for one in self._place.iterdir() if not one.is_symlink())
+        for home in homes:
+            end_exchange(self._table, str(home), reach, relist=self._relist)
+        return len(homes)
+
+    def new(self) -> str:
+        """Return a place for one act. Nothing is there yet."""
+        self._place.mkdir(exist_ok=True)
+        return str(self._place / secrets.token_hex(8))
+
+    def require_exchange(self) -> None:
+        """Raise PermanentError if the disk cannot exchange two folders: two empty ones are tried."""
+        home = Path(self.new())
+        for name in "ab":
+            (home / name).mkdir(parents=True)
+        try:
+            exchange(str(home / "a"), str(home / "b"))
+        finally:
+            shutil.rmtree(home)
+
+    def tidy(self) -> None:
+        """Remove the folder if nothing lies in it."""
+        with contextlib.suppress(OSError):
+            self._place.rmdir()

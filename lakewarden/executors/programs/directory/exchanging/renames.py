@@ -1,0 +1,55 @@
+"""Two renames that Python does not know: the exchange of two folders, and a rename that replaces nothing.
+
+Source: renameat2(2). Both are one act of the kernel: a reader finds the one state or the other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+
+from lakewarden.planners.model.errors import PermanentError
+
+_HERE = -100  # AT_FDCWD: the paths are absolute
+_NO_REPLACE = 1
+_EXCHANGE = 2
+_UNKNOWN_TO_THE_DISK = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV)
+
+
+def exchange(one: str, other: str) -> None:
+    """Let two folders of one disk change their places. Raises PermanentError where the disk cannot, and OSError."""
+    _rename(one, other, _EXCHANGE, what="exchange two folders in one act")
+
+
+def move(source: str, target: str) -> None:
+    """Rename a file. Raises FileExistsError if the target is there, PermanentError where the disk cannot, and
+    OSError.
+    """
+    _rename(source, target, _NO_REPLACE, what="rename a file without a look at what is there")
+
+
+def _rename(source: str, target: str, flags: int, *, what: str) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(library, "renameat2"):
+        raise PermanentError(f"the system's C library cannot {what}: directories are compacted on Linux")
+    if library.renameat2(_HERE, os.fsencode(source), _HERE, os.fsencode(target), flags) == 0:
+        return
+    number = ctypes.get_errno()
+    if number in _UNKNOWN_TO_THE_DISK:
+        raise PermanentError(f"the disk of {target} cannot {what}: remove services.compaction")
+    raise OSError(number, os.strerror(number), source, None, target)
+
+
+def sync_folder(folder: str) -> None:
+    """Let the names in a folder survive a loss of power."""
+    sync_file(folder, os.O_DIRECTORY)
+
+
+def sync_file(file: str, flags: int = 0) -> None:
+    """Let the content of a file survive a loss of power."""
+    opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

@@ -1,0 +1,214 @@
+"""Compaction in an object store, which cannot exchange two folders. A table has to ask for one of two weaker ways.
+
+plan      take forward what an earlier run has begun; choose partitions, by a look at all
+execute   rewrite exactly the small files on this machine, compare both sides, and put the new files into a folder that
+          readers overlook
+commit    look at each partition again; if nothing has moved, write the journal and take the act as far as readers allow
+"""
+
+from __future__ import annotations
+
+import functools
+import secrets
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from lakewarden.executors import points
+from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan
+from lakewarden.executors.points import Point
+from lakewarden.executors.programs.directory.partition_list import partition_list_of
+from lakewarden.executors.programs.directory.replacing.act import ActRecord, Acts, Replacement
+from lakewarden.executors.programs.directory.replacing.ending import Road
+from lakewarden.executors.programs.directory.replacing.object_files import ObjectFiles
+from lakewarden.executors.programs.directory.replacing.preparing import Staging, staged
+from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
+from lakewarden.planners.formats.directory.compacting.acts import ActProgress, ActState
+from lakewarden.planners.formats.directory.compacting.needs import compaction_needs, due
+from lakewarden.planners.formats.directory.compacting.places import why_not_there
+from lakewarden.planners.formats.directory.compacting.rules import (
+    CompactionRules,
+    CompactionState,
+    compaction_rules,
+    judge,
+)
+from lakewarden.planners.formats.directory.listing.again import FreshListings
+from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
+from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions, Publication
+from lakewarden.planners.formats.directory.options.marker import marker_of
+from lakewarden.planners.formats.directory.options.options_of import options_of
+from lakewarden.planners.formats.directory.writers.activity import usual_interval
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.errors import NotYetError, PermanentError, YieldError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.printable import printable
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.storage.objects import ObjectStorage
+
+log = structlog.get_logger(__name__)
+
+_LEAST_REST = timedelta(seconds=10)
+_REST = timedelta(hours=1)
+
+
+class ObjectCompactionSteps:
+    """The three steps. The journal in the store keeps two runs apart, whatever daemon they are of."""
+
+    def __init__(
+        self, session: Any, assignment: Assignment, table: Table, storage: ObjectStorage, clock: Clock
+    ) -> None:
+        self._run, self._table, self._storage, self._clock = assignment.run, table, storage, clock
+        self._options = options_of(table, Service.COMPACTION, CompactionOptions)
+        if (why := why_not_there(table.location, storage, self._options)) is not None:
+            raise PermanentError(why)
+        self._files = ObjectFiles(storage)
+        self._acts = Acts(table.location, storage)
+        self._leads = partition_list_of(table) if self._options.publication is Publication.METASTORE else None
+        self._sign = secrets.token_hex(8)
+        self._reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
+        self._road = Road(
+            table=table.location,
+            acts=self._acts,
+            files=self._files,
+            kinds=kinds_of(table),
+            clock=clock,
+            reach=self._reach,
+            leads=partition_list_of(table),
+        )
+        self._staging = Staging(
+            session=session,
+            files=self._files,
+            home=self._acts.home(self._sign),
+            sign=self._sign,
+            options=self._options,
+            kinds=kinds_of(table),
+            marker=marker_of(table),
+            by_metastore=self._leads is not None,
+        )
+        self._rules: CompactionRules | None = None
+        self._chosen: list[str] = []
+        self._staged: list[Replacement] = []
+        self._refused: list[str] = []
+        self._more = False
+        self._begun = False
+
+    def plan(self) -> Plan | NothingToDo:
+        """Take forward what an earlier run has begun. If that is over, choose partitions."""
+        if (at := self._road.end_earlier()) is not None:
+            reason = f"readers of the folders that an earlier run has replaced are waited for, until {at:%H:%M:%S} UTC"
+            return NothingToDo(reason=reason, again=at - self._clock.now())
+        now = self._clock.now()
+        folders = looked_at(self._table, self._storage, None, before=now, now=now).folders
+        self._rules = compaction_rules(
+            table_options(self._table), self._options, usual=usual_interval(folders.values())
+        )
+        if self._rules is None:
+            raise PermanentError(f"{self._table.location} has no options.restore_horizon: set it")
+        most = self._options.max_partitions
+        chosen = due(folders, self._rules, now, most=most + 1)
+        if not chosen:
+            at = compaction_needs(folders, self._rules, now).changes_at
+            rest = None if at is None else max(at - now, _LEAST_REST)
+            return NothingToDo(reason="no partition is to be compacted", again=rest)
+        self._chosen, self._more = chosen[:most], len(chosen) > most
+        size = sum(folders[path].small_bytes for path in self._chosen)
+        return Plan(instant=None, file_groups=len(self._chosen), bytes=size)
+
+    def execute(self, plan: Plan) -> None:
+        """Write the new files of each chosen partition into the folder of the act."""
+        for path in self._chosen:
+            try:
+                if self._leads is not None and not self._leads.holds(path):
+                    raise NotRewrittenError("the metastore does not list it at its folder: no reader is led to it")
+                self._staged.append(staged(self._staging, self._table.location, path, str(len(self._staged))))
+            except (NotRewrittenError, PermanentError) as refusal:
+                self._refuse(path, str(refusal))
+            except FileNotFoundError:
+                self._refuse(path, "it was dropped or changed meanwhile")
+        if not self._staged:
+            delay = _REST
+            raise NotYetError(f"no partition could be compacted: {self._refused[0]}", delay=delay)
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Look at each partition again, and let the act begin if nothing has moved since the plan."""
+        kinds, small = kinds_of(self._table), self._options.small_below
+        looks = FreshListings(self._table.location, self._storage, kinds, self._clock, small_below=small)
+        self._staged = [one for one in self._staged if self._stands_still(one, looks)]
+        if not self._staged:
+            raise NotYetError(f"no partition of the plan could be compacted: {self._refused[0]}", delay=_LEAST_REST)
+        by_metastore = self._leads is not None
+        record = ActRecord(run=self._run, by_metastore=by_metastore, replacements=tuple(self._staged))
+        self._acts.write(self._sign, record)
+        state = ActState(
+            act=self._sign,
+            run=self._run,
+            progress=ActProgress.STAGED,
+            since=self._clock.now(),
+            grace_seconds=self._options.reader_grace.total_seconds() if by_metastore else 0.0,
+        )
+        self._acts.begin(state)
+        self._reach(Point.PROPOSED)
+        if moved := [one.partition for one in self._staged if not self._is_as_it_was(one)]:
+            self._acts.end()  # another run has had the act between the plan and now, or a writer has come back
+            self._refuse(moved[0], "something in it has changed since the plan")
+            raise NotYetError(self._refused[-1], delay=_LEAST_REST)
+        first = ActProgress.POINTING if by_metastore else ActProgress.REPLACING
+        self._acts.move(state.at(first, self._clock.now()))
+        self._begun = True
+        self._road.go_on()
+        files = sum(len(one.old) for one in self._staged)
+        told = {
+            "partitions_compacted": len(self._staged),
+            "files_replaced": files,
+            "files_written": sum(len(one.new) for one in self._staged),
+            "bytes_replaced": sum(old.size for one in self._staged for old in one.old.values()),
+        }
+        refused = {"partitions_refused": len(self._refused)} if self._refused else {}
+        return {**told, **refused, **({GOES_ON: 1} if self._more else {})}
+
+    def _stands_still(self, one: Replacement, looks: FreshListings) -> bool:
+        """Whether a partition is as it was rewritten, and still to be compacted."""
+        if self._rules is None:
+            raise PermanentError("there is no plan")
+        try:
+            above = list(looks.above(one.partition))
+            verdict = judge(one.partition, looks.folder(one.partition), above, self._rules, self._clock.now())
+        except FileNotFoundError:
+            self._refuse(one.partition, "it was dropped meanwhile")
+            return False
+        if verdict.state is not CompactionState.DUE:
+            self._refuse(one.partition, verdict.reason)
+        elif self._is_as_it_was(one):
+            return True
+        else:
+            self._refuse(one.partition, "something in it has changed since the plan")
+        return False
+
+    def _is_as_it_was(self, one: Replacement) -> bool:
+        """Whether the partition holds what was rewritten and what stays, and nothing else that readers see."""
+        found = self._files.files_in(f"{self._table.location}/{one.partition}")
+        known = {**one.old, **one.stay}
+        marker = self._staging.marker
+        return found.keys() - {marker} == known.keys() - {marker} and all(
+            found[name].version == entry.version for name, entry in known.items()
+        )
+
+    def _refuse(self, path: str, why: str) -> None:
+        self._refused.append(f"{printable(path)}: {why}")
+        log.warning("partition_not_compacted", table=self._table.id, partition=printable(path), reason=why)
+
+    def abort(self) -> None:
+        """Remove what was written beside, unless the act has begun: then the next run takes it forward."""
+        if self._begun:
+            return
+        state = self._acts.current()
+        if state is not None and state.act == self._sign:
+            if state.progress is not ActProgress.STAGED:
+                return
+            try:
+                self._acts.end()
+            except YieldError:
+                return
+        self._acts.clear(self._sign)

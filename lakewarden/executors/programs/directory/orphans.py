@@ -1,0 +1,177 @@
+"""Orphans: what dead jobs have left in progress is deleted, so that it blocks its partition no more. Execution and
+commit are one step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from lakewarden.executors import points
+from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.points import Point
+from lakewarden.executors.programs.directory.exchanging.entries import Entry, entry_of
+from lakewarden.executors.programs.directory.exchanging.lock import alone_in
+from lakewarden.executors.programs.directory.exchanging.own_folder import OwnFolder
+from lakewarden.executors.programs.directory.object_orphans import ObjectOrphansSteps
+from lakewarden.executors.programs.directory.partition_list import relist_of
+from lakewarden.executors.programs.directory.table_of import table_of
+from lakewarden.planners.formats.directory.compacting.places import is_s3
+from lakewarden.planners.formats.directory.expiring.orphans import age_of_orphans, with_orphans
+from lakewarden.planners.formats.directory.listing.names import OURS, EntryKind, may_be_orphan
+from lakewarden.planners.formats.directory.listing.walk import location_of
+from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
+from lakewarden.planners.formats.directory.options.options_of import options_of
+from lakewarden.planners.formats.directory.options.orphans_options import OrphansOptions
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.printable import printable
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.inside import Home
+from lakewarden.planners.storage.objects import ObjectStorage
+
+log = structlog.get_logger(__name__)
+
+_REST = timedelta(days=1)
+"""What is in the way, a hidden name of unknown meaning or a young file deep in a folder, stays for a while."""
+
+
+class Orphans:
+    """The program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the directory for one run. An abort leaves everything as it is."""
+        table = table_of(assignment)
+        if is_s3(table.location, storage) and isinstance(storage, ObjectStorage):
+            yield ObjectOrphansSteps(assignment, table, storage, self._clock)
+            return
+        elsewhere = f"orphans in the store of {table.location} cannot be looked at file by file"
+        failed = f"orphans of {table.location} cannot be deleted now"
+        with alone_in(table.location, storage, elsewhere=elsewhere, failed=failed):
+            yield OrphansSteps(assignment, table, storage, self._clock)
+
+
+class OrphansSteps:
+    """The three steps, under the lock of the directory. The second does nothing."""
+
+    def __init__(self, assignment: Assignment, table: Table, storage: Storage, clock: Clock) -> None:
+        self._table = table
+        self._storage = storage
+        self._clock = clock
+        self._options = options_of(table, Service.ORPHANS, OrphansOptions)
+        self._kinds = kinds_of(table)
+        self._own = OwnFolder(table.location, relist=relist_of(table))
+        self._reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
+        self._age = timedelta.max
+        self._chosen: dict[str, Entry] = {}
+        self._folders: list[str] = []
+        self._more = False
+
+    def plan(self) -> Plan | NothingToDo:
+        """Find the parts that are old enough, and the folders in which every file is."""
+        self._own.end_earlier(self._reach)
+        self._own.tidy()
+        age = age_of_orphans(table_options(self._table), self._options)
+        if age is None:
+            raise PermanentError(f"{self._table.location} has no options.restore_horizon: set it")
+        self._age = age
+        now = self._clock.now()
+        folders = looked_at(self._table, self._storage, None, before=now, now=now).folders
+        inside = Home(self._table.location, private=(OURS,), by_key=True)
+        for path in sorted(with_orphans(folders, age, now)):
+            place = location_of(self._table.location, path)
+            if path and inside.why_outside(place, whole_folder=True) is not None:
+                continue
+            self._choose(place)
+        if not self._chosen and not self._folders:
+            return NothingToDo(reason="no part in progress is known to be an orphan", again=_REST)
+        files = sum(folder.files + folder.staged for folder in folders.values())
+        return Plan(
+            instant=None,
+            files_to_delete=len(self._chosen),
+            files_in_table=max(files, len(self._chosen)),
+        )
+
+    def _choose(self, place: str) -> None:
+        """Add the orphans right below a folder, as far as the limit of a run allows."""
+        with os.scandir(place) as listed:
+            found = sorted(listed, key=lambda one: one.name)
+        for one in found:
+            is_folder = one.is_dir(follow_symlinks=False)
+            if self._kinds(one.name) is not EntryKind.STAGED or not may_be_orphan(one.name, is_folder=is_folder):
+                continue
+            parts = self._below(one.path) if is_folder else self._part(one.path)
+            if parts is None:
+                continue
+            if len(self._chosen) + len(parts) > self._options.max_files and self._chosen:
+                self._more = True
+                return
+            self._chosen |= parts
+            if is_folder:
+                self._folders.append(one.path)
+
+    def _part(self, place: str) -> dict[str, Entry] | None:
+        """Return a file; None if it is too young, or no file."""
+        told = os.lstat(place)
+        return {place: entry_of(told)} if stat.S_ISREG(told.st_mode) and self._is_old(told) else None
+
+    def _below(self, place: str) -> dict[str, Entry] | None:
+        """Return all files below a folder of parts; None if one is too young, or something else than a file."""
+        found = dict[str, Entry]()
+        for folder, _, names in os.walk(place, onerror=_raise):
+            if not self._is_old(os.lstat(folder)):
+                return None
+            for name in names:
+                part = self._part(f"{folder}/{name}")
+                if part is None:
+                    return None
+                found |= part
+        return found
+
+    def _is_old(self, told: os.stat_result) -> bool:
+        return told.st_mtime < (self._clock.now() - self._age).timestamp()
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: a deletion cannot be prepared."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Delete each file that is still the one that was found. A folder that is not empty after that stays."""
+        deleted, size = 0, 0
+        for place, seen in self._chosen.items():
+            try:
+                if entry_of(os.lstat(place)) != seen:
+                    log.warning("orphan_kept", table=self._table.id, file=printable(place), reason="it has changed")
+                    continue
+                os.unlink(place)  # noqa: PTH108 - a location, as all paths of this package
+            except FileNotFoundError:
+                continue
+            deleted, size = deleted + 1, size + seen.size
+            self._reach(Point.DELETING)
+        folders = sum(_removed(folder) for folder in self._folders)
+        goes_on = {GOES_ON: 1} if self._more and deleted else {}
+        return {"files_deleted": deleted, "bytes_deleted": size, "folders_deleted": folders, **goes_on}
+
+
+def _removed(place: str) -> bool:
+    """Remove a folder with the empty folders in it, and return whether it is gone."""
+    for folder, _, _ in os.walk(place, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)  # noqa: PTH106 - a location, as all paths of this package
+    return not os.path.lexists(place)
+
+
+def _raise(error: OSError) -> None:
+    raise error

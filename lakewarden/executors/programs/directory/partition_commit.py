@@ -1,0 +1,192 @@
+"""Partition commit: a partition to which nothing is written any more gets a marker, a place in the metastore, or both.
+
+The plan is a list of partitions in the memory of the worker. Nothing of it is written down, because the table and the
+metastore show what is left to do. After a kill each act is done for a partition, or it is not, and the next run finds
+what is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, assert_never
+
+import structlog
+
+from lakewarden.executors import points
+from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.points import Point
+from lakewarden.executors.programs.directory.exchanging.ending import Reach
+from lakewarden.executors.programs.directory.partition_list import PartitionList, partition_list_of
+from lakewarden.executors.programs.directory.replacing.act import partitions_in_act
+from lakewarden.executors.programs.directory.table_of import table_of
+from lakewarden.planners.formats.directory.committing.needs import due, needs_of
+from lakewarden.planners.formats.directory.committing.rules import (
+    PartitionState,
+    Rules,
+    acts_left,
+    judge,
+    rules_of,
+)
+from lakewarden.planners.formats.directory.listing.again import FreshListings
+from lakewarden.planners.formats.directory.listing.folders import Folder
+from lakewarden.planners.formats.directory.listing.walk import location_of
+from lakewarden.planners.formats.directory.observing import kinds_of, looked_at, table_options
+from lakewarden.planners.formats.directory.options.options_of import options_of
+from lakewarden.planners.formats.directory.options.service_options import CommitAct, PartitionCommitOptions
+from lakewarden.planners.formats.directory.writers.activity import usual_interval
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import NotYetError, PermanentError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage.empty_files import EmptyFiles, empty_files
+from lakewarden.planners.storage.inside import Home
+
+log = structlog.get_logger(__name__)
+
+_LEAST_REST = timedelta(seconds=10)
+_REST = timedelta(minutes=1)
+"""A run that commits nothing is not repeated at once: what is in the way may stay, as a link out of the table does."""
+
+
+class PartitionCommit:
+    """The program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the directory for one run. An abort leaves everything as it is."""
+        table = table_of(assignment)
+        options = options_of(table, Service.PARTITION_COMMIT, PartitionCommitOptions)
+        markers = empty_files(table.location, storage)
+        if markers is None and CommitAct.SUCCESS_FILE in options.policy.acts:
+            raise PermanentError(f"there is no way yet to write a marker into the store of {table.location}")
+        there = None
+        if CommitAct.METASTORE in options.policy.acts:
+            there = partition_list_of(table)
+            if there is None:
+                raise PermanentError("options.metastore is not set: the policy metastore needs it")
+        reach = functools.partial(points.reach, run=assignment.run, service=assignment.service)
+        yield PartitionCommitSteps(table, storage, _Acts(markers=markers, there=there, reach=reach), self._clock)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Acts:
+    """How readers are told: by markers and by the list of the metastore, as far as the policy has them."""
+
+    markers: EmptyFiles | None
+    there: PartitionList | None
+    reach: Reach
+
+
+class PartitionCommitSteps:
+    """The three steps. The second does nothing."""
+
+    def __init__(self, table: Table, storage: Storage, acts: _Acts, clock: Clock) -> None:
+        self._table = table
+        self._storage = storage
+        self._acts = acts
+        self._clock = clock
+        self._options = options_of(table, Service.PARTITION_COMMIT, PartitionCommitOptions)
+        self._inside = Home(table.location, by_key=True)
+        self._rules: Rules | None = None
+        self._chosen: list[str] = []
+        self._more = False
+        self._in_act: Collection[str] = ()
+
+    def plan(self) -> Plan | NothingToDo:
+        """Look at all partitions, and choose those that are to be committed."""
+        now = self._clock.now()
+        folders = looked_at(self._table, self._storage, None, before=now, now=now).folders
+        usual = usual_interval(folders.values())
+        there = None if self._acts.there is None else self._acts.there.look(folders)
+        self._rules = rules_of(folders, table_options(self._table), self._options, now, usual=usual, metastore=there)
+        most = self._options.max_partitions
+        chosen = due(folders, self._rules, now, most=most + 1)
+        if not chosen:
+            needs = needs_of(folders, self._rules, now)
+            rest = _LEAST_REST if needs.changes_at is None else max(_LEAST_REST, needs.changes_at - now)
+            return NothingToDo(reason=f"no partition is to be committed: {needs.summary}", again=rest)
+        self._chosen, self._more = chosen[:most], len(chosen) > most
+        return Plan(instant=None)
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: each partition is looked at again right before its marker is written."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Look at each partition again, and commit it if it is still inactive.
+
+        A partition that cannot be committed stops no other. Its error is raised after the last one.
+        """
+        looks = FreshListings(self._table.location, self._storage, kinds_of(self._table), self._clock)
+        self._in_act = partitions_in_act(self._table.location, self._storage)
+        written, refusals = 0, list[PermanentError]()
+        for path in self._chosen:
+            try:
+                written += self._commit(path, looks)
+            except PermanentError as refusal:
+                refusals.append(refusal)
+        if refusals:
+            raise refusals[0]
+        if not written:
+            raise NotYetError("no partition of the plan could be committed: the log says why", delay=_REST)
+        left = len(self._chosen) - written
+        goes_on = {GOES_ON: 1} if self._more and written else {}
+        return {"partitions_committed": written, "partitions_left": left, **goes_on}
+
+    def _commit(self, path: str, looks: FreshListings) -> bool:
+        """Commit one partition; return False where that has to wait."""
+        place = location_of(self._table.location, path)
+        if path in self._in_act:
+            log.info("partition_not_committed", partition=path, reason="a compaction replaces its files")
+            return False
+        if (outside := self._inside.why_outside(place, whole_folder=True)) is not None:
+            log.warning("partition_not_committed", partition=path, reason=f"it {outside}")
+            return False
+        try:
+            folder = self._due_now(path, looks, self._clock.now())
+            return folder is not None and self._told(path, f"{place}/{self._options.success_file_name}", folder)
+        except FileNotFoundError:  # it was dropped meanwhile
+            return False
+
+    def _told(self, path: str, marker: str, folder: Folder) -> bool:
+        """Do what is left of the policy, in its order. If a marker does not appear, return False."""
+        for act in acts_left(path, folder, self._planned()):
+            match act:
+                case CommitAct.METASTORE:
+                    if self._acts.there is not None:
+                        self._acts.there.commit(path, folder.changed_at)
+                        self._acts.reach(Point.LISTED)
+                case CommitAct.SUCCESS_FILE:
+                    if self._acts.markers is None or not self._marked(self._acts.markers, marker, folder):
+                        return False
+                case _:
+                    assert_never(act)
+        return True
+
+    def _marked(self, markers: EmptyFiles, marker: str, folder: Folder) -> bool:
+        written = markers.create(marker) if folder.marker is None else markers.renew(marker)
+        self._acts.reach(Point.MARKED)
+        return written
+
+    def _due_now(self, path: str, looks: FreshListings, now: datetime) -> Folder | None:
+        """Return a partition if it is to be committed now. The folders above are looked at first."""
+        rules = self._planned()
+        above = list(looks.above(path))
+        folder = looks.folder(path)
+        verdict = judge(path, folder, above, rules, now)
+        if verdict.state is PartitionState.DUE:
+            return folder
+        log.info("partition_not_committed", partition=path, reason=verdict.reason)
+        return None
+
+    def _planned(self) -> Rules:
+        if self._rules is None:
+            raise PermanentError("there is no plan")
+        return self._rules

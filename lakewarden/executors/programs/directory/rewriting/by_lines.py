@@ -1,0 +1,72 @@
+"""Text files are joined line by line. No line is read as values, so none can change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
+from lakewarden.planners.formats.directory.options.compaction_options import FileFormat
+
+_SPACE = 2**128
+_LONGEST_LINE = 64 * 2**20
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+
+
+def joined(files: Sequence[Path], kind: FileFormat, target: Path, *, target_size: int) -> list[Path]:
+    """Write the lines of files into new ones of about `target_size` bytes below `target`, and return these, in order.
+
+    Raises RefusedError if the files may be something else than lines, each for itself.
+    """
+    if kind is FileFormat.CSV:
+        _refuse_headers(files)
+    target.mkdir()
+    made, size = list[Path](), target_size
+    for file in files:
+        if size >= target_size:
+            made.append(target / f"part-{len(made):05d}")
+            size = 0
+        with made[-1].open("ab") as opened:
+            for line in _lines(file):
+                _refuse_strange(line, kind)
+                opened.write(line if line.endswith(b"\n") else line + b"\n")
+            size = opened.tell()
+    if _sums(files) != _sums(made):
+        raise NotRewrittenError("the new files do not hold the lines of the old ones")
+    return made
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as opened:
+        while line := opened.readline(_LONGEST_LINE):
+            if len(line) == _LONGEST_LINE:
+                raise NotRewrittenError("it holds a line of 64 MiB")
+            yield line
+
+
+def _sums(files: Sequence[Path]) -> tuple[int, int]:
+    """Return the number of lines, and a sum over all that does not depend on their order."""
+    count = total = 0
+    for file in files:
+        for line in _lines(file):
+            count += 1
+            told = blake2b(line.removesuffix(b"\n"), digest_size=16).digest()
+            total = (total + int.from_bytes(told, "big")) % _SPACE
+    return count, total
+
+
+def _refuse_headers(files: Sequence[Path]) -> None:
+    """Raise RefusedError if all files begin with the same line: it would be a row in the midst of others."""
+    firsts = {next(_lines(file), b"").strip() for file in files}
+    if len(firsts) == 1:
+        raise NotRewrittenError("its files all begin with the same line, which looks like a header")
+
+
+def _refuse_strange(line: bytes, kind: FileFormat) -> None:
+    if b"\0" in line or line.startswith(_BYTE_ORDER_MARKS):
+        raise NotRewrittenError(
+            "it holds a file that is no text of single bytes, or begins with a mark of its encoding"
+        )
+    if kind is FileFormat.JSON and (told := line.strip()) and not (told.startswith(b"{") and told.endswith(b"}")):
+        raise NotRewrittenError("it holds a line that is no JSON object")

@@ -1,0 +1,123 @@
+"""One partition, from its small files to a folder that can take its place."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from lakewarden.executors.programs.directory.exchanging.building import Exchange, build, link
+from lakewarden.executors.programs.directory.rewriting.by_blocks import joined_blocks
+from lakewarden.executors.programs.directory.rewriting.by_lines import joined
+from lakewarden.executors.programs.directory.rewriting.by_spark import rewritten
+from lakewarden.executors.programs.directory.rewriting.recognised import recognised
+from lakewarden.executors.programs.directory.rewriting.refused import NotRewrittenError
+from lakewarden.planners.formats.directory.listing.names import EntryKind
+from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions, FileFormat
+from lakewarden.planners.settings import shown
+
+_SUMMARIES = ("_metadata", "_common_metadata")
+"""They list the files of a folder by their names."""
+
+_OF_THE_MARKER_NS = 100_000_000
+"""So far apart are the times of a marker and of the folder that it appeared in."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """A partition with a new folder that is complete: how many files and bytes it replaces, and by how many."""
+
+    exchange: Exchange
+    files: int
+    bytes: int
+    new_files: int
+
+
+class Sized(Protocol):
+    """A file with a size that is known."""
+
+    @property
+    def size(self) -> int:
+        """The size in bytes."""
+        ...
+
+
+def prepared(
+    session: Any, one: Exchange, kinds: Callable[[str], EntryKind], options: CompactionOptions, marker: str
+) -> Prepared:
+    """Rewrite the small files of a partition, and build its new folder. Raises RefusedError where it stays as it is:
+    then nothing is left beside it.
+    """
+    small = chosen(one.old, kinds, options)
+    Path(one.home).mkdir()
+    try:
+        made = _made(session, one, small, options)
+        gone = {*small, *(f".{name}.crc" for name in small)}
+        vouches = marker if _is_committed(one, kinds, marker) else None
+        build(one, made, replaced=gone & one.old.keys(), marker=vouches)
+        for folder in ("in", "out"):
+            shutil.rmtree(f"{one.home}/{folder}")
+    except BaseException:
+        shutil.rmtree(one.home)
+        raise
+    size = sum(one.old[name].size for name in small)
+    return Prepared(exchange=one, files=len(small), bytes=size, new_files=len(made))
+
+
+def chosen(files: Mapping[str, Sized], kinds: Callable[[str], EntryKind], options: CompactionOptions) -> list[str]:
+    """Return the small data files of a partition, in the order of their names. Pure. Raises RefusedError if something
+    in it tells that it must stay as it is.
+    """
+    for name in files:
+        if kinds(name) is EntryKind.STAGED:
+            raise NotRewrittenError(f"{shown(name)} is in progress")
+        if name in _SUMMARIES:
+            raise NotRewrittenError(f"{name} lists its files by their names")
+    data = sorted(name for name in files if kinds(name) is EntryKind.DATA)
+    small = [name for name in data if 0 < files[name].size < options.small_below]
+    if len(small) < options.min_input_files:
+        raise NotRewrittenError(f"it has {len(small)} small files by now")
+    return small
+
+
+def _made(session: Any, one: Exchange, small: list[str], options: CompactionOptions) -> list[Path]:
+    end = common_end(small)
+    files = link(one, small, f"{one.home}/in", end=end)
+    return rewritten_as(session, files, Path(one.home, "out"), options, sign=Path(one.home).name, end=end)
+
+
+def rewritten_as(
+    session: Any, files: list[Path], out: Path, options: CompactionOptions, *, sign: str, end: str
+) -> list[Path]:
+    """Write the rows of files into new ones below `out`, and return these, under names that no other file has. Both
+    sides are compared. Raises NotRewrittenError.
+    """
+    kind = recognised(files, options.files)
+    if kind in (FileFormat.CSV, FileFormat.JSON):
+        made = joined(files, kind, out, target_size=options.target_file_size)
+    elif kind is FileFormat.AVRO:
+        made = joined_blocks(files, out, target_size=options.target_file_size)
+    else:
+        size = sum(file.stat().st_size for file in files)
+        made = rewritten(session, files, kind, out, count=-(-size // options.target_file_size))
+    return [
+        file.rename(file.with_name(f"part-lakewarden-{sign}-{number:05d}{end}")) for number, file in enumerate(made)
+    ]
+
+
+def common_end(names: list[str]) -> str:
+    """Return the extension that all names have, as `.parquet`; none if they differ, as those of Flink."""
+    ends = {Path(name).suffix for name in names}
+    end = ends.pop() if len(ends) == 1 else ""
+    return end if end[1:].isalpha() else ""
+
+
+def _is_committed(one: Exchange, kinds: Callable[[str], EntryKind], marker: str) -> bool:
+    """Whether the partition has a marker, and nothing has changed since: as `Folder.is_committed` has it."""
+    if marker not in one.old:
+        return False
+    at = one.old[marker].mtime_ns
+    newest = max(entry.mtime_ns for name, entry in one.old.items() if kinds(name) is EntryKind.DATA)
+    return newest < at and Path(one.place).stat().st_mtime_ns <= at + _OF_THE_MARKER_NS

@@ -1,0 +1,77 @@
+"""Iceberg's own statistics: sketches of distinct values, as `ComputeTableStatsSparkAction` makes and writes them, and
+counts by partition. The class for sketches is not public, so it is called by reflection. The version of the bundle is
+pinned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from lakewarden.executors.programs.iceberg.client.errors import translated
+from lakewarden.executors.programs.iceberg.client.opened import OpenTable
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.step import Step
+
+_SKETCHES = "org.apache.iceberg.spark.actions.NDVSketchUtil"
+
+
+def columns_of(table: OpenTable, wanted: Sequence[str]) -> Sequence[str]:
+    """Return the columns to count: those that are `wanted`, else all without a nested type. Raises PermanentError if
+    the table does not have such a column.
+    """
+    with translated(Step.PLAN):
+        schema = table.java.schema()
+        has = {name: schema.findField(name) for name in wanted}
+        plain = [str(one.name()) for one in schema.columns() if one.type().isPrimitiveType()]
+        wrong = [name for name, column in has.items() if column is None or not column.type().isPrimitiveType()]
+    if wrong:
+        raise PermanentError(f"table_stats asks for {wrong[0]}, which is no column of the table, or a nested one")
+    return wanted or plain
+
+
+def sketches(table: OpenTable, session: Any, snapshot: Any, columns: Sequence[str]) -> Any:
+    """Return a `java.util.List` of Puffin blobs for a snapshot, one for each column."""
+    java = table.jvm.java.lang
+    try:
+        util = java.Thread.currentThread().getContextClassLoader().loadClass(_SKETCHES)
+        (generate,) = [one for one in util.getDeclaredMethods() if one.getName() == "generateBlobs"]
+        generate.setAccessible(True)
+    except (Py4JJavaError, ValueError) as error:
+        raise PermanentError(
+            f"the Iceberg bundle on the class path has no {_SKETCHES} as 1.11 has it: let the profile use Lakewarden's "
+            "own bundle"
+        ) from error
+    table.jvm.org.apache.spark.sql.SparkSession.setActiveSession(session)
+    gateway = table.spark.sparkContext._gateway  # noqa: SLF001 - pyspark's own access to py4j
+    given = gateway.new_array(java.Object, 4)
+    given[0], given[1], given[2] = session, table.java, snapshot
+    given[3] = table.jvm.java.util.ArrayList(list(columns))
+    return generate.invoke(None, given)
+
+
+def written(table: OpenTable, path: str, snapshot: int, blobs: Any) -> Any:
+    """Write blobs to a file. Return the `org.apache.iceberg.StatisticsFile`."""
+    iceberg = table.jvm.org.apache.iceberg
+    writer = iceberg.puffin.Puffin.write(table.java.io().newOutputFile(path)).createdBy("Lakewarden").build()
+    try:
+        for blob in blobs:
+            writer.add(blob)
+        writer.finish()
+        metadata = getattr(iceberg.GenericBlobMetadata, "from")(writer.writtenBlobsMetadata())
+        size, footer = writer.fileSize(), writer.footerSize()
+    finally:
+        writer.close()
+    return iceberg.GenericStatisticsFile(snapshot, path, size, footer, metadata)
+
+
+def partition_statistics(table: OpenTable, snapshot: int) -> Any:
+    """Write the counts by partition. Return the `org.apache.iceberg.PartitionStatisticsFile`, or None for a table
+    without partitions.
+    """
+    iceberg = table.jvm.org.apache.iceberg
+    if iceberg.Partitioning.partitionType(table.java).fields().isEmpty():
+        return None
+    return iceberg.PartitionStatsHandler.computeAndWriteStatsFile(table.java, snapshot)

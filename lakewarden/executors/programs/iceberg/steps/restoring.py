@@ -1,0 +1,104 @@
+"""Restores the names that a catalog has lost with the snapshots of an expiry. Their files are all still there."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import structlog
+
+from lakewarden.executors.programs.iceberg.client.errors import translated
+from lakewarden.executors.programs.iceberg.client.exchange import moved
+from lakewarden.executors.programs.iceberg.client.opened import OpenTable
+from lakewarden.planners.formats.iceberg.deletion.lost_names import LostNames, lost_names
+from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan
+from lakewarden.planners.formats.iceberg.deletion.refs import kind_of
+from lakewarden.planners.formats.iceberg.metadata.metadata import Ref
+from lakewarden.planners.formats.iceberg.metadata.retries import waits
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.model.step import Step
+
+log = structlog.get_logger(__name__)
+
+
+class UnknownNamesError(LakewardenError):
+    """It is not known whether names were lost, so the files of the expired snapshots must stay."""
+
+
+def restore_lost_names(table: OpenTable, plan: DeletionPlan) -> tuple[Ref, ...]:
+    """Restore the names that were lost with the snapshots of a plan, and these snapshots. Return the names.
+
+    Raises UnknownNamesError if the log of the metadata does not tell. Raises PermanentError or TemporaryError if the
+    catalog refuses to restore a name.
+    """
+    seen = dict[str, Ref]()
+    refused: LakewardenError | None = None
+    for wait in waits(dict(table.java.properties())):
+        time.sleep(wait)
+        if (lost := _lost(table, plan)) is None:
+            return tuple(seen.values())
+        seen |= {one.name: one for one in lost.refs}
+        try:
+            if _restored(table, lost):
+                log.warning("names_restored", names=[kind_of(one) for one in lost.refs], version=lost.before)
+        except LakewardenError as error:  # the next look shows what has happened
+            refused = error
+    if (lost := _lost(table, plan)) is None:
+        return tuple(seen.values())
+    raise _still_lost(lost, refused)
+
+
+def _lost(table: OpenTable, plan: DeletionPlan) -> LostNames | None:
+    """Return the names that are lost now; None if there are none. Raises UnknownNamesError."""
+    metadata = table.metadata()
+    gone = frozenset(plan.snapshots) - metadata.by_id.keys()
+    if not gone or not metadata.metadata_log:
+        return None
+    lost = lost_names(gone, plan.refs, metadata, table.storage)
+    if lost.before is None:
+        raise UnknownNamesError(f"no earlier version of the table that its log names has snapshot {min(gone)}")
+    return lost if lost.refs else None
+
+
+def _restored(table: OpenTable, lost: LostNames) -> bool:
+    """Add the snapshots again, under their ids and with the same files, and then the names. Return False if the pointer
+    or a name has moved.
+
+    A snapshot gets the next sequence number and the present time, because a catalog adds no older one. Its files keep
+    their sequence numbers, which its manifest list names.
+    """
+    with translated(Step.EXECUTE):
+        iceberg = table.jvm.org.apache.iceberg
+        earlier = iceberg.TableMetadataParser.read(table.java.io(), lost.before)
+        base = table.java.operations().refresh()
+        builder = iceberg.TableMetadata.buildFrom(base)
+        sequence, added = int(base.nextSequenceNumber()), set[int]()
+        for ref in lost.refs:
+            if ref.snapshot not in added and base.snapshot(ref.snapshot) is None:
+                builder = builder.addSnapshot(_made_again(iceberg, earlier, ref.snapshot, base, sequence + len(added)))
+                added.add(ref.snapshot)
+            builder = builder.setRef(ref.name, earlier.ref(ref.name))
+        updated = builder.build()
+    return moved(table, base, updated)
+
+
+def _made_again(iceberg: Any, earlier: Any, snapshot: int, base: Any, sequence: int) -> Any:
+    said = json.loads(str(iceberg.SnapshotParser.toJson(earlier.snapshot(snapshot))))
+    said["timestamp-ms"] = max(int(time.time() * 1000), int(base.lastUpdatedMillis()))
+    if int(base.formatVersion()) > 1:
+        said["sequence-number"] = sequence
+    if "first-row-id" in said:  # the manifest list has the numbers of the rows
+        said |= {"first-row-id": int(base.nextRowId()), "added-rows": 0}
+    return iceberg.SnapshotParser.fromJson(json.dumps(said))
+
+
+def _still_lost(lost: LostNames, refused: LakewardenError | None) -> LakewardenError:
+    names = ", ".join(f"{kind_of(one)} of snapshot {one.snapshot}" for one in lost.refs)
+    said = (
+        f"{names} was made while its snapshot expired, and the catalog has removed it. {lost.before} has it. No file "
+        "was deleted"
+    )
+    if isinstance(refused, PermanentError):
+        return PermanentError(f"{said}. The catalog refuses to restore it: {refused}")
+    return TemporaryError(f"{said}. The next run restores it: {refused or 'the table moved on at each attempt'}")

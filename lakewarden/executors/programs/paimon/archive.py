@@ -1,0 +1,99 @@
+"""Archive: small manifests of a table, and those that delete files, become fewer and larger ones.
+
+The plan counts them. The commit lets Paimon write the merged manifests, and gives the snapshot that names them its
+place. No data file is written or deleted, and no row changes. The manifests from before go with their snapshots.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.paimon.steps.proposing import propose_merge
+from lakewarden.executors.programs.paimon.steps.publishing import committed, published
+from lakewarden.planners.formats.paimon.metadata.files import content_of
+from lakewarden.planners.formats.paimon.metadata.manifests import ManifestMeta, read_manifest_list
+from lakewarden.planners.formats.paimon.metadata.schemas import Schema
+from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
+from lakewarden.planners.ports import Storage
+
+_ATTEMPTS = 5
+"""Each attempt writes the merged manifests anew. Those of an attempt that was too late are orphans."""
+
+
+class Archive:
+    """The archive program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the table for one run."""
+        with open_table(session, assignment, storage, clock=self._clock) as table:
+            yield ArchiveSteps(table)
+
+
+class ArchiveSteps:
+    """The three steps."""
+
+    def __init__(self, table: OpenTable) -> None:
+        self._table = table
+        self._schema: Schema | None = None
+
+    def plan(self) -> Plan | NothingToDo:
+        """Count the manifests that a merge would change. Raises PermanentError if the service is blocked."""
+        found = self._table.look()
+        self._table.require_free(found, PermanentError)
+        if found.memo.totals is None:
+            raise TemporaryError("the manifests of the table are not read whole yet")
+        self._schema = found.sight.schema
+        if found.sight.mergeable < 2:
+            return NothingToDo(reason=f"of {found.sight.manifests} manifests none can be merged")
+        return Plan(instant=None, files_to_delete=0, figures={"manifests": found.sight.mergeable})
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: manifests are merged against the newest snapshot."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Publish a snapshot with the same files in fewer manifests, after a last look.
+
+        Raises YieldError if writers were faster, and UnknownError if the table does not show the commit.
+        """
+        before = dict[int, int]()
+
+        def base() -> Snapshot:
+            newest = self._base()
+            before[newest.id] = len(self._manifests(newest))
+            return newest
+
+        proposal = published(self._table, base, lambda _: propose_merge(self._table), attempts=_ATTEMPTS)
+        snapshot = committed(self._table, proposal)
+        after = self._manifests(snapshot)
+        return {"snapshot": snapshot.id, "manifests_before": before[snapshot.id - 1], "manifests_after": len(after)}
+
+    def abort(self) -> None:
+        """Do nothing: what was written has no name in any snapshot, and orphans deletes it."""
+
+    def _base(self) -> Snapshot:
+        """Return the newest snapshot, by a look at the whole table. Raises YieldError if it is not what was planned."""
+        found = self._table.look()
+        self._table.require_free(found, YieldError)
+        newest = found.sight.history.newest
+        if newest is None or found.sight.schema != self._schema:
+            raise YieldError("the schema or an option of the table was changed since the merge was planned")
+        return newest
+
+    def _manifests(self, snapshot: Snapshot) -> tuple[ManifestMeta, ...]:
+        storage, folder = self._table.storage, f"{self._table.table.location}/manifest"
+        lists = {snapshot.base: snapshot.base_size, snapshot.delta: snapshot.delta_size}
+        found = tuple[ManifestMeta, ...]()
+        for name, size in lists.items():
+            file = f"{folder}/{name}"
+            found += read_manifest_list(content_of(file, storage), file=file, size=size)
+        return found

@@ -1,0 +1,1 @@
+"""Paimon's own client, opened for one run."""

@@ -1,0 +1,160 @@
+"""A table that is opened for one run: Paimon's own object writes its files, and the daemon's reader reads it."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from lakewarden.executors.contract import Assignment
+from lakewarden.executors.programs.paimon.client.core_tables import java_table
+from lakewarden.executors.programs.paimon.client.errors import translated
+from lakewarden.planners.formats.paimon.backlog.blockers import blockers
+from lakewarden.planners.formats.paimon.backlog.memo import Memo
+from lakewarden.planners.formats.paimon.catalogs.places import Places
+from lakewarden.planners.formats.paimon.catalogs.settings import Catalog
+from lakewarden.planners.formats.paimon.format import PAIMON
+from lakewarden.planners.formats.paimon.metadata.files import VanishedError, content_of
+from lakewarden.planners.formats.paimon.metadata.heads import Heads, require_table
+from lakewarden.planners.formats.paimon.metadata.signature import commit_user
+from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot
+from lakewarden.planners.formats.paimon.observing import Look, look
+from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.table import Policy, Table
+from lakewarden.planners.ports import ConditionalWrites, Storage
+from lakewarden.planners.storage import canonical_location
+from lakewarden.planners.storage.scattered import ScatteredStorage
+from lakewarden.planners.triggers import NumCommits
+
+_CATALOG: TypeAdapter[Any] = TypeAdapter(Catalog)
+_DENSE_STATISTICS = "metadata.stats-dense-store"
+
+
+@dataclass(kw_only=True, slots=True)
+class OpenTable:
+    """The open table that every program works with. `java` is an `org.apache.paimon.table.FileStoreTable` with the
+    schema that was the newest. `scratch` is a folder of the run on a disk of the worker.
+    """
+
+    spark: Any
+    java: Any
+    assignment: Assignment
+    table: Table
+    storage: Storage
+    clock: Clock
+    scratch: Path
+    _remembered: Memo = field(default_factory=Memo)
+    _heads: Heads = field(default_factory=Heads)
+
+    @property
+    def jvm(self) -> Any:
+        """Return py4j's view of the JVM."""
+        return self.spark.sparkContext._jvm  # noqa: SLF001 - pyspark's own access to py4j
+
+    @property
+    def paimon(self) -> Any:
+        """Return the package `org.apache.paimon` of the JVM."""
+        return self.jvm.org.apache.paimon
+
+    @property
+    def user(self) -> str:
+        """Return the commit user of the run."""
+        return commit_user(self.assignment.run, of_manifests=self.assignment.service is Service.ARCHIVE)
+
+    def look(self, *, most: int | None = None, partitions: bool = False) -> Look:
+        """Return the table as it is now, by the daemon's own reader, with so many snapshots at `most`. With
+        `partitions` also when rows came into them. Raises TemporaryError if it cannot be read whole.
+        """
+        location = self.table.location
+        head = self._heads.of(location, self.storage)
+        newest = None if head is None else head.id
+        now = self.clock.now()
+        found = look(location, self.storage, self._remembered, head=newest, now=now, most=most, partitions=partitions)
+        if found.faults:
+            raise TemporaryError(found.faults[0])
+        self._remembered = found.memo
+        return found
+
+    def require_free(self, found: Look, kind: type[PermanentError | YieldError]) -> None:
+        """Raise `kind` if something blocks the run's service on a table that is as it was `found`."""
+        for one in blockers(self.table, found.sight):
+            if one.concerns(self.assignment.service):
+                raise kind(one.reason)
+
+    def snapshot(self, number: int) -> Snapshot | None:
+        """Return a snapshot as its file says now; None if there is none."""
+        file = f"{self.table.location}/snapshot/snapshot-{number}"
+        try:
+            return parse_snapshot(content_of(file, self.storage), file=file, named=number)
+        except VanishedError:
+            return None
+
+    def require_jvm(self) -> None:
+        """Raise UnknownError if the JVM does not answer: the daemon may have settled the run by its death."""
+        with translated(Step.COMMIT):
+            self.jvm.java.lang.System.currentTimeMillis()
+
+    def conditions(self) -> ConditionalWrites:
+        """Return the conditional writes of the table's store. Raises PermanentError if it has none."""
+        found = self.storage.conditions(self.table.location) if isinstance(self.storage, ScatteredStorage) else None
+        if found is None:
+            raise PermanentError(f"nothing is written to {self.table.location}: its store has no conditional writes")
+        return found
+
+    def compacting(self) -> Any:
+        """Return the table with the options under which its writers compact.
+
+        Statistics of files keep a place for each column, as all releases read them, unless the table says otherwise.
+        """
+        options = self.jvm.java.util.HashMap()
+        options.put("write-only", "false")
+        if not self.java.schema().options().containsKey(_DENSE_STATISTICS):
+            options.put(_DENSE_STATISTICS, "false")
+        return self.java.copy(options)
+
+
+def _policies(assignment: Assignment) -> dict[Service, Policy]:
+    """Return the one policy that the run carries out."""
+    options = PAIMON.services[assignment.service].model_validate(dict(assignment.service_options))
+    return {assignment.service: Policy(trigger=NumCommits(at_least=1), options=options)}
+
+
+@contextlib.contextmanager
+def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock: Clock) -> Iterator[OpenTable]:
+    """Open the table of a run, by its folder or through its catalog. Raises PermanentError if there is none, and
+    TemporaryError if the catalog does not answer.
+    """
+    named = Table(
+        id=assignment.table,
+        format=assignment.format,
+        location=canonical_location(assignment.location),
+        catalog=None if assignment.catalog is None else _CATALOG.validate_python(dict(assignment.catalog)),
+        options=PaimonTableOptions.model_validate(dict(assignment.table_options)),
+        policies=_policies(assignment),
+    )
+    table = Places().placed(named)
+    require_table(table.location, storage)
+    scratch = Path(tempfile.mkdtemp(prefix="paimon-"))
+    try:
+        with java_table(session, named, table.location) as java:
+            yield OpenTable(
+                spark=session,
+                java=java,
+                assignment=assignment,
+                table=table,
+                storage=storage,
+                clock=clock,
+                scratch=scratch,
+            )
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

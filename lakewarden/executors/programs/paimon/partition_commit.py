@@ -1,0 +1,126 @@
+"""Partition commit: a partition that is done gets Paimon's file `_SUCCESS`, which says so.
+
+The plan is a list of partitions in the memory of the worker. Nothing of it is written down, because the table shows
+what is left to do: after a kill each partition has its marker or has none, and the next run finds those without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from lakewarden.executors import cancellations
+from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.paimon.steps.marking import mark
+from lakewarden.planners.formats.paimon.observing import Look
+from lakewarden.planners.formats.paimon.options.partition_commit_options import PartitionCommitOptions
+from lakewarden.planners.formats.paimon.partitions.listed import PaimonPartition
+from lakewarden.planners.formats.paimon.partitions.needs import Marking, called, marking_of
+from lakewarden.planners.formats.paimon.partitions.serving import rule_of_marking
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, YieldError
+from lakewarden.planners.ports import Storage
+
+log = structlog.get_logger(__name__)
+
+_LEAST_REST = timedelta(seconds=10)
+_REST = timedelta(minutes=1)
+
+
+class PartitionCommit:
+    """The program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the table for one run. An abort leaves everything as it is."""
+        options = PartitionCommitOptions.model_validate(dict(assignment.service_options))
+        with open_table(session, assignment, storage, clock=self._clock) as table:
+            yield PartitionCommitSteps(table, options)
+
+
+class PartitionCommitSteps:
+    """The three steps. The second does nothing."""
+
+    def __init__(self, table: OpenTable, options: PartitionCommitOptions) -> None:
+        self._table = table
+        self._options = options
+        self._chosen: Sequence[PaimonPartition] = ()
+        self._more = False
+
+    def plan(self) -> Plan | NothingToDo:
+        """Look at all partitions, and choose those that are to be marked."""
+        found = self._looked(PermanentError)
+        marking = self._judged(found)
+        if not marking.due:
+            why = f" ({marking.waits[0]})" if marking.waits else ""
+            at = marking.next_at
+            rest = _LEAST_REST if at is None else max(_LEAST_REST, at - self._table.clock.now())
+            return NothingToDo(reason=f"no partition is to be marked as done{why}", again=rest)
+        self._chosen = marking.due[: self._options.max_partitions]
+        self._more = len(marking.due) > len(self._chosen) or marking.left > 0
+        return Plan(instant=None, figures={"partitions": len(self._chosen), "first": called(self._chosen[0])})
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: each partition is judged again right before its marker is written."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Look at the table again, and mark those partitions that are still done.
+
+        The time of a marker is that of the look: rows that come after it are late, and the partition is marked again.
+        """
+        found = self._looked(YieldError)
+        newest = found.sight.history.newest
+        due = {one.row for one in self._judged(found).due}
+        written, refusals = 0, list[PermanentError]()
+        for one in self._chosen:
+            if one.row not in due or newest is None:
+                log.info("partition_not_committed", table=self._table.table.id, partition=called(one))
+                continue
+            cancellations.require_wanted(self._table.assignment.run)
+            try:
+                written += mark(self._table, one, at=found.sight.now, snapshot=newest.id)
+            except PermanentError as refusal:
+                refusals.append(refusal)
+        if refusals:
+            raise refusals[0]
+        if not written:
+            raise NotYetError("no partition of the plan could be marked: the log says why", delay=_REST)
+        left = len(self._chosen) - written
+        return {"partitions_committed": written, "partitions_left": left, **({GOES_ON: 1} if self._more else {})}
+
+    def _looked(self, kind: type[PermanentError | YieldError]) -> Look:
+        """Return the table. Raises `kind` if it is of one in which nothing is marked."""
+        found = self._table.look(partitions=True)
+        self._table.require_free(found, kind)
+        return found
+
+    def _judged(self, found: Look) -> Marking:
+        sight = found.sight
+        try:
+            rule = rule_of_marking(self._table.table, sight)
+        except ValueError as wrong:
+            raise PermanentError(f"the options of the table about its partitions are not read here: {wrong}") from wrong
+        if rule is None:
+            raise PermanentError("neither idle_time nor partition.idle-time-to-done is set")
+        if found.memo.totals is None:
+            raise TemporaryError("the manifests of the table are not read whole yet")
+        if sight.changes is None:
+            return Marking(due=(), marked=0, left=0, waits=(), next_at=None)
+        return marking_of(
+            found.memo.totals,
+            sight.schema,
+            sight.changes,
+            rule,
+            sight.now,
+            location=self._table.table.location,
+            storage=self._table.storage,
+            known={},
+        )

@@ -1,0 +1,1 @@
+"""The steps that the services of Paimon have in common."""

@@ -1,0 +1,76 @@
+"""Gives a snapshot its place in the table: it replaces nothing, and follows the snapshot of the last look."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from lakewarden.executors import points
+from lakewarden.executors.points import Point
+from lakewarden.executors.programs.paimon.client.errors import on_the_way_out
+from lakewarden.executors.programs.paimon.client.locks import held
+from lakewarden.executors.programs.paimon.client.opened import OpenTable
+from lakewarden.executors.programs.paimon.steps.new_snapshots import (
+    SNAPSHOTS,
+    folder_of_snapshots,
+    require_exclusive_creation,
+)
+from lakewarden.executors.programs.paimon.steps.proposing import Proposal
+from lakewarden.planners.formats.paimon.metadata.files import content_of
+from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot
+from lakewarden.planners.model.errors import UnknownError, YieldError
+
+_WAITS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3) * 6
+"""The seconds to wait after each attempt to commit. Paimon's own clients try ten times (`commit.max-retries`)."""
+
+
+def published(
+    table: OpenTable,
+    look: Callable[[], Snapshot],
+    make: Callable[[Snapshot], Proposal],
+    *,
+    attempts: int = len(_WAITS),
+) -> Proposal:
+    """Commit. `look` looks at the whole table, and returns its newest snapshot, or raises if nothing may be committed.
+    `make` returns the snapshot that is to follow. Both are called again if a writer was faster.
+
+    Raises YieldError if writers were faster all the time, and what publishing raises.
+    """
+    require_exclusive_creation(table)
+    base = look()
+    for wait in _WAITS[:attempts]:
+        proposal = make(base)
+        if _publish(table, proposal, base, look):
+            return proposal
+        time.sleep(wait)
+        base = look()
+    raise YieldError(f"writers were faster during all of {attempts} attempts to commit")
+
+
+def _publish(table: OpenTable, proposal: Proposal, base: Snapshot, look: Callable[[], Snapshot]) -> bool:
+    """Give the snapshot its place, if it follows the newest one. That is the last look, and the commit. Both are under
+    the lock of the table's catalog, if its writers commit under that.
+    """
+    with held(table.spark, table.java) as require_held, folder_of_snapshots(table) as folder:
+        if look() != base or proposal.snapshot.id != base.id + 1:
+            return False
+        points.reach(Point.PROPOSED, run=table.assignment.run, service=table.assignment.service)
+        table.require_jvm()
+        require_held()
+        done = folder.create(proposal.snapshot, proposal.content)
+        if done:
+            with on_the_way_out("write the hint of the newest snapshot"):
+                folder.hint(proposal.snapshot)
+        return done
+
+
+def committed(table: OpenTable, proposal: Proposal) -> Snapshot:
+    """Return the snapshot that was committed, as the table has it. Raises UnknownError if it is not ours any more."""
+    file = f"{table.table.location}/{SNAPSHOTS}/snapshot-{proposal.snapshot.id}"
+    found = parse_snapshot(content_of(file, table.storage), file=file, named=proposal.snapshot.id)
+    if found.user != table.user:
+        raise UnknownError(
+            f"snapshot {found.id} was ours, and is of the commit user {found.user[:80]} now: a writer without hard "
+            "links has replaced it"
+        )
+    return found

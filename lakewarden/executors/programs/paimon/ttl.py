@@ -1,0 +1,169 @@
+"""TTL: partitions that have expired are dropped, by one snapshot that names their files no more.
+
+No file is deleted. The files go with the snapshots that still have them: `clean` deletes them then, and until then an
+operator can roll the table back. The plan is a list of partitions with the sums of their files, in the memory of the
+worker. Execution and commit are one step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.programs.paimon.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.paimon.steps.proposing import Proposal, propose_drop
+from lakewarden.executors.programs.paimon.steps.publishing import committed, published
+from lakewarden.planners.formats.paimon.metadata.files import content_of
+from lakewarden.planners.formats.paimon.metadata.manifests import Key, Tally, digest_of, read_manifest_list
+from lakewarden.planners.formats.paimon.metadata.schemas import Schema
+from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
+from lakewarden.planners.formats.paimon.observing import Look
+from lakewarden.planners.formats.paimon.options.ttl_options import TtlOptions
+from lakewarden.planners.formats.paimon.partitions.expiry import Expired, expired
+from lakewarden.planners.formats.paimon.partitions.listed import PaimonPartition, partitions_of
+from lakewarden.planners.formats.paimon.partitions.needs import called
+from lakewarden.planners.formats.paimon.partitions.serving import term_of_table
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, YieldError
+from lakewarden.planners.ports import Storage
+
+log = structlog.get_logger(__name__)
+
+_LEAST_REST = timedelta(minutes=1)
+_REST = timedelta(hours=1)
+
+
+class Ttl:
+    """The program: fulfils `contract.Program`."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+
+    @contextlib.contextmanager
+    def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
+        """Open the table for one run. An abort leaves everything as it is."""
+        options = TtlOptions.model_validate(dict(assignment.service_options))
+        with open_table(session, assignment, storage, clock=self._clock) as table:
+            yield TtlSteps(table, options)
+
+
+class TtlSteps:
+    """The three steps. The second does nothing."""
+
+    def __init__(self, table: OpenTable, options: TtlOptions) -> None:
+        self._table = table
+        self._options = options
+        self._schema: Schema | None = None
+        self._planned: Mapping[bytes, PaimonPartition] = {}
+        self._going: Sequence[PaimonPartition] = ()
+        self._more = False
+
+    def plan(self) -> Plan | NothingToDo:
+        """Choose the partitions, and count their files. Nothing is written down."""
+        found = self._looked(PermanentError)
+        self._schema = found.sight.schema
+        judged = self._judged(found)
+        gone = [one for _, one in judged.gone]
+        if not gone:
+            why = f": {called(judged.kept[0][0])} is kept, {judged.kept[0][1]}" if judged.kept else ""
+            rest = None if judged.next_at is None else max(_LEAST_REST, judged.next_at - self._table.clock.now())
+            return NothingToDo(reason=f"no partition has expired{why}", again=rest)
+        chosen = gone[: self._options.max_partitions]
+        self._planned, self._more = {one.row: one for one in chosen}, len(gone) > len(chosen)
+        return Plan(
+            instant=None,
+            partitions_to_delete=len(chosen),
+            files_to_delete=sum(one.files for one in chosen),
+            files_in_table=found.sight.holdings.files,
+            bytes=sum(one.bytes for one in chosen),
+            figures={"rows": sum(one.rows for one in chosen), "oldest": called(chosen[0])},
+        )
+
+    def execute(self, plan: Plan) -> None:
+        """Do nothing: a deletion cannot be prepared."""
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Drop those partitions of the plan that are still as they were counted. What changed since is left out."""
+        proposal = published(self._table, self._base, self._made)
+        snapshot = committed(self._table, proposal)
+        return {
+            "snapshot": snapshot.id,
+            "partitions_deleted": len(self._going),
+            "files_deleted": sum(one.files for one in self._going),
+            "rows_deleted": sum(one.rows for one in self._going),
+            **({GOES_ON: 1} if self._more else {}),
+        }
+
+    def _looked(self, kind: type[PermanentError | YieldError]) -> Look:
+        """Return the table. Raises `kind` if it is of one in which nothing is dropped."""
+        found = self._table.look(partitions=True)
+        self._table.require_free(found, kind)
+        return found
+
+    def _judged(self, found: Look) -> Expired:
+        sight = found.sight
+        try:
+            term = term_of_table(self._table.table, sight)
+        except ValueError as wrong:
+            raise PermanentError(f"the options of the table about its partitions are not read here: {wrong}") from wrong
+        if term is None:
+            raise PermanentError("neither services.ttl.options.retain nor partition.expiration-time is set")
+        if found.memo.totals is None:
+            raise TemporaryError("the manifests of the table are not read whole yet")
+        if sight.changes is None:
+            return Expired(gone=(), kept=(), next_at=None)
+        return expired(partitions_of(found.memo.totals, sight.schema), sight.changes, term, sight.now)
+
+    def _base(self) -> Snapshot:
+        """Return the newest snapshot, by a look at the whole table, and keep what goes.
+
+        Raises YieldError if the schema was changed or a blocker appeared, and NotYetError if nothing may go any more.
+        """
+        found = self._looked(YieldError)
+        newest = found.sight.history.newest
+        if newest is None or found.sight.schema != self._schema:
+            raise YieldError("the schema or an option of the table was changed since the plan was made")
+        now = {one.row: one for _, one in self._judged(found).gone}
+        self._going = [one for row, one in self._planned.items() if now.get(row) == one]
+        for row, one in self._planned.items():
+            if now.get(row) != one:
+                log.warning(
+                    "partition_not_deleted",
+                    table=self._table.table.id,
+                    partition=called(one),
+                    reason="it has changed since the plan",
+                )
+        if not self._going:
+            raise NotYetError("each partition of the plan has changed since it was made", delay=_REST)
+        return newest
+
+    def _made(self, base: Snapshot) -> Proposal:
+        """Return the snapshot without the partitions. Raises PermanentError if it does anything else."""
+        names = [one.name.values for one in self._going if one.name is not None]
+        proposal = propose_drop(self._table, names)
+        if proposal.snapshot.id == base.id + 1:  # else it is made anew
+            self._require_drops_only(proposal.snapshot)
+        return proposal
+
+    def _require_drops_only(self, snapshot: Snapshot) -> None:
+        """Raise PermanentError unless the snapshot deletes exactly the files of the partitions, and adds none."""
+        folder, storage = f"{self._table.table.location}/manifest", self._table.storage
+        file, sums = f"{folder}/{snapshot.delta}", dict[Key, Tally]()
+        added = 0
+        for one in read_manifest_list(content_of(file, storage), file=file, size=snapshot.delta_size):
+            manifest = f"{folder}/{one.name}"
+            digest = digest_of(content_of(manifest, storage), one, file=manifest, small=0)
+            added += one.added
+            for key, tally in digest.tallies.items():
+                before = sums.get(key, Tally(0, 0, 0, 0))
+                sums[key] = Tally(*(was - is_ for was, is_ in zip(before, tally, strict=True)))
+        wanted = {key: tally._replace(small=0) for one in self._going for key, tally in one.held.items()}
+        if added or sums != wanted:
+            raise PermanentError(
+                "Paimon's snapshot would delete other files than those of the expired partitions: nothing is committed"
+            )

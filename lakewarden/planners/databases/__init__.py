@@ -1,0 +1,1 @@
+"""Databases of other programs: read through SQLAlchemy within bounds, and never written to."""

@@ -1,0 +1,1 @@
+"""Which partitions are compacted."""

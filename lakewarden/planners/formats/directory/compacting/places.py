@@ -1,0 +1,93 @@
+"""Where a directory can be compacted, and what a killed compaction has left there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakewarden.planners.formats.directory.compacting.acts import act_of
+from lakewarden.planners.formats.directory.listing.names import OURS
+from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions, Publication
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.printable import printable
+from lakewarden.planners.model.view import Blocker
+from lakewarden.planners.ports import MOST_FILES, Storage
+from lakewarden.planners.storage.local import LocalStorage
+from lakewarden.planners.storage.objects import ObjectStorage
+
+_LOG_OF_A_SINK = "_spark_metadata"
+
+
+def blockers(location: str, storage: Storage, options: CompactionOptions) -> Iterator[Blocker]:
+    """Yield why no partition can be replaced, if so."""
+    if not isinstance(storage, LocalStorage):
+        yield Blocker(
+            reason=f"partitions in the store of {location} cannot be moved away in one act",
+            remedy="partitions are deleted on local disks alone: remove services.ttl",
+            services=frozenset({Service.TTL}),
+        )
+        if not is_s3(location, storage):
+            yield Blocker(
+                reason=f"parts in progress in the store of {location} cannot be looked at file by file",
+                remedy="such parts are deleted on local disks and S3: remove services.orphans",
+                services=frozenset({Service.ORPHANS}),
+            )
+    compaction = frozenset({Service.COMPACTION})
+    if (why := why_not_there(location, storage, options)) is not None:
+        yield Blocker(reason=why, remedy=_remedy(location, storage), services=compaction)
+    elif _has_log(location, storage):
+        yield Blocker(
+            reason=f"{location} has a {_LOG_OF_A_SINK}: Spark's streaming sink lists its files by name there",
+            remedy="remove services.compaction: readers of that list would miss the files that were replaced",
+            services=compaction,
+        )
+
+
+def why_not_there(location: str, storage: Storage, options: CompactionOptions) -> str | None:
+    """Return why partitions cannot be replaced in the way that the options ask for; None if they can."""
+    if options.publication is Publication.EXCHANGE:
+        known = isinstance(storage, LocalStorage)
+        return None if known else f"the store of {location} cannot exchange two folders in one act"
+    if is_s3(location, storage):
+        return None
+    way = f"the publication {options.publication.value}"
+    if isinstance(storage, LocalStorage):
+        return f"{way} is for S3: partitions on local disks are exchanged, which is safer"
+    return f"{way} was not tried in the store of {location}"
+
+
+def _remedy(location: str, storage: Storage) -> str:
+    if isinstance(storage, LocalStorage):
+        return "remove services.compaction.options.publication"
+    if is_s3(location, storage):
+        return (
+            "set services.compaction.options.publication to metastore if all readers go by options.metastore, or to "
+            "with_duplicates if readers may find rows twice for a moment, or remove services.compaction"
+        )
+    return "directories are compacted on local disks and S3: remove services.compaction"
+
+
+def is_s3(location: str, storage: Storage) -> bool:
+    """Whether a directory lies on S3."""
+    return location.startswith("s3://") and isinstance(storage, ObjectStorage)
+
+
+def _has_log(location: str, storage: Storage) -> bool:
+    try:
+        storage.stamp(f"{location}/{_LOG_OF_A_SINK}")
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def unfinished(location: str, storage: Storage, options: CompactionOptions) -> str | None:
+    """Return in words what an earlier run has left; None if there is nothing."""
+    if not isinstance(storage, LocalStorage):
+        if options.publication is Publication.EXCHANGE or not is_s3(location, storage):
+            return None
+        act = act_of(location, storage)
+        return None if act is None else f"an act of the run {printable(act.run)} is {act.progress.value}"
+    try:
+        left = len(storage.listing(f"{location}/{OURS}", most=MOST_FILES))
+    except FileNotFoundError:
+        return None
+    return f"a run that ended early has left {left} acts in {OURS}" if left else None

@@ -1,0 +1,76 @@
+"""Whether a partition is compacted: it has many small files, is inactive, and is older than any job that is restored.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+from lakewarden.planners.formats.directory.listing.folders import Folder
+from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions
+from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
+from lakewarden.planners.formats.directory.service_needs import PartitionJudgement
+from lakewarden.planners.formats.directory.writers.activity import active, moment
+from lakewarden.planners.settings import format_duration
+
+
+class CompactionState(Enum):
+    """How far a partition is."""
+
+    COMPACT = "compact"
+    UNFIT = "unfit"
+    ACTIVE = "active"
+    WAITING = "waiting"
+    DUE = "due"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompactionRules:
+    """What all partitions of a directory are judged by: its options, the horizon of a restored job, and the usual
+    interval between two changes of one partition in seconds.
+    """
+
+    table: DirectoryTableOptions
+    compaction: CompactionOptions
+    horizon: timedelta
+    usual: float | None = None
+
+
+def compaction_rules(
+    table: DirectoryTableOptions, options: CompactionOptions, *, usual: float | None
+) -> CompactionRules | None:
+    """Return the rules; None if the owner names no horizon."""
+    if table.restore_horizon is None:
+        return None
+    return CompactionRules(table=table, compaction=options, horizon=table.restore_horizon, usual=usual)
+
+
+def judge(
+    path: str, folder: Folder, above: Iterable[Folder], rules: CompactionRules, now: datetime
+) -> PartitionJudgement[CompactionState]:
+    """Return how far the partition at a path below the table is. `above` are the folders above it."""
+    least = rules.compaction.min_input_files
+    if folder.small < least:
+        return PartitionJudgement(state=CompactionState.COMPACT, reason=f"it has fewer than {least} small files")
+    if not path:
+        return _unfit("files that lie in the folder of the directory itself cannot be exchanged in one act")
+    if folder.has_folders:
+        return _unfit("there are folders in it")
+    at_work = active(folder, above, rules.usual, rules.table, now)
+    if at_work is not None:
+        return PartitionJudgement(state=CompactionState.ACTIVE, reason=at_work.reason, until=at_work.until)
+    if folder.staged:
+        return _unfit("it holds a part in progress that no job has finished")
+    old_at = moment(folder.changed_at) + rules.horizon
+    if now <= old_at:
+        horizon = format_duration(rules.horizon)
+        reason = f"it changed within restore_horizon, {horizon}"
+        return PartitionJudgement(state=CompactionState.WAITING, reason=reason, until=old_at)
+    return PartitionJudgement(state=CompactionState.DUE, reason=f"it has {folder.small} small files")
+
+
+def _unfit(reason: str) -> PartitionJudgement[CompactionState]:
+    return PartitionJudgement(state=CompactionState.UNFIT, reason=reason)

@@ -1,0 +1,1 @@
+"""Which partitions have expired, and which parts are orphans."""

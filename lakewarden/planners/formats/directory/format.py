@@ -1,0 +1,142 @@
+"""Plain directories as a TableFormat: listings become a TableView. There is no metadata to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from lakewarden.planners.formats.by_path import NamedByPath
+from lakewarden.planners.formats.directory.contradictions import contradictions
+from lakewarden.planners.formats.directory.observing import looked_at, observed, token_of, warm_folders
+from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions
+from lakewarden.planners.formats.directory.options.orphans_options import OrphansOptions
+from lakewarden.planners.formats.directory.options.service_options import PartitionCommitOptions
+from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
+from lakewarden.planners.formats.directory.options.ttl_options import TtlOptions
+from lakewarden.planners.formats.directory.writers.object_events import HOOK
+from lakewarden.planners.formats.directory.writers.writer_options import ENGINES, writer_options
+from lakewarden.planners.hooks import CommitHook
+from lakewarden.planners.model.clock import SystemClock
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import (
+    NOTHING_MEASURED,
+    Contradiction,
+    Measured,
+    Observation,
+    Storage,
+    TableFormat,
+    WriterEngine,
+    WriterOption,
+)
+from lakewarden.planners.settings import Settings, shown
+
+_MOST_REMEMBERED = 10_000
+
+
+class DirectoryFormat(NamedByPath):
+    """Lists folders. A token is made of the times of the warm folders: those that changed last, and those above them.
+
+    Which folders are warm is remembered from the last look of this process. Without one all folders are listed once.
+    """
+
+    def __init__(self) -> None:
+        self._warm: dict[str, Sequence[str]] = {}
+
+    @property
+    def name(self) -> str:
+        """Return `directory`."""
+        return "directory"
+
+    @property
+    def commit_hook(self) -> CommitHook | None:
+        """Return the events of object stores."""
+        return HOOK
+
+    @property
+    def table_options(self) -> type[Settings]:
+        """Return the type of a directory's options."""
+        return DirectoryTableOptions
+
+    @property
+    def services(self) -> Mapping[Service, type[Settings]]:
+        """Return the services, each with the type of its options."""
+        return {
+            Service.COMPACTION: CompactionOptions,
+            Service.ORPHANS: OrphansOptions,
+            Service.PARTITION_COMMIT: PartitionCommitOptions,
+            Service.TTL: TtlOptions,
+        }
+
+    @property
+    def thorough(self) -> TableFormat:
+        """Return the format itself: it looks at all folders the first time."""
+        return self
+
+    def contradictions(self, table: Table) -> Sequence[Contradiction]:
+        """Return the services that touch files and miss the horizon of a restored job."""
+        return tuple(contradictions(table))
+
+    def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
+        """Raise PermanentError: no catalog knows a directory."""
+        raise PermanentError(
+            f"a directory is named by its path, and not by {identifier} in the catalog {shown(catalog)}"
+        )
+
+    @property
+    def writer_engines(self) -> tuple[WriterEngine, ...]:
+        """Return Flink and Spark."""
+        return ENGINES
+
+    def writer_options(
+        self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED
+    ) -> Sequence[WriterOption]:
+        """Return what lets one side alone write the markers."""
+        return writer_options(table, engine=engine)
+
+    def claim_location(self, table: Table) -> str | None:
+        """Return None: a marker that two executors write is the same empty file."""
+        return None
+
+    def token(self, table: Table, storage: Storage) -> str:
+        """Return a digest of the times of the warm folders: one stat each, and in a store without folder times one
+        listing each.
+        """
+        warm = self._warm.get(table.location)
+        if warm is None:
+            now = SystemClock().now()
+            walk = looked_at(table, storage, None, before=now, now=now)
+            warm = self._remember(table.location, warm_folders(walk.folders))
+            return token_of(table.location, storage, warm, walk)
+        return token_of(table.location, storage, warm)
+
+    def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
+        """Return the table's view. A folder is listed again only where something may have changed."""
+        try:
+            observation = observed(table, storage, previous, now=now)
+        except PermanentError:
+            self._warm.pop(table.location, None)
+            raise
+        self._remember(table.location, observation.memo.warm)
+        return observation
+
+    def _remember(self, location: str, warm: Sequence[str]) -> Sequence[str]:
+        if len(self._warm) >= _MOST_REMEMBERED:
+            self._warm.clear()
+        self._warm[location] = warm
+        return warm
+
+    def endangered(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> tuple[Instant, ...]:
+        """Return none: a marker fails no writer."""
+        return ()
+
+    def awaited(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> str | None:
+        """Return None: a partition that is written to is left out, and nothing else waits for it."""
+        return None
+
+
+DIRECTORY = DirectoryFormat()

@@ -1,0 +1,145 @@
+"""One folder of a directory, as sums and times: no name of a file is kept."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from lakewarden.planners.formats.directory.listing.names import EntryKind
+
+ONE_CHANGE = 1.0
+"""Seconds: files of one checkpoint, written by several tasks, are one change of the partition."""
+
+_OF_THE_MARKER = 0.1
+"""Seconds: so far apart are the times of a marker and of the folder that it appeared in."""
+
+_NEWEST_CHANGES = 33
+_LEAST_GAPS = 3
+"""The usual interval of fewer is no rhythm: one file and its late follower tell of none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Folder:
+    """One folder of a directory, without those below it. Times are seconds since the epoch on the storage's own clock.
+
+    `newest` is the time of the newest data file, and `changed` that of the folder itself where the storage tells it;
+    0 where there is none. `marker` is the time of the marker, if there is one. `staged` counts the parts in progress,
+    and `staged_at` is the newest change of one. `staging` counts the folders that hold such parts. `interval` is the
+    usual time between two changes, in seconds; None where too few are known. `has_folders`: there are folders below
+    that may hold data. `small` counts the data files below the size that compaction calls small, and `small_bytes` are
+    theirs. An empty file is none of them. `oldest_staged` is the oldest change of a part in progress, or of a folder
+    of such parts; 0 where there is none.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    newest: float = 0.0
+    changed: float = 0.0
+    marker: float | None = None
+    staged: int = 0
+    staged_at: float = 0.0
+    staging: int = 0
+    interval: float | None = None
+    has_folders: bool = False
+    small: int = 0
+    small_bytes: int = 0
+    oldest_staged: float = 0.0
+
+    @property
+    def changed_at(self) -> float:
+        """When something changed last that readers see.
+
+        A rename keeps the time of a file, and not that of its folder. So the folder's own time counts, unless the
+        marker explains it.
+        """
+        if self.marker is not None and self.changed <= self.marker + _OF_THE_MARKER:
+            return self.newest
+        return max(self.newest, self.changed)
+
+    @property
+    def is_partition(self) -> bool:
+        """Whether something is in it that a partition is made of."""
+        return self.files > 0 or self.marker is not None or self.staged > 0 or self.staging > 0
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether it has a marker, and nothing has changed since. In a store that counts whole seconds a change in the
+        second of the marker may have come after it.
+        """
+        return self.marker is not None and self.changed_at < self.marker
+
+
+class FolderSum:
+    """Adds up the entries of one folder, as a listing brings them."""
+
+    def __init__(self, *, small_below: int = 0) -> None:
+        self._small_below = small_below
+        self._small = 0
+        self._small_bytes = 0
+        self._bytes = 0
+        self._written = array("d")
+        self._marker: float | None = None
+        self._staged = 0
+        self._staged_at = 0.0
+        self._staging = 0
+        self._oldest_staged = 0.0
+        self._has_folders = False
+
+    def add(self, kind: EntryKind, *, size: int, written: float) -> None:
+        """Add a file."""
+        match kind:
+            case EntryKind.DATA:
+                self._bytes += size
+                self._written.append(written)
+                if 0 < size < self._small_below:
+                    self._small += 1
+                    self._small_bytes += size
+            case EntryKind.MARKER:
+                self._marker = written
+            case EntryKind.STAGED:
+                self._staged += 1
+                self._staged_at = max(self._staged_at, written)
+                self._oldest_staged = min(self._oldest_staged or written, written)
+            case EntryKind.IGNORED:
+                pass
+
+    def add_folder(self, kind: EntryKind, *, written: float = 0.0) -> None:
+        """Add a folder: one of data, or one that holds parts in progress."""
+        self._has_folders = self._has_folders or kind is EntryKind.DATA
+        if kind is EntryKind.STAGED:
+            self._staging += 1
+            self._oldest_staged = min(self._oldest_staged or written, written)
+
+    def folder(self, *, changed: float = 0.0) -> Folder:
+        """Return the sum of all that was added."""
+        return Folder(
+            files=len(self._written),
+            bytes=self._bytes,
+            newest=max(self._written, default=0.0),
+            changed=changed,
+            marker=self._marker,
+            staged=self._staged,
+            staged_at=self._staged_at,
+            staging=self._staging,
+            interval=usual_interval(self._written),
+            has_folders=self._has_folders,
+            oldest_staged=self._oldest_staged,
+            small=self._small,
+            small_bytes=self._small_bytes,
+        )
+
+
+def usual_interval(written: array[float]) -> float | None:
+    """Return the median of the intervals between the newest changes, in seconds; None where there are too few."""
+    changes: list[float] = []
+    last = None
+    for moment in sorted(written, reverse=True):
+        if last is None or last - moment > ONE_CHANGE:
+            changes.append(moment)
+            if len(changes) == _NEWEST_CHANGES:
+                break
+        last = moment
+    gaps = [later - earlier for later, earlier in pairwise(changes)]
+    return median(gaps) if len(gaps) >= _LEAST_GAPS else None

@@ -1,0 +1,219 @@
+"""The folders of a directory, listed one by one or, where the store can, all at once.
+
+A folder is listed again only if its own time has moved, if it was young or in progress the last time, or if its store
+keeps no time of folders. Between two looks at all folders only the warm ones are looked at: those that changed last,
+and those above them.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from lakewarden.planners.formats.directory.listing.folders import Folder, FolderSum
+from lakewarden.planners.formats.directory.listing.names import EntryKind
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.ports import MOST_FILES, DeepListing, FileEntry, Storage
+
+MOST_FOLDERS = 200_000
+"""How many folders of one directory are taken in."""
+
+DEEPEST = 16
+"""How many levels: a link that leads back ends here."""
+
+Kinds = Callable[[str], EntryKind]
+"""What a name of a file or a folder stands for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Previous:
+    """What the last look brought. `unchanged_before`, in seconds since the epoch: what changed earlier is not young."""
+
+    folders: Mapping[str, Folder]
+    unchanged_before: float
+
+    def holds(self, path: str, changed: float) -> Folder | None:
+        """Return a folder that need not be listed again: nothing came or went since, and nothing in it can grow.
+
+        In a store without folder times that is not known of any.
+        """
+        known = self.folders.get(path)
+        if known is None or known.staged or known.staging or not changed or known.changed != changed:
+            return None
+        return known if known.changed_at < self.unchanged_before else None
+
+
+@dataclass(kw_only=True, slots=True)
+class Walk:
+    """One look at folders below a location. `digests` are of those that were listed in a store without folder times.
+    A data file below `small_below` bytes is small.
+    """
+
+    location: str
+    storage: Storage
+    kinds: Kinds
+    small_below: int = 0
+    folders: dict[str, Folder] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+
+    def all(self, previous: Previous | None) -> None:
+        """Look at every folder. Raises FileNotFoundError without the location, PermanentError where it is too large."""
+        if isinstance(self.storage, DeepListing):
+            self.folders = listed_at_once(self.location, self.storage, self.kinds, self.small_below)
+            return
+        self._walk({"": self._changed("")}, previous, warm=None)
+
+    def warm(self, previous: Previous, warm: Collection[str]) -> None:
+        """Look at the `warm` folders, and at those that are new in them. All others stay as they were."""
+        self.folders = dict(previous.folders)
+        begin = {path: self._changed(path) for path in warm if path == "" or path in previous.folders}
+        self._walk(begin, previous, warm=begin.keys())
+
+    def look_at(self, path: str) -> None:
+        """Look at one folder alone. Raises FileNotFoundError where it is gone."""
+        self._list(path, self._changed(path))
+
+    def _walk(self, begin: Mapping[str, float], previous: Previous | None, *, warm: Collection[str] | None) -> None:
+        """Look at folders and at those in them; with `warm` of these only at those that are new."""
+        left, listed, gone = dict(begin), dict[str, Collection[str]](), set[str]()
+        while left:
+            path, changed = left.popitem()
+            known = None if previous is None else previous.holds(path, changed)
+            if known is not None and (warm is not None or not known.has_folders):
+                self.folders[path] = known
+                continue
+            try:
+                below = listed[path] = self._list(path, changed)
+            except FileNotFoundError:
+                if not path:
+                    raise
+                gone.add(path)
+                continue
+            left |= {one: at for one, at in below.items() if warm is None or one not in self.folders}
+        if warm is not None:
+            self._forget(gone, listed)
+
+    def _list(self, path: str, changed: float) -> Mapping[str, float]:
+        """List one folder; return the folders of data in it with their times."""
+        entries = self.storage.listing(location_of(self.location, path), most=MOST_FILES)
+        tally, below = FolderSum(small_below=self.small_below), {}
+        for entry in entries:
+            kind = self.kinds(entry.name)
+            if entry.is_folder:
+                tally.add_folder(kind, written=entry.modified.timestamp())
+                if kind is EntryKind.DATA:
+                    below[posixpath.join(path, entry.name)] = entry.modified.timestamp()
+            else:
+                tally.add(kind, size=entry.size, written=entry.modified.timestamp())
+        self.folders[path] = tally.folder(changed=changed)
+        if not changed:
+            self.digests[path] = digest(entries)
+        _refuse_too_much(self.location, path, len(self.folders))
+        return below
+
+    def _changed(self, path: str) -> float:
+        """Return a folder's own time; 0 where it is gone, or where the store keeps none."""
+        return changed_of(location_of(self.location, path), self.storage) or 0.0
+
+    def _forget(self, gone: Collection[str], listed: Mapping[str, Collection[str]]) -> None:
+        """Leave out the folders that are gone, or that their parent no longer shows, and all below them."""
+        lost = {path for path in self.folders if path and path not in listed.get(posixpath.dirname(path), (path,))}
+        lost.update(gone)
+        for path in [one for one in self.folders if lost and (one in lost or not lost.isdisjoint(above(one)))]:
+            del self.folders[path]
+
+
+def location_of(location: str, path: str) -> str:
+    """Return where a folder is."""
+    return f"{location}/{path}" if path else location
+
+
+def above(path: str) -> Iterator[str]:
+    """Yield the folders above one, the nearest first, the table's own last."""
+    while path:
+        path = posixpath.dirname(path)
+        yield path
+
+
+def changed_of(location: str, storage: Storage) -> float | None:
+    """Return a folder's own time, in seconds since the epoch; None where it is gone, or the store keeps none."""
+    try:
+        changed = storage.changed_at(location)
+    except FileNotFoundError:
+        return None
+    return None if changed is None else changed.timestamp()
+
+
+def digest(entries: Collection[FileEntry]) -> str:
+    """Return what tells one listing from another."""
+    told = sorted((one.name, one.size, one.modified.timestamp(), one.version) for one in entries)
+    return blake2b(repr(told).encode(errors="surrogatepass"), digest_size=12).hexdigest()
+
+
+def _refuse_too_much(location: str, path: str, count: int) -> None:
+    if path.count("/") >= DEEPEST:
+        raise PermanentError(f"{location} has folders more than {DEEPEST} levels deep, as in {path[:200]}")
+    if count > MOST_FOLDERS:
+        raise PermanentError(f"{location} has more than {MOST_FOLDERS} folders")
+
+
+def listed_at_once(location: str, storage: DeepListing, kinds: Kinds, small_below: int = 0) -> dict[str, Folder]:
+    """Return every folder, from one listing of all files below. Raises FileNotFoundError where there is none.
+
+    An empty file marks a folder in some stores: none that is empty counts as data.
+    """
+    sums = _Sums(location, kinds, small_below)
+    storage.each_below(location, sums.add)
+    return sums.folders()
+
+
+class _Sums:
+    """Adds up files in the order of their keys. A folder comes in one piece, but for what is below it."""
+
+    def __init__(self, location: str, kinds: Kinds, small_below: int) -> None:
+        self._location = location
+        self._kinds = kinds
+        self._small_below = small_below
+        self._open: dict[str, FolderSum] = {"": self._new()}
+        self._done: dict[str, Folder] = {}
+        self._last_hidden = ("", "")
+
+    def add(self, path: str, entry: FileEntry) -> None:
+        """Add a file, by its path below the location."""
+        folder, levels = "", path.split("/")[:-1]
+        for level in levels:
+            kind = self._kinds(level)
+            if kind is not EntryKind.DATA:
+                if self._last_hidden != (folder, level):
+                    self._tally(folder).add_folder(kind)
+                    self._last_hidden = (folder, level)
+                return
+            self._tally(folder).add_folder(kind)
+            folder = posixpath.join(folder, level)
+            _refuse_too_much(self._location, folder, len(self._done))
+        kind = self._kinds(entry.name)
+        if entry.size > 0 or kind is not EntryKind.DATA:
+            self._tally(folder).add(kind, size=entry.size, written=entry.modified.timestamp())
+
+    def _tally(self, folder: str) -> FolderSum:
+        tally = self._open.get(folder)
+        if tally is None:
+            self._close(keep=folder)
+            if folder in self._done:
+                raise PermanentError(f"the store of {self._location} lists its files in no order")
+            tally = self._open[folder] = self._new()
+        return tally
+
+    def _new(self) -> FolderSum:
+        return FolderSum(small_below=self._small_below)
+
+    def _close(self, keep: str) -> None:
+        """Close the folders that no later key can lie in."""
+        for folder in [one for one in self._open if one and not f"{keep}/".startswith(f"{one}/")]:
+            self._done[folder] = self._open.pop(folder).folder()
+
+    def folders(self) -> dict[str, Folder]:
+        """Return the sums of all."""
+        return self._done | {folder: tally.folder() for folder, tally in self._open.items()}

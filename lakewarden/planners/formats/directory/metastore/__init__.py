@@ -1,0 +1,1 @@
+"""What a Hive metastore lists of the partitions of a directory."""

@@ -1,0 +1,156 @@
+"""A look at the table of a directory in its metastore: which partitions it lists, where, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from lakewarden.planners.formats.directory.listing.folders import Folder
+from lakewarden.planners.formats.directory.metastore.listed import (
+    ListedPartition,
+    MetastoreLook,
+    PartitionColumn,
+    column_of,
+    compared,
+    up_to_of,
+    values_in,
+    values_of,
+)
+from lakewarden.planners.formats.directory.options.metastore_options import MetastoreOptions
+from lakewarden.planners.metastores import Metastores
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.settings import shown
+from lakewarden.planners.storage import canonical_location
+
+if TYPE_CHECKING:
+    from hive_metastore.ThriftHiveMetastore import Client  # type: ignore[import-untyped]
+
+_ALL = -1
+_AT_ONCE = 500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableThere:
+    """The table in its metastore, as the metastore's own object, with its columns and its place there."""
+
+    table: Any
+    columns: tuple[PartitionColumn, ...]
+    place: str
+
+
+def table_there(client: Client, options: MetastoreOptions, location: str) -> TableThere:
+    """Return the table. Raises PermanentError if it is missing, or is no table of partitions in the directory."""
+    from hive_metastore.ttypes import NoSuchObjectException  # type: ignore  # noqa: PLC0415 - optional, slow to import
+
+    try:
+        table = client.get_table(options.database, options.table)
+    except NoSuchObjectException as missing:
+        raise PermanentError(
+            f"{options.place} is missing: create an external table there, with LOCATION {shown(location)}"
+        ) from missing
+    place = table.sd.location if table.sd is not None else None
+    if not place or not _same_place(place, location):
+        where = f"at {shown(place)}" if place else "at no place"
+        raise PermanentError(f"{options.place} is {where}, and not at {shown(location)}")
+    columns = tuple(column_of(key.name, key.type or "") for key in table.partitionKeys or ())
+    if not columns:
+        raise PermanentError(f"{options.place} has no partition columns: create it with PARTITIONED BY")
+    if ((table.parameters or {}).get("transactional") or "").lower() == "true":
+        raise PermanentError(f"{options.place} is transactional: Hive alone may add partitions to it")
+    return TableThere(table=table, columns=columns, place=place.rstrip("/"))
+
+
+def looked(
+    options: MetastoreOptions, location: str, folders: Mapping[str, Folder], known: MetastoreLook | None
+) -> MetastoreLook:
+    """Return what the metastore lists of all folders. What is `known` is asked for again only if a folder has changed
+    after the commit that is known. Raises TemporaryError if no metastore answers, PermanentError as `table_there`.
+    """
+    metastores = Metastores(options.place, options.uri, timeout=options.timeout)
+    return metastores.asked(partial(_looked, options=options, location=location, folders=folders, known=known))
+
+
+def _looked(
+    client: Client,
+    *,
+    options: MetastoreOptions,
+    location: str,
+    folders: Mapping[str, Folder],
+    known: MetastoreLook | None,
+) -> MetastoreLook:
+    there = table_there(client, options, location)
+    names = {
+        compared(values_in(name), there.columns): name
+        for name in client.get_partition_names(options.database, options.table, _ALL)
+    }
+    before = {} if known is None else known.partitions
+    found: dict[str, ListedPartition] = {}
+    asked: dict[str, str] = {}
+    for path, folder in folders.items():
+        values = values_of(path, there.columns) if folder.files else None
+        name = None if values is None else names.pop(compared(values, there.columns), None)
+        if name is None:
+            continue
+        one = before.get(path)
+        if one is None or one.elsewhere is not None or one.up_to < folder.changed_at:
+            asked[name] = path
+        else:
+            found[path] = one
+    for text, one in _objects(client, options, asked, there):
+        found[asked[text]] = listed(one, there, location, asked[text])
+    places = {} if known is None else known.strangers
+    unknown = [name for name in names.values() if name not in places]
+    strangers = {name: places[name] for name in names.values() if name in places}
+    strangers |= {text: _place_of(one) for text, one in _objects(client, options, unknown, there)}
+    return MetastoreLook(
+        columns=there.columns,
+        partitions=found,
+        strangers=strangers,
+        taken={below: text for text, place in strangers.items() if (below := _below(place, there, location))},
+    )
+
+
+def _objects(
+    client: Client, options: MetastoreOptions, names: Iterable[str], there: TableThere
+) -> Iterator[tuple[str, Any]]:
+    """Yield the metastore's objects of these names, in pieces."""
+    left = iter(names)
+    while some := list(islice(left, _AT_ONCE)):
+        called = {compared(values_in(text), there.columns): text for text in some}
+        for one in client.get_partitions_by_names(options.database, options.table, some):
+            if (name := called.get(compared(one.values or (), there.columns))) is not None:
+                yield name, one
+
+
+def listed(one: Any, there: TableThere, location: str, path: str) -> ListedPartition:
+    """Return a partition of the metastore that belongs to the folder at a path below the table."""
+    place = _place_of(one)
+    here = place == f"{there.place}/{path}" or _same_place(place, f"{location}/{path}")
+    return ListedPartition(
+        values=tuple(one.values), up_to=up_to_of(one.parameters or {}), elsewhere=None if here else place
+    )
+
+
+def _place_of(one: Any) -> str:
+    return (one.sd.location if one.sd is not None else None) or ""
+
+
+def _below(place: str, there: TableThere, location: str) -> str | None:
+    """Return the path of a place below the table; None if it is not below."""
+    if place.startswith(f"{there.place}/"):
+        return place.removeprefix(f"{there.place}/").rstrip("/")
+    try:
+        canonical = canonical_location(place)
+    except PermanentError:
+        return None
+    return canonical.removeprefix(f"{location}/") if canonical.startswith(f"{location}/") else None
+
+
+def _same_place(place: str, location: str) -> bool:
+    try:
+        return canonical_location(place) == location
+    except PermanentError:
+        return False

@@ -1,0 +1,247 @@
+"""One look at a directory: its folders, what each partition is, and what time alone will change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from hashlib import blake2b
+from heapq import nlargest
+
+from lakewarden.planners.formats.directory.committing.blockers import blockers
+from lakewarden.planners.formats.directory.committing.metastore_state import metastore_state
+from lakewarden.planners.formats.directory.committing.needs import needs_of
+from lakewarden.planners.formats.directory.committing.rules import rules_of
+from lakewarden.planners.formats.directory.compacting import places
+from lakewarden.planners.formats.directory.compacting.needs import compaction_needs
+from lakewarden.planners.formats.directory.compacting.rules import compaction_rules
+from lakewarden.planners.formats.directory.expiring.expiry import term_of
+from lakewarden.planners.formats.directory.expiring.needs import ttl_needs
+from lakewarden.planners.formats.directory.expiring.orphans import age_of_orphans, orphans_needs
+from lakewarden.planners.formats.directory.listing.folders import Folder
+from lakewarden.planners.formats.directory.listing.names import EntryKind, kind_of
+from lakewarden.planners.formats.directory.listing.walk import (
+    Kinds,
+    Previous,
+    Walk,
+    above,
+    changed_of,
+    digest,
+    location_of,
+)
+from lakewarden.planners.formats.directory.metastore.listed import MetastoreLook
+from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions
+from lakewarden.planners.formats.directory.options.marker import marker_of
+from lakewarden.planners.formats.directory.options.options_of import options_of
+from lakewarden.planners.formats.directory.options.orphans_options import OrphansOptions
+from lakewarden.planners.formats.directory.options.service_options import PartitionCommitOptions
+from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
+from lakewarden.planners.formats.directory.options.ttl_options import TtlOptions
+from lakewarden.planners.formats.directory.service_needs import ServiceNeeds
+from lakewarden.planners.formats.directory.timeline import timeline_of
+from lakewarden.planners.formats.directory.writers.activity import usual_interval
+from lakewarden.planners.model.decision import NotDue
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.view import TableIdentity, TableView, WriterActivity
+from lakewarden.planners.ports import MOST_FILES, DeepListing, Observation, Storage
+
+_TICK = timedelta(seconds=2)
+"""Two changes within it may leave the time of a folder as it is."""
+
+_ASKED_AGAIN = timedelta(seconds=30)
+
+_WARM = 256
+_WARM_WITHOUT_TIMES = 4
+"""In a store without folder times each warm folder costs a listing."""
+
+_OTHERS = {
+    ".hoodie": "a Hudi table",
+    "_delta_log": "a Delta table",
+    "metadata": "the metadata of an Iceberg table",
+    "snapshot": "the snapshots of a Paimon table",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Memo:
+    """What is kept from one look to the next: the folders, those that the token watches, when all of them were looked
+    at last, and what the metastore listed.
+    """
+
+    folders: Mapping[str, Folder]
+    warm: Sequence[str]
+    complete_at: datetime
+    metastore: MetastoreLook | None = None
+
+
+def table_options(table: Table) -> DirectoryTableOptions:
+    """Return what the owner of the table has set, or the defaults."""
+    return table.options if isinstance(table.options, DirectoryTableOptions) else DirectoryTableOptions()
+
+
+def kinds_of(table: Table) -> Kinds:
+    """Return what a name stands for in the table."""
+    return partial(kind_of, marker=marker_of(table), ignored=table_options(table).ignored)
+
+
+def looked_at(table: Table, storage: Storage, previous: Memo | None, *, before: datetime, now: datetime) -> Walk:
+    """Return the folders of the table; `before` is when `previous` was taken. All are looked at where it is time.
+
+    Raises PermanentError where there is no directory, or one of another format.
+    """
+    small_below = options_of(table, Service.COMPACTION, CompactionOptions).small_below
+    walk = Walk(location=table.location, storage=storage, kinds=kinds_of(table), small_below=small_below)
+    options = table_options(table)
+    unchanged = (before - _TICK - options.quiet_for).timestamp()
+    kept = None if previous is None else Previous(folders=previous.folders, unchanged_before=unchanged)
+    try:
+        if kept is None or previous is None or now - previous.complete_at >= options.list_all_every:
+            _recognise(table.location, storage, walk.kinds)
+            walk.all(kept)
+            if isinstance(storage, DeepListing):  # what the token watches is listed as the token lists it
+                walk.warm(Previous(folders=walk.folders, unchanged_before=0), warm_folders(walk.folders))
+        else:
+            walk.warm(kept, previous.warm)
+    except FileNotFoundError as gone:
+        raise _missing(table.location) from gone
+    return walk
+
+
+def _recognise(location: str, storage: Storage, kinds: Kinds) -> None:
+    """Raise PermanentError where the folder is missing, empty, or of a format that has metadata."""
+    try:
+        names = {entry.name for entry in storage.listing(location, most=MOST_FILES)}
+    except FileNotFoundError as gone:
+        raise _missing(location) from gone
+    for name, what in _OTHERS.items():
+        if name in names:
+            raise PermanentError(f"{location} is no plain directory: {name} in it is of {what}")
+    if not any(kinds(name) is EntryKind.DATA for name in names):
+        raise PermanentError(f"{location} holds no data: there is no file and no folder that readers see")
+
+
+def _missing(location: str) -> PermanentError:
+    return PermanentError(f"{location} holds no directory: there is no folder")
+
+
+def warm_folders(folders: Mapping[str, Folder]) -> Sequence[str]:
+    """Return the folders that the token watches: the partitions that changed last, and the folders above them."""
+    most = _WARM if folders.get("", Folder()).changed else _WARM_WITHOUT_TIMES
+    newest = nlargest(most, ((folder.staged > 0, folder.changed_at, path) for path, folder in folders.items()))
+    paths = {path for _, _, path in newest}
+    return sorted(paths.union(*map(above, paths), {""}))
+
+
+def token_of(location: str, storage: Storage, warm: Sequence[str], walk: Walk | None = None) -> str:
+    """Return the token of the warm folders: of their times, or of their listings where the store keeps no times. What
+    a walk has seen of them counts, and is not asked for again.
+    """
+    told = blake2b(digest_size=16)
+    for path in warm:
+        told.update(f"{path}\0{_stamp(location, storage, path, walk)}\n".encode(errors="surrogatepass"))
+    return told.hexdigest()
+
+
+def _stamp(location: str, storage: Storage, path: str, walk: Walk | None) -> str:
+    if walk is not None and (seen := walk.digests.get(path)) is not None:
+        return seen
+    if walk is not None and (folder := walk.folders.get(path)) is not None and folder.changed:
+        return str(folder.changed)
+    changed = changed_of(location_of(location, path), storage)
+    if changed is not None:
+        return str(changed)
+    try:
+        return digest(storage.listing(location_of(location, path), most=MOST_FILES))
+    except FileNotFoundError:
+        return ""
+
+
+def observed(table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
+    """Return the table's view.
+
+    An equal token vouches for it until time alone changes what is due, or all folders are to be looked at again; not at
+    all if a change is so young that another could hide behind it.
+    """
+    memo: Memo | None = None if previous is None else previous.memo
+    before = now if previous is None else previous.view.observed_at
+    walk = looked_at(table, storage, memo, before=before, now=now)
+    folders, options = walk.folders, table_options(table)
+    since = None if memo is None else memo.complete_at
+    complete_at = now if since is None or now - since >= options.list_all_every else since
+    warm = warm_folders(folders)
+    token = token_of(table.location, storage, warm, walk)
+    usual = usual_interval(folders.values())
+    commit = options_of(table, Service.PARTITION_COMMIT, PartitionCommitOptions)
+    known = None if memo is None else memo.metastore
+    there = metastore_state(table.location, options.metastore, commit, folders, known)
+    needs = needs_of(folders, rules_of(folders, options, commit, now, usual=usual, metastore=there.look), now)
+    others = dict(_others(table, storage, folders, usual, now))
+    view = TableView(
+        identity=TableIdentity(location=table.location, created="directory"),
+        name=table.location.rpartition("/")[2],
+        kind=needs.summary,
+        version="none",
+        observed_at=now,
+        timeline=timeline_of(folders),
+        writers=WriterActivity(last_commit_at=needs.last_change),
+        backlogs={**needs.backlogs, **{one: of.backlog for one, of in others.items() if of.backlog is not None}},
+        at_rest={**needs.at_rest, **{one: of.rest for one, of in others.items() if of.rest is not None}},
+        notes={**needs.notes, **{one: of.notes for one, of in others.items() if of.notes}},
+        warnings=(*needs.warnings, *(warning for of in others.values() for warning in of.warnings)),
+        blockers=(
+            *blockers(table.location, storage, commit),
+            *places.blockers(table.location, storage, options_of(table, Service.COMPACTION, CompactionOptions)),
+            *((there.blocker,) if there.blocker is not None else ()),
+        ),
+    )
+    changes = (needs.changes_at, *(of.changes_at for of in others.values()), complete_at + options.list_all_every)
+    ends = [at for at in changes if at is not None]
+    young = now - _TICK
+    keep_until = now if any(folders[path].changed > young.timestamp() for path in warm) else min(ends)
+    if there.blocker is not None:  # no folder tells that it answers again
+        keep_until = min(keep_until, now + _ASKED_AGAIN)
+    elif there.look is not None and needs.backlogs:  # no folder tells that the metastore lists them now
+        keep_until = now
+    return Observation(
+        token=token,
+        view=view,
+        memo=Memo(folders=folders, warm=warm, complete_at=complete_at, metastore=there.kept),
+        keep_until=keep_until,
+    )
+
+
+def _others(
+    table: Table, storage: Storage, folders: Mapping[str, Folder], usual: float | None, now: datetime
+) -> Iterator[tuple[Service, ServiceNeeds]]:
+    """Yield what the services besides partition commit have to do, as far as the table has a policy for them."""
+    options = table_options(table)
+    ours = [service for service in (Service.COMPACTION, Service.TTL, Service.ORPHANS) if service in table.policies]
+    chosen = options_of(table, Service.COMPACTION, CompactionOptions)
+    left = places.unfinished(table.location, storage, chosen) if ours else None
+    unfinished = dict.fromkeys(ours[:1], left)
+    if Service.COMPACTION in ours:
+        rules = compaction_rules(options, chosen, usual=usual)
+        left_over = unfinished.get(Service.COMPACTION)
+        if rules is None:
+            yield Service.COMPACTION, _unset("options.restore_horizon")
+        else:
+            yield Service.COMPACTION, compaction_needs(folders, rules, now, unfinished=left_over)
+    if Service.TTL in ours:
+        term = term_of(options, options_of(table, Service.TTL, TtlOptions), usual=usual)
+        if term is None:
+            yield Service.TTL, _unset("services.ttl.options.retain")
+        else:
+            yield Service.TTL, ttl_needs(folders, term, now, unfinished=unfinished.get(Service.TTL))
+    if Service.ORPHANS in ours:
+        age = age_of_orphans(options, options_of(table, Service.ORPHANS, OrphansOptions))
+        if age is None:
+            yield Service.ORPHANS, _unset("options.restore_horizon")
+        else:
+            yield Service.ORPHANS, orphans_needs(folders, age, now, unfinished=unfinished.get(Service.ORPHANS))
+
+
+def _unset(key: str) -> ServiceNeeds:
+    return ServiceNeeds(rest=NotDue(reason=f"{key} is not set: nothing is touched without it"))

@@ -1,0 +1,77 @@
+"""What one service has to do on a directory: its work, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Generic, TypeVar
+
+from lakewarden.planners.formats.directory.listing.folders import Folder
+from lakewarden.planners.formats.directory.listing.walk import above
+from lakewarden.planners.model.decision import NotDue
+from lakewarden.planners.model.printable import printable
+from lakewarden.planners.model.view import Backlog
+
+MOST_SHOWN = 5
+"""How many partitions are named in notes and warnings."""
+
+_LONGEST_PATH = 200
+
+_State = TypeVar("_State", bound=Enum)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PartitionJudgement(Generic[_State]):
+    """How far a service is with a partition, and why; `until` is when time alone may change that."""
+
+    state: _State
+    reason: str
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServiceNeeds:
+    """The backlog, or the reason for rest; `changes_at` is when time alone may change it."""
+
+    backlog: Backlog | None = None
+    rest: NotDue | None = None
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    changes_at: datetime | None = None
+
+
+def backlog_of(
+    count: int,
+    since: datetime,
+    *,
+    files: int,
+    size: int | None = None,
+    small_files: int | None = None,
+    unfinished: str | None = None,
+) -> Backlog:
+    """Return the work: each of `count` partitions or parts counts as a commit. A format that counts what is left has no
+    need to remember.
+    """
+    return Backlog(
+        commits=count,
+        commits_since_request=count,
+        since=since,
+        since_request=since,
+        files=files,
+        bytes=size,
+        small_files=small_files,
+        unfinished=unfinished,
+        exact=True,
+    )
+
+
+def above_in(path: str, folders: Mapping[str, Folder]) -> Iterator[Folder]:
+    """Yield the folders above one, as far as they are known."""
+    return (folders[one] for one in above(path) if one in folders)
+
+
+def shown_path(path: str) -> str:
+    """Return a path as a line may show it."""
+    return printable(path, most=_LONGEST_PATH) if path else "the folder itself"

@@ -1,0 +1,1 @@
+"""What writers do in a partition: their rhythm, and whether they are still at it."""

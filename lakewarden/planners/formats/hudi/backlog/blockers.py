@@ -1,0 +1,162 @@
+"""What blocks services on a Hudi table, with the remedy for an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from lakewarden.planners.formats.hudi.metadata.heartbeats import may_show_a_first_beat
+from lakewarden.planners.formats.hudi.metadata.names import Layout
+from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
+from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock, HudiTableOptions, Lock
+from lakewarden.planners.formats.hudi.writers.acquisitions.sights import leaves_traces
+from lakewarden.planners.model.instant import Deed, Instant, Service
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.timeline import Timeline
+from lakewarden.planners.model.view import Blocker
+
+_READABLE = frozenset({"PARQUET", "ORC", "HFILE"})
+"""Formats of base files that the bundle reads without further libraries. It cannot read LANCE (run)."""
+
+KNOWN_VERSIONS = frozenset({"6", "8", "9"})
+"""The table versions with a timeline that Lakewarden reads and with services that were tried: Hudi 0.14 to 1.2."""
+
+_BE_LAZY = (
+    "set hoodie.clean.failed.writes.policy=LAZY (before 1.0: hoodie.cleaner.policy.failed.writes) on all the table's "
+    "writers, which their lock requires anyway, and declare options: {failed_writes: lazy}"
+)
+
+_NAME_THE_LOCK = """\
+name the lock that the table's writers use:
+  options:
+    lock:
+      provider: zookeeper
+      url: HOST:PORT
+      base_path: /PATH
+      lock_key: KEY
+or, if the table has no writers while Lakewarden serves it:
+  options:
+    writers: none"""
+
+
+def blockers(
+    table: Table, options: HudiTableOptions, timeline: Timeline, properties: TableProperties, *, now: datetime
+) -> Iterator[Blocker]:
+    """Yield what blocks services, the gravest first."""
+    if properties.version not in KNOWN_VERSIONS:
+        yield Blocker(
+            reason=f"table version {properties.version} is unknown to Lakewarden",
+            remedy=f"Lakewarden knows versions {', '.join(sorted(KNOWN_VERSIONS))}: upgrade Lakewarden or the table",
+        )
+    if properties.base_file_format not in _READABLE:
+        yield Blocker(
+            reason=f"the table's base files are {properties.base_file_format}, which Hudi's bundle does not read here",
+            remedy="remove the table's policies",
+        )
+    for instant in timeline.instants:
+        if instant.pending and instant.stands_for is Deed.RESTORE:
+            yield Blocker(
+                reason=f"restore {instant.time} is in flight",
+                remedy="wait until the restore has ended, or remove what is left of it",
+            )
+    if options.lock is None and options.writers == "live":
+        yield Blocker(reason="no lock is named that Lakewarden and the table's writers share", remedy=_NAME_THE_LOCK)
+    if options.lock is not None and options.lock_proof == "observed" and options.writers == "live":
+        yield from _unseen(options.lock)
+    if properties.layout is Layout.V1:
+        yield from _hidden_by_compactions(timeline, now)
+    yield from _meaningless(table, properties)
+
+
+def _hidden_by_compactions(timeline: Timeline, now: datetime) -> Iterator[Blocker]:
+    """Yield the services that would hide the rows of a write in flight without a heartbeat, if the write is alive.
+
+    In layout 1 a log file belongs to the base file that its writer has seen. Only a conflict check keeps a write from
+    completing into a slice that was compacted meanwhile. A plan that is older than the write hides nothing.
+    """
+    for write in _without_heartbeat(timeline, now):
+        for service in (Service.COMPACTION, Service.LOG_COMPACTION):
+            if any(plan.time < write.time for plan in timeline.pending(service)):
+                continue
+            yield Blocker(
+                services=frozenset({service}),
+                reason=f"{_unknown(write.time)}; if it is alive, a {service} would hide its rows on a table below "
+                "version 8",
+                remedy=_BE_LAZY,
+            )
+
+
+def notes(timeline: Timeline, *, now: datetime) -> Mapping[Service, tuple[str, ...]]:
+    """Return what an operator should know of writes in flight that may be alive or dead."""
+    unknown = ", ".join(write.time for write in _without_heartbeat(timeline, now))
+    if not unknown:
+        return {}
+    return {
+        Service.ROLLBACK: (f"{_unknown(unknown)}; it is left alone. To detect dead writes in minutes, {_BE_LAZY}",),
+        Service.ARCHIVE: (f"{_unknown(unknown)}; nothing younger is archived",),
+    }
+
+
+def _unknown(write: str) -> str:
+    return f"write {write} is in flight without a heartbeat: it has failed, or its writer is not LAZY"
+
+
+def _without_heartbeat(timeline: Timeline, now: datetime) -> Iterator[Instant]:
+    """Yield the writes in flight without a heartbeat that are too old for their first one to be still on its way."""
+    for write in timeline.writes_in_flight():
+        if write.guarded_until is None and not may_show_a_first_beat(write, now):
+            yield write
+
+
+def _unseen(lock: Lock) -> Iterator[Blocker]:
+    """Yield what blocks services because nothing can show that the writers take the lock."""
+    if not leaves_traces(lock):
+        yield Blocker(
+            reason=f"a {lock.provider} lock leaves no trace when it is taken: nothing shows that the table's writers "
+            "use the lock that is named",
+            remedy="compare the lock options of every writer with `lakewarden writer-options`, then declare:\n"
+            "  options:\n    lock_proof: trusted",
+        )
+
+
+def _meaningless(table: Table, properties: TableProperties) -> Iterator[Blocker]:
+    """Yield the policies that have nothing to do on a table of this kind."""
+    if not properties.merge_on_read:
+        for service in (Service.COMPACTION, Service.LOG_COMPACTION):
+            if service in table.policies:
+                yield Blocker(
+                    services=frozenset({service}),
+                    reason="the table is copy-on-write: it has no log files to compact",
+                    remedy=f"remove its {service} policy",
+                    moot=True,
+                )
+    if properties.layout is Layout.V1 and Service.METADATA_REBUILD in table.policies:
+        yield Blocker(
+            services=frozenset({Service.METADATA_REBUILD}),
+            reason="below table version 8 Hudi makes no metadata table while anything is pending",
+            remedy="stop the table's writers, CALL delete_metadata_table, and let a writer's next commit make it anew",
+            only_if_configured=True,
+        )
+    if not properties.partitioned and Service.TTL in table.policies:
+        yield Blocker(
+            services=frozenset({Service.TTL}),
+            reason="the table has no partitions that could expire",
+            remedy="remove its ttl policy",
+            moot=True,
+        )
+
+
+def warnings(options: HudiTableOptions) -> tuple[str, ...]:
+    """Return what an operator should know of the table's settings although they block nothing."""
+    found = []
+    if isinstance(options.lock, FilesystemLock):
+        found.append(
+            "the filesystem lock is not exclusive: a client that times out deletes its holder's lock. "
+            "It is for trials; use ZooKeeper beside real writers."
+        )
+    if options.lock is not None and options.lock_proof == "trusted" and options.writers == "live":
+        found.append(
+            "lock_proof: trusted: nothing checks whether the writers take the lock that is named. A writer with "
+            "another lock loses acknowledged updates silently."
+        )
+    return tuple(found)

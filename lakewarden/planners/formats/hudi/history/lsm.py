@@ -1,0 +1,169 @@
+"""The archived timeline of table versions 8 and 9: parquet files, and the manifest that lists them.
+
+    <timeline>/history/_version_                    the number of the newest manifest, as text
+    <timeline>/history/manifest_<n>                 JSON: {"files": [{"fileName": ..., "fileLen": ...}]}
+    <timeline>/history/<min>_<max>_<level>.parquet  one row for each completed instant requested from min to max
+
+A manifest is never changed. A merge writes a new file and a new manifest. Files that only older manifests list are
+deleted after two more of them. Source: `LSMTimeline`, `HoodieLSMTimelineManifest` and `HoodieLSMTimelineInstant` of
+Hudi 1.x; files that Hudi 1.x wrote were read.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.json_text import from_json
+from lakewarden.planners.formats.hudi.metadata.payloads import MALFORMED, UnreadableError, decode
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.ports import Storage
+from lakewarden.planners.settings import shown
+
+_NAME = re.compile(r"(\d{14,23})_(\d{14,23})_\d\.parquet", re.ASCII)
+_TIME = re.compile(r"\d{14,23}", re.ASCII)
+_VERSION = re.compile(r"\d{1,10}", re.ASCII)
+
+_LARGEST_MANIFEST = 16 * 2**20
+_MOST_METADATA = 64 * 2**20
+"""The most bytes of the metadata of a file's instants that are read. Beyond that, ambiguous instants stay so."""
+
+_MOST_ROWS = 1_000_000
+_LONGEST_ACTION = 40
+_COLUMNS = ("instantTime", "completionTime", "action")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistoryFile:
+    """A file of the archive: its name, its size in bytes, and the first and last requested time in it."""
+
+    name: str
+    size: int
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Archived:
+    """An archived instant. All of them are completed. `operation` is the operation of its metadata, such as CLUSTER.
+    None if it has none, or if it was not read.
+    """
+
+    time: str
+    completed_time: str | None
+    action: str
+    operation: str | None = None
+
+
+def history_files(folder: str, storage: Storage) -> Sequence[HistoryFile]:
+    """Return the files of the newest manifest; none if nothing was archived yet.
+
+    Raises PermanentError if the manifest makes no sense. Raises FileNotFoundError if it is gone.
+    """
+    try:
+        version = storage.read(f"{folder}/_version_", limit=64).decode("ascii", "replace").strip()
+    except FileNotFoundError:
+        return ()
+    if _VERSION.fullmatch(version) is None:
+        raise PermanentError(f"{folder}/_version_ holds {shown(version)}, which is no number: the archive is damaged")
+    path = f"{folder}/manifest_{version}"
+    try:
+        listed = from_json(storage.read(path, limit=_LARGEST_MANIFEST))["files"]
+        return tuple(_file(one) for one in listed)
+    except (DamagedError, *MALFORMED) as error:
+        raise PermanentError(f"{path} is no manifest of an archive: {shown(str(error))}") from error
+
+
+def _file(entry: Mapping[str, Any]) -> HistoryFile:
+    name, size = entry["fileName"], entry["fileLen"]
+    found = _NAME.fullmatch(name)
+    if found is None or not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise ValueError(f"{name} with {size} bytes is no file of an archive")
+    return HistoryFile(name=name, size=size, first=found[1], last=found[2])
+
+
+def read_history(folder: str, file: HistoryFile, storage: Storage) -> Sequence[Archived]:
+    """Return the instants of a file. Only the columns that are needed are read.
+
+    Raises PermanentError if it is damaged. Raises what the storage raises.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - few requests need it
+    from pyarrow import parquet  # noqa: PLC0415 - few requests need it
+
+    path = f"{folder}/{file.name}"
+    source = _Ranges(path, file.size, storage)
+    try:
+        opened = parquet.ParquetFile(source)
+        if opened.metadata.num_rows > _MOST_ROWS:
+            raise PermanentError(f"{path} has more than {_MOST_ROWS} instants, which Lakewarden does not read")
+        told = _metadata_bytes(opened.metadata) <= _MOST_METADATA
+        columns = [*_COLUMNS, "metadata"] if told else [*_COLUMNS]
+        batches = opened.iter_batches(batch_size=256, columns=columns, use_threads=False)
+        return tuple(one for batch in batches for one in _instants(batch.to_pylist()))
+    except (pa.ArrowException, *MALFORMED) as error:
+        if source.failure is not None:
+            raise source.failure from error
+        raise PermanentError(f"{path} is damaged: {shown(str(error))}") from error
+
+
+def _metadata_bytes(about: Any) -> int:
+    """Return how many bytes the metadata of a file's instants has after it is inflated."""
+    groups = (about.row_group(number) for number in range(about.num_row_groups))
+    chunks = (group.column(number) for group in groups for number in range(group.num_columns))
+    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == "metadata")
+
+
+def _instants(rows: Sequence[Mapping[str, Any]]) -> Iterator[Archived]:
+    for row in rows:
+        time, completed, action = row["instantTime"], row["completionTime"], row["action"]
+        if not _TIME.fullmatch(time) or (completed is not None and not _TIME.fullmatch(completed)):
+            raise ValueError(f"an instant has the time {time} and was completed at {completed}")
+        if not 0 < len(action) <= _LONGEST_ACTION:
+            raise ValueError(f"instant {time} has the action {action}")
+        operation = _operation(row.get("metadata"))
+        yield Archived(time=time, completed_time=completed or None, action=action, operation=operation)
+
+
+def _operation(metadata: bytes | None) -> str | None:
+    try:
+        found = (decode(metadata or b"") or {}).get("operationType")
+    except UnreadableError:
+        return None
+    return found if isinstance(found, str) else None
+
+
+class _Ranges(io.RawIOBase):
+    """A file of a storage, read in ranges. `failure` is the error of the storage, if it raised one."""
+
+    def __init__(self, path: str, size: int, storage: Storage) -> None:
+        self._path, self._size, self._storage = path, size, storage
+        self._place = 0
+        self.failure: Exception | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
+        return self._place
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._size - self._place)
+        wanted = left if size < 0 else min(size, left)
+        try:
+            content = self._storage.read_part(self._path, begin=self._place, size=wanted) if wanted else b""
+        except Exception as error:
+            self.failure = error
+            raise
+        self._place += len(content)
+        return content

@@ -1,0 +1,229 @@
+"""What blocks services on an Iceberg table, with the remedy for an operator. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lakewarden.planners.formats.iceberg.deletion.ground import REMEDY
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions, Outside
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.view import Blocker
+from lakewarden.planners.settings import format_size, shown
+from lakewarden.planners.storage.inside import NoPlaceError, PathParts, place_of
+from lakewarden.planners.storage.locations import canonical_location
+
+NEWEST_VERSION = 3
+"""The newest format version that Lakewarden can read. Iceberg 1.11.0 has the beginnings of version 4."""
+
+UNKNOWN_TO_SPARK = frozenset({"time", "timestamp_ns", "timestamptz_ns", "variant", "geometry", "geography"})
+"""Column types that Iceberg 1.11.0 refuses to hand to Spark 3.5 (`TypeToSparkType`). A rewrite keeps row lineage,
+default values, deletion vectors and the type `unknown`."""
+
+_OF_A_HADOOP_TABLE = re.compile(r"(.+)/metadata/v\d+\.[a-z.]+")
+
+_READING = frozenset({Service.COMPACTION, Service.CLUSTERING, Service.TABLE_STATS})
+_DELETING = frozenset({Service.CLEAN, Service.ORPHANS})
+
+_OF_NESSIE = "nessie."
+
+_TABLE_BUCKET = re.compile(r"s3[an]?://[^/]+--table-s3(/|$)")
+"""The bucket of a table in S3 Tables, as Amazon names it."""
+
+LEAVE_TO_TABLE_BUCKET = (
+    "remove its clean and orphans policies: a table bucket expires snapshots and deletes unknown files by itself"
+)
+
+_CODEC = "write.metadata.compression-codec"
+_BY_ZSTD = (".zstd.metadata.json", ".metadata.json.zstd")
+
+_LARGE = 100 * 2**20
+_HEAP = 6
+"""A metadata file from so many bytes on has a warning. Iceberg's client needs so many bytes of heap for each of its
+bytes: it holds the whole text as a tree (`TableMetadataParser`; run with 1.11.0: 76 MiB took 390 MiB while they were
+read and 223 MiB afterwards, 228 MiB took 1,034 and 543; a commit holds two versions).
+"""
+
+_ELSEWHERE = ("write.data.path", "write.object-storage.path", "write.folder-storage.path", "write.metadata.path")
+
+
+def is_encrypted(metadata: TableMetadata) -> bool:
+    """Whether the table's manifests are encrypted. Nothing can read them without the keys."""
+    return "encryption.key-id" in metadata.properties or metadata.has_keys
+
+
+class FilesStay(NamedTuple):
+    """Why no file of a table may be deleted, with the remedy for an operator."""
+
+    reason: str
+    remedy: str
+
+
+def why_files_stay(metadata: TableMetadata) -> FilesStay | None:
+    """Return why something else may need the table's files, according to the table's own properties. None if no
+    property says so.
+
+    Source: Iceberg 1.11, `TableProperties.GC_ENABLED`, `nessie.NessieUtil` (`nessie.commit.id`). Nessie's own server
+    writes `nessie.catalog.*`.
+    """
+    if metadata.properties.get("gc.enabled", "true").lower() != "true":
+        return FilesStay(
+            "the table says gc.enabled=false: another table may need its files, and Iceberg deletes none",
+            "remove its clean and orphans policies, or set gc.enabled=true if no other table has its files",
+        )
+    of_nessie = sorted(key for key in metadata.properties if key.lower().startswith(_OF_NESSIE))
+    if of_nessie:
+        return FilesStay(
+            f"the table is one of Nessie's (it has the property {of_nessie[0]}): other branches and tags there may "
+            "need the files and snapshots that this catalog does not know of",
+            "remove its clean and orphans policies, and let Nessie's own GC tool delete; if Nessie does not have the "
+            f"table any more, unset {', '.join(of_nessie)}",
+        )
+    return None
+
+
+def blockers(metadata: TableMetadata, options: IcebergTableOptions) -> Iterator[Blocker]:
+    """Yield what blocks services, the gravest first."""
+    if metadata.format_version > NEWEST_VERSION:
+        yield Blocker(
+            reason=f"format version {metadata.format_version} is unknown to Lakewarden",
+            remedy=f"it knows versions 1 to {NEWEST_VERSION}: upgrade Lakewarden",
+        )
+    if is_encrypted(metadata):
+        yield Blocker(
+            reason=f"the table is encrypted ({'encryption-keys' if metadata.has_keys else 'encryption.key-id'}): "
+            "Lakewarden has no keys to read its manifests with",
+            remedy="remove it from the configuration, and let an engine that has the keys maintain it",
+        )
+    folder = _folder_of_hadoop_table(metadata.file)
+    if folder is not None and folder != canonical_location(metadata.location or "/"):
+        yield Blocker(
+            reason=f"the table in {folder} says that it lies in {metadata.location}: it was moved, or it is a copy "
+            "and names the files of another table",
+            remedy="register it where it says that it lies; make a copy with Iceberg's rewrite_table_path",
+        )
+    foreign = sorted(metadata.types & UNKNOWN_TO_SPARK)
+    if foreign:
+        yield Blocker(
+            services=_READING,
+            reason=f"the table has columns of type {', '.join(foreign)}, which Iceberg cannot hand to Spark 3.5",
+            remedy="remove its compaction, clustering and table_stats policies: its other services are not concerned",
+        )
+    yield from _of_deletions(metadata)
+    elsewhere = [] if options.outside is Outside.LEAVE else _elsewhere(metadata, options)
+    if elsewhere:
+        yield Blocker(
+            services=frozenset({Service.CLEAN}),
+            reason=f"{elsewhere[0]} is {metadata.properties[elsewhere[0]]}, outside the table's folder "
+            f"{metadata.location}: what lies there may belong to others, and is not deleted",
+            remedy=REMEDY,
+        )
+
+
+def unknown_to_java(metadata: TableMetadata) -> Iterator[Blocker]:
+    """Yield what blocks every service if Iceberg's client for Java reads and writes the metadata file itself, as in all
+    catalogs but REST.
+
+    Source: Iceberg 1.11.0, `TableMetadataParser.Codec` has NONE and GZIP. iceberg-go writes zstd, too.
+    """
+    codec = metadata.properties.get(_CODEC, "").lower()
+    if metadata.file.endswith(_BY_ZSTD) or codec == "zstd":
+        yield Blocker(
+            reason="the table's metadata files are compressed by zstd, which Iceberg's client for Java does not know: "
+            f"no service can open the table ({_CODEC} is {shown(codec)})",
+            remedy=f"set {_CODEC}=gzip with the engine that writes the table, and commit to it",
+        )
+
+
+def _of_deletions(metadata: TableMetadata) -> Iterator[Blocker]:
+    """Yield what forbids every deletion."""
+    if (why := why_files_stay(metadata)) is not None:
+        yield Blocker(services=_DELETING, reason=why.reason, remedy=why.remedy)
+    if _TABLE_BUCKET.match(metadata.location):
+        yield Blocker(
+            services=_DELETING,
+            reason=f"the table lies in a table bucket of S3 Tables ({metadata.location}), which takes only files with "
+            "names of Iceberg: clean and orphans keep their plan in a file beside the table",
+            remedy=LEAVE_TO_TABLE_BUCKET,
+        )
+    inline = [one.id for one in metadata.snapshots if one.manifest_list is None]
+    if inline:
+        yield Blocker(
+            services=_DELETING,
+            reason=f"snapshot {inline[0]} has no manifest list, as the first releases of Iceberg wrote it: which "
+            "files it needs is not known",
+            remedy="expire it by hand (CALL system.expire_snapshots with snapshot_ids)",
+        )
+    if _is_a_root(metadata.location):
+        yield Blocker(
+            services=frozenset({Service.ORPHANS}),
+            reason=f"the table's location {metadata.location} is no folder of its own: what lies there may belong to "
+            "others",
+            remedy="remove its orphans policy",
+        )
+
+
+def _folder_of_hadoop_table(metadata_file: str) -> str | None:
+    """Return the folder of a table in a Hadoop catalog. None if the metadata file belongs to a table of another
+    catalog. Such a file may lie anywhere.
+    """
+    found = _OF_A_HADOOP_TABLE.fullmatch(canonical_location(metadata_file))
+    return None if found is None else found[1]
+
+
+def _is_a_root(location: str) -> bool:
+    """Whether a location is a whole bucket or file system."""
+    scheme, _, rest = location.rpartition("://")
+    return not (rest.partition("/")[2] if scheme else rest.removeprefix("file:")).strip("/")
+
+
+def warnings(metadata: TableMetadata) -> tuple[str, ...]:
+    """Return what an operator should know of the table although it blocks nothing.
+
+    Source: Iceberg 1.11, `spark.actions.MigrateTableSparkAction` (`migrated`, and the backup of the table as it was).
+    """
+    elsewhere = tuple(
+        f"{key} is {metadata.properties[key]}, outside the table's folder: orphans looks for none there"
+        for key in _elsewhere(metadata, IcebergTableOptions())
+    )
+    large = tuple(_too_large_for_a_small_heap(metadata))
+    if metadata.properties.get("migrated", "").lower() != "true":
+        return (*elsewhere, *large)
+    return (
+        *elsewhere,
+        *large,
+        "the table was migrated where it lies (migrated=true): its backup (..._BACKUP_) names the same files. "
+        "Clean deletes those that are rewritten, and orphans those that were in no partition of the metastore",
+    )
+
+
+def _too_large_for_a_small_heap(metadata: TableMetadata) -> Iterator[str]:
+    if metadata.size >= _LARGE:
+        heap = format_size(_HEAP * metadata.size)
+        yield (
+            f"its metadata file has {format_size(metadata.size)}, with {len(metadata.snapshots)} snapshots. Iceberg's "
+            f"client for Java needs about {heap} of heap for it, and a worker with less ends: give the profile of the "
+            "table as much (spark.<profile>.memory). A clean makes the file smaller"
+        )
+
+
+def _elsewhere(metadata: TableMetadata, options: IcebergTableOptions) -> list[str]:
+    """Return the properties that send files outside the table's folder and outside the folders that the options
+    name.
+    """
+    homes = [home for home in map(_place, (metadata.location, *options.folders)) if home is not None]
+    named = {key: _place(metadata.properties[key]) for key in _ELSEWHERE if key in metadata.properties}
+    return [key for key, place in named.items() if place is None or not any(_lies_in(place, home) for home in homes)]
+
+
+def _place(path: str) -> PathParts | None:
+    try:
+        return place_of(path, store="")
+    except NoPlaceError:
+        return None
+
+
+def _lies_in(place: PathParts, home: PathParts) -> bool:
+    return place.store == home.store and place.names[: len(home.names)] == home.names

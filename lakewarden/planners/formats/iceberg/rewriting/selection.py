@@ -1,0 +1,81 @@
+"""Which data files the options let a rewrite take: by partition and by age. Pure.
+
+It is always safe to leave a file out of a rewrite. The planner's own groups are an arbitrary choice of a partition's
+files, and sequence numbers alone decide where deletes apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile, Origin
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
+from lakewarden.planners.formats.iceberg.options.where import Where, parse_where, unknown_fields
+from lakewarden.planners.formats.iceberg.rewriting.reach import Reach
+from lakewarden.planners.model.errors import PermanentError
+
+
+class UnknownFieldError(PermanentError):
+    """A predicate over partitions names a field that no partition spec has."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """What a rewrite may take: files in the partitions that fit (None: all), and no file that a `young` snapshot added.
+    `changes_at` is when the first of these snapshots is old enough. None if there is none. A rewrite of all files takes
+    the files within its `reach`.
+    """
+
+    where: Where | None = None
+    young: frozenset[int] = frozenset()
+    changes_at: datetime | None = None
+    reach: Reach | None = None
+
+    def takes(self, file: LiveFile) -> bool:
+        """Whether a data file may be rewritten."""
+        return file.snapshot not in self.young and self.would_take(file)
+
+    def would_take(self, file: LiveFile) -> bool:
+        """Whether a data file may be rewritten as soon as it is old enough."""
+        return self.takes_from(file.partition) and (self.reach is None or self.reach.has(file))
+
+    def takes_from(self, partition: str) -> bool:
+        """Whether files of a partition may be rewritten, according to its name."""
+        return self.where is None or self.where.matches(partition)
+
+    def has_young(self, origins: Iterable[Origin]) -> bool:
+        """Whether one of the snapshots that added files is young."""
+        return bool(self.young) and any(snapshot in self.young for _, snapshot in origins)
+
+
+EVERYTHING = Selection()
+
+
+def selection(
+    options: RewriteOptions, metadata: TableMetadata, now: datetime, *, reach: Reach | None = None
+) -> Selection:
+    """Return what a rewrite by these options may take `now`. Raises UnknownFieldError if no spec of the table has a
+    field that the predicate names.
+
+    A file is as old as the write that added it. A file that a rewrite added counts as old, because its rows were there
+    before.
+    """
+    where = None if options.where is None else parse_where(options.where)
+    if where is not None:
+        known = sorted({field.name for fields in metadata.specs.values() for field in fields})
+        unknown = unknown_fields(where, known)
+        if unknown:
+            has = f"its partition fields are {', '.join(known)}" if known else "it has no partitions"
+            raise UnknownFieldError(f"where asks for {unknown[0]}, which the table is not partitioned by ({has})")
+    if not options.min_file_age:
+        return Selection(where=where, reach=reach)
+    young = [one for one in metadata.snapshots if one.operation != "replace" and now < one.at + options.min_file_age]
+    return Selection(
+        where=where,
+        young=frozenset(one.id for one in young),
+        changes_at=min((one.at + options.min_file_age for one in young), default=None),
+        reach=reach,
+    )

@@ -1,0 +1,1 @@
+"""What has piled up on a Paimon table."""

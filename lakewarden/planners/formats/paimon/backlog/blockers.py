@@ -1,0 +1,222 @@
+"""What holds services back from a Paimon table, and what a person should know although nothing is held back. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakewarden.planners.formats.paimon.backlog.needs import Sight
+from lakewarden.planners.formats.paimon.backlog.refused import refusals
+from lakewarden.planners.formats.paimon.catalogs.settings import keeps_commits_apart
+from lakewarden.planners.formats.paimon.metadata.history import MOST
+from lakewarden.planners.formats.paimon.metadata.signature import run_of
+from lakewarden.planners.formats.paimon.metadata.snapshots import CommitKind, Snapshot
+from lakewarden.planners.formats.paimon.options.core_options import BucketMode
+from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.view import Blocker
+from lakewarden.planners.settings import format_duration, shown
+
+_COMPACTION = frozenset({Service.COMPACTION})
+_CLEAN = frozenset({Service.CLEAN})
+_ORPHANS = frozenset({Service.ORPHANS})
+_TTL = frozenset({Service.TTL})
+_MARKING = frozenset({Service.PARTITION_COMMIT})
+_ARCHIVE = frozenset({Service.ARCHIVE})
+_SERVICES = _COMPACTION | _CLEAN | _ORPHANS | _TTL | _MARKING | _ARCHIVE
+_S3 = "s3://"
+_MARKED_BY = ("success-file", "http-report")
+"""What may be done with a partition that is done. Flink's jobs send the report themselves."""
+
+_BY_PAIMON = "let jobs of Paimon itself serve the table, and set mode: observe"
+_SERVED = (BucketMode.FIXED, BucketMode.DYNAMIC, BucketMode.UNAWARE)
+
+
+def blockers(table: Table, sight: Sight) -> tuple[Blocker, ...]:
+    """Return what holds services of a table back."""
+    found = (
+        _of_store(table),
+        _of_features(sight),
+        _of_switch(sight),
+        _of_others(table, sight),
+        _of_expiry(sight),
+    )
+    more = (_of_places(sight), _of_changelogs(sight), _of_metastore(sight), _of_actions(sight))
+    own = tuple(one for one in (*found, *more) if one is not None)
+    return (*own, *refusals(table))
+
+
+def _of_store(table: Table) -> Blocker | None:
+    """Paimon commits by a rename. Object stores have none. On S3 a lock of the catalog keeps commits apart. No other
+    store was tried.
+    """
+    location = table.location
+    if keeps_commits_apart(table.catalog, location):
+        return None
+    return Blocker(
+        reason=f"Paimon commits to {location} by renaming a file, which may replace another commit: Lakewarden can "
+        "exclude that on local and mounted disks, and on S3 under the lock of a Hive or JDBC catalog, and deletes "
+        "nothing elsewhere either",
+        remedy=_BY_PAIMON
+        if not location.startswith(_S3)
+        else f"name the table by such a catalog, with which its writers commit too (lock.enabled); else {_BY_PAIMON}",
+        services=_SERVICES,
+    )
+
+
+def _of_features(sight: Sight) -> Blocker | None:
+    """Return the features with which Lakewarden leaves a table alone."""
+    options, newest = sight.schema.options, sight.history.newest
+    used = [*_features(sight), *(f"the option {key}" for key in options.unserved)]
+    if options.bucket_mode not in _SERVED:
+        used.append(str(options.bucket_mode))
+    if options.deletion_vectors and not sight.schema.has_key:
+        used.append("deletion vectors without a primary key")
+    fields = (*(newest.unknown if newest else ()), *sight.unknown_fields)
+    if fields:
+        used.append(f"metadata of a release after 1.3 ({', '.join(fields)})")
+    if not used:
+        return None
+    return Blocker(
+        reason=f"the table uses {', '.join(used)}, with which Lakewarden leaves it alone",
+        remedy=_BY_PAIMON,
+        services=_SERVICES,
+    )
+
+
+def _of_switch(sight: Sight) -> Blocker | None:
+    """Return the blocker of a table with writers that may compact."""
+    if sight.schema.options.write_only:
+        return None
+    return Blocker(
+        reason="write-only is false: the writers compact the table themselves, and fail by a second compaction, or if "
+        "their files are dropped",
+        remedy="to hand the compaction over, set write-only=true on the table and restart its writers (lakewarden "
+        "writer-options prints it); otherwise remove the service",
+        services=_COMPACTION | _TTL,
+    )
+
+
+def _of_expiry(sight: Sight) -> Blocker | None:
+    """Return the blocker of a table with writers that may expire snapshots by a rule of their own."""
+    if sight.schema.options.write_only:
+        return None
+    return Blocker(
+        reason="write-only is false: the writers expire the snapshots themselves, by the table's own options",
+        remedy="set write-only=true on the table and restart its writers, and give the table a compaction too; "
+        "otherwise remove the service",
+        services=_CLEAN,
+    )
+
+
+def _of_places(sight: Sight) -> Blocker | None:
+    """Return the blocker of a table with files in other folders than those in which Lakewarden looks for them."""
+    used = [f"the option {key}" for key in sight.schema.options.scattered]
+    if not used:
+        return None
+    return Blocker(
+        reason=f"the table uses {', '.join(used)}, with which Lakewarden deletes nothing",
+        remedy="let Paimon's own expire_snapshots and remove_orphan_files run, and remove the service; or unset the "
+        "options",
+        services=_CLEAN | _ORPHANS,
+    )
+
+
+def _of_changelogs(sight: Sight) -> Blocker | None:
+    """Return the blocker of a table with changelogs that outlive their snapshots. Orphans reads those."""
+    if not sight.schema.options.keeps_changelogs and not sight.references.changelogs:
+        return None
+    return Blocker(
+        reason="the table uses changelogs that outlive their snapshots (changelog.num-retained.*, "
+        "changelog.time-retained), with which clean deletes nothing",
+        remedy="let Paimon's own expire_snapshots run, and remove the service; or unset the options",
+        services=_CLEAN,
+    )
+
+
+def _of_others(table: Table, sight: Sight) -> Blocker | None:
+    """Return the blocker of a table in which another program has just compacted."""
+    options = table.options if isinstance(table.options, PaimonTableOptions) else PaimonTableOptions()
+    since = sight.now - options.left_alone_for
+    found = [one for one in sight.history.snapshots if one.at > since and _collides(one, sight)]
+    if not found:
+        return None
+    last = found[-1]
+    what = "compacted" if last.kind is CommitKind.COMPACT else "replaced files"
+    return Blocker(
+        reason=f"the commit user {last.user[:80]} {what} in snapshot {last.id}, and would fail by a second compaction: "
+        f"the table is left alone for {format_duration(options.left_alone_for)} (left_alone_for)",
+        remedy="end that job, or restart it with write-only=true: a running job keeps the options with which it began",
+        services=_COMPACTION | _TTL,
+    )
+
+
+def _collides(snapshot: Snapshot, sight: Sight) -> bool:
+    """Whether the commit is of a kind that fails if a compaction takes its files away."""
+    if run_of(snapshot.user) is not None:
+        return False
+    if snapshot.kind is CommitKind.COMPACT:
+        return True
+    return snapshot.kind is CommitKind.OVERWRITE and not sight.schema.has_key
+
+
+def _of_metastore(sight: Sight) -> Blocker | None:
+    """Return the blocker of a table with partitions that a catalog lists too."""
+    if not sight.schema.options.partitions.in_metastore:
+        return None
+    return Blocker(
+        reason="a catalog lists the partitions of the table (metastore.partitioned-table), and Lakewarden would not "
+        "drop them there",
+        remedy="let Paimon's own partition.expiration-time drop them, and remove the service",
+        services=_TTL,
+    )
+
+
+def _of_actions(sight: Sight) -> Blocker | None:
+    """Return the blocker of a table with an action for finished partitions that needs a metastore, or a class."""
+    refused = [one for one in sight.schema.options.partitions.mark_done if one not in _MARKED_BY]
+    if not refused:
+        return None
+    return Blocker(
+        reason=f"partition.mark-done-action of the table is {', '.join(map(shown, refused))}: Lakewarden writes a "
+        "success file, and neither tells a metastore nor runs a class",
+        remedy="set partition.mark-done-action=success-file, or remove services.partition_commit",
+        services=_MARKING,
+    )
+
+
+def warnings(sight: Sight) -> Iterator[str]:
+    """Yield what was not understood, what was not read, and what does not fit."""
+    history, newest = sight.history, sight.history.newest
+    for snapshot in history.snapshots[-1:]:
+        if snapshot.unknown:
+            yield (
+                f"snapshot-{snapshot.id} has fields that Lakewarden does not know ({', '.join(snapshot.unknown)}): a "
+                "newer release of Paimon wrote it, and what they mean is not observed"
+            )
+    if not history.is_whole and len(history.snapshots) >= MOST:
+        yield f"of {history.count} snapshots the newest {MOST} were read: older commits are not counted"
+    if history.remains:
+        yield (
+            f"{len(history.remains)} snapshots lie below a gap ({history.remains[0]} to {history.remains[-1]}): an "
+            "expiry that was cut off left them, and the files that they name may be gone"
+        )
+    if used := list(_features(sight)):
+        yield f"the table uses {', '.join(used)}: a client of Paimon 0.9.0 that commits to it would lose that"
+    records, evolves = (None if newest is None else newest.records), sight.schema.options.data_evolution
+    if newest is not None and records is not None and not evolves and records != sight.holdings.rows:
+        yield (
+            f"snapshot-{newest.id} counts {records} rows, and its manifests count {sight.holdings.rows}: a manifest "
+            "is not what its writer wrote, or its writer counted wrongly"
+        )
+
+
+def _features(sight: Sight) -> Iterator[str]:
+    """Yield the features that Paimon 0.9.0 does not know: it would drop them from the manifests that it writes."""
+    options = sight.schema.options
+    features = {
+        "row tracking": options.row_tracking or sight.has_row_ids,
+        "data evolution": options.data_evolution,
+        "files outside the table's folder": options.external_paths or bool(sight.external),
+    }
+    yield from (name for name, is_used in features.items() if is_used)

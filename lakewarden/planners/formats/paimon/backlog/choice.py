@@ -1,0 +1,37 @@
+"""Which buckets one run compacts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lakewarden.planners.formats.paimon.backlog.buckets import Bucket, buckets_of, is_pending
+from lakewarden.planners.formats.paimon.backlog.totals import Totals
+from lakewarden.planners.formats.paimon.metadata.schemas import Schema
+from lakewarden.planners.formats.paimon.options.service_options import CompactionOptions, CompactStrategy
+
+
+def chosen(totals: Totals, schema: Schema, options: CompactionOptions, *, most_bytes: int) -> Sequence[Bucket]:
+    """Return the buckets that a run compacts: those that readers pay most for first, at most `most_bytes` of them. The
+    first is taken whatever its size is.
+    """
+    worthwhile = [one for one in buckets_of(totals) if _is_worthwhile(one, schema, options)]
+    worthwhile.sort(key=lambda one: (one.runs if schema.has_key else one.small, one.bytes, one), reverse=True)
+    taken: list[Bucket] = []
+    left = most_bytes
+    for bucket in worthwhile[: options.max_buckets]:
+        if taken and bucket.bytes > left:
+            continue
+        taken.append(bucket)
+        left -= bucket.bytes
+    return taken
+
+
+def _is_worthwhile(bucket: Bucket, schema: Schema, options: CompactionOptions) -> bool:
+    """Whether a compaction of this strategy would do anything. A minor one picks nothing below the trigger, unless
+    readers do not see level 0: then it takes each file of level 0 (`ForceUpLevel0Compaction`).
+    """
+    if not is_pending(bucket, schema):
+        return False
+    if not schema.has_key or options.strategy is CompactStrategy.FULL:
+        return True
+    return bucket.runs >= schema.options.trigger or (schema.options.hides_level_0 and bucket.level_0 > 0)

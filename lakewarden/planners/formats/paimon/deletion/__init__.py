@@ -1,0 +1,1 @@
+"""What may be deleted of a Paimon table, and what may not."""

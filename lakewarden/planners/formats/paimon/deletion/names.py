@@ -1,0 +1,114 @@
+"""The names of the files that snapshots have, read from their lists and manifests. A manifest is read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from lakewarden.planners.formats.paimon.metadata.files import content_of, contents
+from lakewarden.planners.formats.paimon.metadata.index_manifests import read_index_names
+from lakewarden.planners.formats.paimon.metadata.manifests import ManifestMeta, read_manifest_list
+from lakewarden.planners.formats.paimon.metadata.named_files import NamedFile, read_named_files
+from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot
+from lakewarden.planners.model.errors import LakewardenError, PermanentError
+from lakewarden.planners.ports import Storage
+
+MOST = 5_000_000
+"""So many names of data files are held at a time: some hundred bytes each."""
+
+
+@dataclass(kw_only=True, slots=True)
+class FileNames:
+    """Reads the names of the table in `location`. Everything raises what reading raises: VanishedError for a file that
+    is not there, CorruptMetadataError and NewerVersionError for one that is not understood.
+    """
+
+    location: str
+    storage: Storage
+    _lists: dict[str, tuple[ManifestMeta, ...]] = field(default_factory=dict)
+    _manifests: dict[str, Sequence[NamedFile]] = field(default_factory=dict)
+    _indexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _held: int = 0
+
+    def live(self, snapshot: Snapshot) -> set[str]:
+        """Return the data files that a reader of a snapshot needs, with those that go with them."""
+        found: dict[str, tuple[int, tuple[str, ...]]] = {}
+        for entry in self._entries([*self.listed(snapshot.base, snapshot.base_size), *self._delta(snapshot)]):
+            times, names = found.get(entry.name, (0, entry.names))
+            found[entry.name] = (times + (1 if entry.is_added else -1), names)
+        return {name for times, names in found.values() if times > 0 for name in names}
+
+    def added(self, snapshot: Snapshot) -> set[str]:
+        """Return the data files that a snapshot has added."""
+        return {name for one in self._entries(self._delta(snapshot)) if one.is_added for name in one.names}
+
+    def deleted(self, snapshot: Snapshot) -> set[str]:
+        """Return the data files that a snapshot needs no more and the one before it did. A file that only moves to
+        another level is deleted and added.
+        """
+        entries = self._entries(self._delta(snapshot))
+        gone = {name for one in entries if not one.is_added for name in one.names}
+        return gone - {name for one in entries if one.is_added for name in one.names}
+
+    def changelog(self, snapshot: Snapshot) -> set[str]:
+        """Return the files of a snapshot's changelog."""
+        if snapshot.changelog is None:
+            return set()
+        entries = self._entries(self.listed(snapshot.changelog, None))
+        return {name for one in entries for name in one.names}
+
+    def named(self, snapshot: Snapshot) -> set[str]:
+        """Return every data file that any list of a snapshot names, needed or not."""
+        entries = self._entries([*self.listed(snapshot.base, snapshot.base_size), *self._delta(snapshot)])
+        return {name for one in entries for name in one.names} | self.changelog(snapshot)
+
+    def metadata(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Return the files of a snapshot that are no data, by their paths below the table: those that are named by
+        others come first. None of them is the file of the snapshot itself.
+        """
+        lists = [(snapshot.base, snapshot.base_size), (snapshot.delta, snapshot.delta_size)]
+        if snapshot.changelog is not None:
+            lists.append((snapshot.changelog, None))
+        found = [f"manifest/{one.name}" for name, size in lists for one in self.listed(name, size)]
+        if snapshot.statistics is not None:
+            found.append(f"statistics/{snapshot.statistics}")
+        if snapshot.index is not None:
+            found += [f"index/{name}" for name in self.indexes(snapshot.index)]
+            found.append(f"manifest/{snapshot.index}")
+        return (*dict.fromkeys(found), *(f"manifest/{name}" for name, _ in lists))
+
+    def listed(self, name: str, size: int | None) -> tuple[ManifestMeta, ...]:
+        """Return what a manifest list names."""
+        if name not in self._lists:
+            file = self._file(name)
+            self._lists[name] = read_manifest_list(content_of(file, self.storage), file=file, size=size)
+        return self._lists[name]
+
+    def indexes(self, name: str) -> tuple[str, ...]:
+        """Return the index files that an index manifest names."""
+        if name not in self._indexes:
+            file = self._file(name)
+            self._indexes[name] = read_index_names(content_of(file, self.storage), file=file)
+        return self._indexes[name]
+
+    def _delta(self, snapshot: Snapshot) -> tuple[ManifestMeta, ...]:
+        return self.listed(snapshot.delta, snapshot.delta_size)
+
+    def _entries(self, manifests: Iterable[ManifestMeta]) -> list[NamedFile]:
+        wanted = list(manifests)
+        missing = {self._file(one.name): one for one in wanted if one.name not in self._manifests}
+        for file, content in contents(missing, self.storage):
+            if isinstance(content, LakewardenError):
+                raise content
+            found = read_named_files(content, missing[file], file=file)
+            self._held += len(found)
+            if self._held > MOST:
+                raise PermanentError(
+                    f"the manifests of {self.location} name more than {MOST} files, which is more than are compared at "
+                    "a time: let Paimon's own expire_snapshots run, or keep fewer snapshots"
+                )
+            self._manifests[missing[file].name] = found
+        return [entry for one in wanted for entry in self._manifests[one.name]]
+
+    def _file(self, name: str) -> str:
+        return f"{self.location}/manifest/{name}"

@@ -1,0 +1,235 @@
+"""Apache Paimon as a TableFormat: snapshots, schemas and manifests become a TableView, without a JVM."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from lakewarden.planners.formats.by_path import NamedByPath
+from lakewarden.planners.formats.paimon.catalogs.places import Places
+from lakewarden.planners.formats.paimon.catalogs.settings import Catalog, shared_name
+from lakewarden.planners.formats.paimon.contradictions import contradictions
+from lakewarden.planners.formats.paimon.deletion.orphans_beside import stamp_of
+from lakewarden.planners.formats.paimon.metadata.files import VanishedError
+from lakewarden.planners.formats.paimon.metadata.heads import Heads
+from lakewarden.planners.formats.paimon.observing import observed
+from lakewarden.planners.formats.paimon.options.partition_commit_options import PartitionCommitOptions
+from lakewarden.planners.formats.paimon.options.service_options import (
+    ArchiveOptions,
+    CleanOptions,
+    ClusteringOptions,
+    CompactionOptions,
+    OrphansOptions,
+)
+from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
+from lakewarden.planners.formats.paimon.options.ttl_options import TtlOptions
+from lakewarden.planners.formats.paimon.writers.done_report import HOOK
+from lakewarden.planners.formats.paimon.writers.writer_options import ENGINES, writer_options
+from lakewarden.planners.hooks import CommitHook
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import (
+    NOTHING_MEASURED,
+    Contradiction,
+    Listing,
+    Measured,
+    Observation,
+    Storage,
+    TableFormat,
+    WriterEngine,
+    WriterOption,
+)
+from lakewarden.planners.settings import Settings
+
+TIMEOUT = timedelta(seconds=20)
+"""So long a look reads manifests: twice, if the table moves meanwhile, within `reading.deadline`."""
+
+_LOOKS = 3
+_MOST_WATCHED = 10_000
+
+
+class PaimonFormat(NamedByPath):
+    """Asks for the newest snapshot for a token; for an observation reads the snapshots, lists and manifests that were
+    not read before.
+    """
+
+    def __init__(self) -> None:
+        self._heads = Heads()
+        self._places = Places()
+        self._watched: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def name(self) -> str:
+        """Return `paimon`."""
+        return "paimon"
+
+    @property
+    def table_options(self) -> type[Settings]:
+        """Return the type of a Paimon table's options."""
+        return PaimonTableOptions
+
+    @property
+    def services(self) -> Mapping[Service, type[Settings]]:
+        """Return the services, each with the type of its options. Clustering is refused by a decision."""
+        return {
+            Service.ARCHIVE: ArchiveOptions,
+            Service.CLEAN: CleanOptions,
+            Service.CLUSTERING: ClusteringOptions,
+            Service.COMPACTION: CompactionOptions,
+            Service.ORPHANS: OrphansOptions,
+            Service.PARTITION_COMMIT: PartitionCommitOptions,
+            Service.TTL: TtlOptions,
+        }
+
+    @property
+    def catalog_settings(self) -> Any:
+        """Return the type of the settings of a catalog."""
+        return Catalog
+
+    def tables_in(self, catalog: str, settings: Any, storage: Storage) -> Listing:
+        """Return the names of the catalog's tables. They are registered by these names, because commits may need the
+        lock of the catalog.
+        """
+        return self._places.tables(catalog, settings, storage)
+
+    @property
+    def commit_hook(self) -> CommitHook | None:
+        """Return the report of Flink jobs that a partition is done."""
+        return HOOK
+
+    @property
+    def thorough(self) -> TableFormat:
+        """Return the format itself: it reads all of a table's metadata anyway."""
+        return self
+
+    def contradictions(self, table: Table) -> Sequence[Contradiction]:
+        """Return an age of orphans that is less than a restored job needs."""
+        return tuple(contradictions(table))
+
+    def shared_name(self, catalog: str, settings: Any, identifier: str) -> str:
+        """Return the table's folder, if the catalog's settings tell it, else its name under the metastore's address."""
+        return shared_name(settings, identifier)
+
+    @property
+    def writer_engines(self) -> tuple[WriterEngine, ...]:
+        """Return Flink and Spark."""
+        return ENGINES
+
+    def writer_options(
+        self, table: Table, *, engine: WriterEngine, hook_url: str, measured: Measured = NOTHING_MEASURED
+    ) -> Sequence[WriterOption]:
+        """Return what hands the compaction over to Lakewarden, and announces partitions that are done."""
+        return writer_options(table, engine=engine, hook_url=hook_url)
+
+    @property
+    def notes_are_facts(self) -> bool:
+        """Return True: the notes speak of the table alone."""
+        return True
+
+    def claim_location(self, table: Table) -> str | None:
+        """Return None: if two compactions of one bucket are committed, the second one fails, and loses nothing."""
+        return None
+
+    def token(self, table: Table, storage: Storage) -> str:
+        """Return the newest snapshot, and what the storage calls this version of its file. With the service orphans
+        also the last run of that.
+        """
+        with self._placed(table) as placed:
+            return _told(table, placed, self._head(placed, storage)[1])
+
+    def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
+        """Return the table's view.
+
+        An equal token vouches for it for five minutes at most, because it shows no change of schemas, tags, branches
+        and consumers; not at all if the view has faults. Where a file went away while it was read, because an expiry or
+        a rollback was faster, the table is looked at again, three times in all.
+        """
+        with self._placed(table) as placed:
+            found = self._observed(placed, storage, previous, now=now)
+            identity = replace(found.view.identity, location=table.location)  # as it is registered: shares go by that
+            return replace(found, token=_told(table, placed, found.token), view=replace(found.view, identity=identity))
+
+    def located(self, table: Table) -> Table:
+        """Return a table with its folder as its location. Raises what observing the table raises."""
+        with self._placed(table) as placed:
+            return placed
+
+    @contextlib.contextmanager
+    def _placed(self, table: Table) -> Iterator[Table]:
+        """Yield the table with its folder as its location. If there is none, its catalog may have moved it."""
+        try:
+            yield self._places.placed(table)
+        except (PermanentError, FileNotFoundError):
+            self._places.forget(table)
+            raise
+
+    def _observed(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
+        for left in reversed(range(_LOOKS)):
+            head, token = self._head(table, storage)
+            try:
+                found = observed(
+                    table,
+                    storage,
+                    previous,
+                    head=head,
+                    token=token,
+                    now=now,
+                    timeout=TIMEOUT,
+                )
+            except VanishedError:
+                if not left:
+                    raise
+            else:
+                self._learn(table, found)
+                return found
+        raise AssertionError("unreachable")
+
+    def _head(self, table: Table, storage: Storage) -> tuple[int | None, str]:
+        """Return the newest snapshot and the token; for a table without a snapshot what its schemas tell."""
+        head = self._heads.of(table.location, storage)
+        if head is None:
+            return None, f"empty.{storage.stamp(f'{table.location}/schema')}"
+        stamps = [_version(file, storage) for file in self._watched.get(table.location, ())]
+        if Service.ORPHANS in table.policies:
+            stamps.append(stamp_of(table.location, storage))
+        return head.id, ".".join((head.token, *stamps))
+
+    def _learn(self, table: Table, found: Observation) -> None:
+        """Remember the newest snapshot: a hint may have named an older one as the last before a gap. Remember which
+        markers are to be written, too: they are part of the token.
+        """
+        self._watched.pop(table.location, None)
+        if found.memo.watched and len(self._watched) < _MOST_WATCHED:
+            self._watched[table.location] = found.memo.watched
+        newest = found.view.timeline.instants[-1:]
+        for one in newest:
+            self._heads.learn(table.location, int(one.time))
+
+    def endangered(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> tuple[Instant, ...]:
+        """Return none: a write is not visible before its commit, and a compaction fails none that only adds files."""
+        return ()
+
+    def awaited(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> str | None:
+        """Return None: a write that is not visible cannot be waited for."""
+        return None
+
+
+def _told(table: Table, placed: Table, token: str) -> str:
+    """Return a token that changes too if the catalog moves the table to another folder."""
+    return token if placed is table else f"{token} {placed.location}"
+
+
+def _version(file: str, storage: Storage) -> str:
+    try:
+        return storage.version(file)
+    except FileNotFoundError:
+        return "none"
+
+
+PAIMON = PaimonFormat()

@@ -1,0 +1,1 @@
+"""The files of a Paimon table that are no data."""

@@ -1,0 +1,96 @@
+"""Reading the small files of a Paimon table, and what is raised where one is gone, damaged or too new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.json_text import from_json
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.ports import FileEntry, Storage
+from lakewarden.planners.storage.content import read_ahead
+
+LARGEST_JSON = 8 * 2**20
+"""A snapshot has a kilobyte, a schema some hundred bytes for each column."""
+
+LARGEST_MANIFEST = 512 * 2**20
+"""A manifest is cut at `manifest.target-file-size`, which is 8 MiB by default."""
+
+REMEDY = "restore it from a backup, or from what its store keeps of deleted files"
+
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+"""What a value of another type than the format's leads to."""
+
+
+class CorruptMetadataError(PermanentError):
+    """A file of the table's metadata is none, or not whole."""
+
+
+class NewerVersionError(PermanentError):
+    """A file of the table's metadata is of a version that Lakewarden does not know."""
+
+
+class VanishedError(TemporaryError):
+    """A file that the table names is not there: an expiry or a rollback was faster."""
+
+
+def corrupt(file: str, what: str, wrong: object) -> CorruptMetadataError:
+    """Return the error for a file that should be `what`. A text of the file may stand in `wrong`."""
+    said = str(wrong)[:200] if isinstance(wrong, DamagedError) else repr(wrong)[:200]
+    return CorruptMetadataError(f"{file} is no {what} of a Paimon table ({said}): {REMEDY}")
+
+
+def require_known(file: str, what: str, version: int, newest: int) -> None:
+    """Raise NewerVersionError for a version beyond the newest that is known."""
+    if version > newest:
+        raise NewerVersionError(
+            f"{file} is a {what} of version {version}, and Lakewarden knows versions up to {newest}: upgrade "
+            "Lakewarden, or write the table with an older release of Paimon"
+        )
+
+
+def content_of(file: str, storage: Storage, *, limit: int = LARGEST_MANIFEST) -> bytes:
+    """Return what a file holds. Raises VanishedError, PermanentError and TemporaryError."""
+    try:
+        return storage.read(file, limit=limit)
+    except FileNotFoundError as gone:
+        raise VanishedError(f"{file}, which the table names, is not there: if it stays so, {REMEDY}") from gone
+
+
+def contents(files: Iterable[str], storage: Storage) -> Iterator[tuple[str, bytes | LakewardenError]]:
+    """Yield files in their order, each with its content or with the error of reading it (`content_of`)."""
+    return read_ahead(files, lambda file: _content_or_error(file, storage))
+
+
+def _content_or_error(file: str, storage: Storage) -> bytes | LakewardenError:
+    try:
+        return content_of(file, storage)
+    except LakewardenError as error:
+        return error
+
+
+def listed(folder: str, storage: Storage) -> Sequence[FileEntry]:
+    """Return the entries of a folder; none where it is not there, as it is until it is needed."""
+    try:
+        return storage.listing(folder)
+    except FileNotFoundError:
+        return ()
+
+
+def json_object(content: bytes, *, file: str, what: str) -> Mapping[str, Any]:
+    """Return the object that a JSON file holds. Raises CorruptMetadataError."""
+    try:
+        found = from_json(content)
+    except DamagedError as wrong:
+        raise corrupt(file, what, wrong) from wrong
+    if not isinstance(found, dict):
+        raise corrupt(file, what, DamagedError("it holds no object"))
+    return found
+
+
+def file_name(value: Any) -> str:
+    """Return a text that names a file of the same folder. Raises ValueError for any other value."""
+    if not isinstance(value, str) or not 0 < len(value) <= 512 or "/" in value or value in (".", ".."):
+        raise ValueError(f"{str(value)[:60]!r} is no name of a file")
+    return value

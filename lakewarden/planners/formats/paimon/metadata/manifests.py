@@ -1,0 +1,222 @@
+"""Manifest lists and manifests: which files a snapshot has added and deleted.
+
+Both are Avro containers with their whole schema, and never change once they are written.
+
+Source: Paimon's table spec, "Manifest" (docs/docs/concepts/spec/manifest.md): `_VERSION` 2 in both. A file is one
+entry of kind ADD, and one of kind DELETE once it is gone, which repeats all that the first said
+(`org.apache.paimon.manifest.FileEntry.mergeEntries`). So counts are sums, whatever the order of the manifests. A
+compaction that moves a file to another level without writing it deletes it from one level and adds it to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from lakewarden.planners.decoding.avro import Container, opened
+from lakewarden.planners.decoding.damage import DamagedError
+from lakewarden.planners.decoding.numbers import count
+from lakewarden.planners.formats.paimon.metadata.files import (
+    MALFORMED,
+    corrupt,
+    file_name,
+    require_known,
+)
+
+NEWEST = 2
+"""The newest version of an entry that is known, of lists and of manifests."""
+
+MOST = 500_000
+"""So many levels of buckets of partitions are counted."""
+
+_ADD, _DELETE = 0, 1
+_ENTRY = frozenset({"_VERSION", "_KIND", "_PARTITION", "_BUCKET", "_TOTAL_BUCKETS", "_FILE"})
+_FILE = frozenset(
+    {
+        "_FILE_NAME", "_FILE_SIZE", "_ROW_COUNT", "_MIN_KEY", "_MAX_KEY", "_KEY_STATS", "_VALUE_STATS",
+        "_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER", "_SCHEMA_ID", "_LEVEL", "_EXTRA_FILES", "_CREATION_TIME",
+        "_DELETE_ROW_COUNT", "_EMBEDDED_FILE_INDEX", "_FILE_SOURCE", "_VALUE_STATS_COLS", "_EXTERNAL_PATH",
+        "_FIRST_ROW_ID", "_WRITE_COLS",
+    }
+)  # fmt: skip
+"""The fields of Paimon 1.3.1 (`ManifestEntry.SCHEMA` and `DataFileMeta.SCHEMA`)."""
+_MOST_LEVELS = 256
+_LEAST_BUCKET = -2
+
+Key = tuple[bytes, int, int]
+"""A partition as a binary row, a bucket, and a level."""
+
+
+class Tally(NamedTuple):
+    """Files of one level of one bucket: how many there are, their bytes and rows, and how many of them are small. Of a
+    manifest that deletes files it may be below zero.
+    """
+
+    files: int
+    bytes: int
+    rows: int
+    small: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ManifestMeta:
+    """One line of a manifest list: a manifest, its bytes, and how many files it adds and deletes."""
+
+    name: str
+    size: int
+    added: int
+    deleted: int
+
+
+class Digest(NamedTuple):
+    """What is kept of a manifest. `added` are the keys to which it adds files; `external` of its files lie elsewhere,
+    with rows that have ids of their own if `has_row_ids`. `unknown` are the fields with a value that Lakewarden does
+    not know. `created` is when the newest file was written that it adds to a partition, in milliseconds of its writer's
+    local time.
+    """
+
+    tallies: Mapping[Key, Tally]
+    added: frozenset[Key]
+    external: int
+    has_row_ids: bool
+    unknown: frozenset[str] = frozenset()
+    created: Mapping[bytes, int] = {}
+
+
+def read_manifest_list(content: bytes, *, file: str, size: int | None = None) -> tuple[ManifestMeta, ...]:
+    """Return the manifests that a list names. `size` is how many bytes the snapshot says that it has.
+
+    Raises CorruptMetadataError and NewerVersionError.
+    """
+    try:
+        _require_whole(content, size)
+        found = [_meta(record, file) for record in opened(content).records()]
+        if len({one.name for one in found}) < len(found):
+            raise DamagedError("it names a manifest twice")
+    except DamagedError as wrong:
+        raise corrupt(file, "manifest list", wrong) from wrong
+    except MALFORMED as wrong:
+        raise corrupt(file, "manifest list", wrong) from wrong
+    return tuple(found)
+
+
+def _require_whole(content: bytes, size: int | None) -> None:
+    if size is not None and len(content) != size:
+        raise DamagedError(f"it has {len(content)} bytes instead of {size}")
+
+
+def _meta(record: Mapping[str, Any], file: str) -> ManifestMeta:
+    require_known(file, "manifest list", count(record["_VERSION"], "_VERSION"), NEWEST)
+    return ManifestMeta(
+        name=file_name(record["_FILE_NAME"]),
+        size=count(record["_FILE_SIZE"], "_FILE_SIZE"),
+        added=count(record["_NUM_ADDED_FILES"], "_NUM_ADDED_FILES"),
+        deleted=count(record["_NUM_DELETED_FILES"], "_NUM_DELETED_FILES"),
+    )
+
+
+def digest_of(content: bytes, meta: ManifestMeta, *, file: str, small: int) -> Digest:
+    """Return the sums of a manifest's files. A file of fewer bytes than `small` is small.
+
+    Raises CorruptMetadataError, also where the manifest has other entries than its list says, and NewerVersionError.
+    """
+    try:
+        _require_whole(content, meta.size)
+        sums = _Sums(file, small)
+        sums.add(opened(content))
+        return sums.digest(meta)
+    except DamagedError as wrong:
+        raise corrupt(file, "manifest", wrong) from wrong
+    except MALFORMED as wrong:
+        raise corrupt(file, "manifest", wrong) from wrong
+
+
+class _Sums:
+    """One pass over a manifest."""
+
+    def __init__(self, file: str, small: int) -> None:
+        self._file, self._small = file, small
+        self._tallies: dict[Key, list[int]] = {}
+        self._added: set[Key] = set()
+        self._kinds = [0, 0]
+        self._external = 0
+        self._has_row_ids = False
+        self._unknown: set[str] = set()
+        self._created: dict[bytes, int] = {}
+
+    def add(self, container: Container) -> None:
+        tallies, small_below, kinds, created = self._tallies, self._small, self._kinds, self._created
+        newer: tuple[set[str], set[str]] | None = None
+        for record in container.records():
+            file, kind = record["_FILE"], record["_KIND"]
+            if newer is None:  # all records of a container have the fields of its schema
+                newer = (record.keys() - _ENTRY, file.keys() - _FILE)
+            if newer[0] or newer[1]:
+                self._unknown.update(_with_values(record, newer[0]), _with_values(file, newer[1]))
+            size, rows, level = file["_FILE_SIZE"], file["_ROW_COUNT"], file["_LEVEL"]
+            if record["_VERSION"] != NEWEST:
+                require_known(self._file, "manifest", count(record["_VERSION"]), NEWEST)
+            if size < 0 or rows < 0 or kind not in (_ADD, _DELETE):
+                raise DamagedError(f"it has an entry of kind {kind} with {size} bytes and {rows} rows")
+            key = (record["_PARTITION"], record["_BUCKET"], level)
+            tally = tallies.get(key)
+            if tally is None:
+                tally = tallies[_checked(key)] = [0, 0, 0, 0]
+                if len(tallies) > MOST:
+                    raise DamagedError(f"it has files in more than {MOST} levels of buckets")
+            sign = 1 if kind == _ADD else -1
+            kinds[kind] += 1
+            tally[0] += sign
+            tally[1] += sign * size
+            tally[2] += sign * rows
+            if size < small_below:
+                tally[3] += sign
+            if kind == _ADD:
+                self._added.add(key)
+                at = file.get("_CREATION_TIME")
+                if at is not None and at > created.get(key[0], 0):
+                    created[key[0]] = at
+            if file.get("_EXTERNAL_PATH"):
+                self._external += sign
+            if file.get("_FIRST_ROW_ID") is not None:
+                self._has_row_ids = True
+
+    def digest(self, meta: ManifestMeta) -> Digest:
+        if self._kinds != [meta.added, meta.deleted]:
+            added, deleted = self._kinds
+            raise DamagedError(
+                f"it adds {added} files and deletes {deleted}, and its list says {meta.added} and {meta.deleted}"
+            )
+        if not all(type(one) is int for tally in self._tallies.values() for one in tally):
+            raise TypeError("sizes are no whole numbers")
+        if not all(type(one) is int for one in self._created.values()):
+            raise TypeError("times are no whole numbers")
+        return Digest(
+            tallies={key: Tally(*tally) for key, tally in self._tallies.items()},
+            added=frozenset(self._added),
+            external=self._external,
+            has_row_ids=self._has_row_ids,
+            unknown=frozenset(self._unknown),
+            created=self._created,
+        )
+
+
+def newer_fields(record: Mapping[str, Any], file: Mapping[str, Any]) -> set[str]:
+    """Return the fields of an entry and of its `file` that have a value and that Lakewarden does not know."""
+    return _with_values(record, record.keys() - _ENTRY) | _with_values(file, file.keys() - _FILE)
+
+
+def _with_values(values: Mapping[str, Any], fields: set[str]) -> set[str]:
+    """Return the fields with a value. A field without one says nothing."""
+    return {key[:80] for key in fields if values[key] is not None}
+
+
+def _checked(key: Key) -> Key:
+    """Return a key as it is. Raises TypeError and DamagedError for what is none."""
+    partition, bucket, level = key
+    if type(partition) is not bytes or type(bucket) is not int or type(level) is not int:
+        raise TypeError("a partition, bucket or level is of another type")
+    if bucket < _LEAST_BUCKET or not 0 <= level < _MOST_LEVELS:
+        raise DamagedError(f"it has a file in bucket {bucket} at level {level}")
+    return key

@@ -1,0 +1,243 @@
+"""One look at a Paimon table: its schema, its snapshots, and the manifests that were not read before."""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from lakewarden.planners.formats.paimon.backlog.blockers import blockers, warnings
+from lakewarden.planners.formats.paimon.backlog.buckets import Holdings, holdings_of
+from lakewarden.planners.formats.paimon.backlog.changes import changes_of
+from lakewarden.planners.formats.paimon.backlog.compactions import Compactions
+from lakewarden.planners.formats.paimon.backlog.hidden import unseen_since
+from lakewarden.planners.formats.paimon.backlog.manifests_read import Files, ManifestReading
+from lakewarden.planners.formats.paimon.backlog.memo import Memo
+from lakewarden.planners.formats.paimon.backlog.needs import Sight, needs_of
+from lakewarden.planners.formats.paimon.backlog.notes import of_clean, of_compaction, of_orphans, readers_of
+from lakewarden.planners.formats.paimon.deletion.orphans_beside import LastRun, last_run
+from lakewarden.planners.formats.paimon.deletion.retention import Rule, rule_of
+from lakewarden.planners.formats.paimon.metadata.files import REMEDY, CorruptMetadataError, listed
+from lakewarden.planners.formats.paimon.metadata.heads import SCHEMA
+from lakewarden.planners.formats.paimon.metadata.held import Holding
+from lakewarden.planners.formats.paimon.metadata.history import History, read_history
+from lakewarden.planners.formats.paimon.metadata.identity import table_identity
+from lakewarden.planners.formats.paimon.metadata.kept import Kept
+from lakewarden.planners.formats.paimon.metadata.schemas import Schema, parse_schema
+from lakewarden.planners.formats.paimon.metadata.timeline import timeline_of
+from lakewarden.planners.formats.paimon.options.service_options import (
+    CleanOptions,
+    CompactionOptions,
+    CompactStrategy,
+    OrphansOptions,
+)
+from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
+from lakewarden.planners.formats.paimon.partitions.serving import Served, is_served, served
+from lakewarden.planners.formats.paimon.writers.activity import writer_activity
+from lakewarden.planners.formats.paimon.writers.commit_users import commit_users
+from lakewarden.planners.model.errors import LakewardenError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.ports import Observation, Storage
+
+KNOWN_FOR = timedelta(minutes=5)
+"""So long an equal token vouches for a view. It shows no change of a schema, a tag, a branch or a consumer."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look:
+    """What one look has found, and what the next one may remember."""
+
+    first: Schema
+    sight: Sight
+    faults: tuple[str, ...]
+    memo: Memo
+
+
+def observed(
+    table: Table,
+    storage: Storage,
+    previous: Observation | None,
+    *,
+    head: int | None,
+    token: str,
+    now: datetime,
+    timeout: timedelta | None = None,
+) -> Observation:
+    """Return the table under the token that was read before. `head` is the snapshot that was the newest then.
+
+    With `timeout` no more manifests are read after it; which is a fault of the view, and the next look goes on.
+    Raises PermanentError and TemporaryError, VanishedError among them.
+    """
+    remembered = Memo() if previous is None or previous.memo is None else previous.memo
+    partitions = is_served(table)
+    found = look(table.location, storage, remembered, head=head, now=now, timeout=timeout, partitions=partitions)
+    service = served(table, found.sight, found.memo, storage) if partitions else Served()
+    last = last_orphans(table, storage, found)
+    view = view_of(table, found, last, service)
+    needs = needs_of(found.sight, rule_for(table, found.sight), last_orphans=last)
+    ends = (needs.changes_at, service.changes_at, now + KNOWN_FOR)
+    keep_until = now if view.faults else min(one for one in ends if one is not None)
+    memo = replace(found.memo, marked=service.marked, watched=service.watched)
+    return Observation(token=token, view=view, memo=memo, lasting=True, keep_until=keep_until)
+
+
+def look(
+    location: str,
+    storage: Storage,
+    remembered: Memo,
+    *,
+    head: int | None,
+    now: datetime,
+    timeout: timedelta | None = None,
+    most: int | None = None,
+    partitions: bool = False,
+) -> Look:
+    """Return what there is to be seen of a table, with so many snapshots at `most`. With `partitions` also when rows
+    came into them. Raises as `observed` does.
+    """
+    kept = Kept(storage, remembered.kept)
+    schemas = _schemas(location, storage, kept)
+    schema = schemas[max(schemas)]
+    history = read_history(location, storage, kept, head=head, most=most)
+    reading = ManifestReading(
+        location=location,
+        storage=storage,
+        remembered=remembered,
+        small=schema.options.small,
+        small_manifest=schema.options.small_manifest,
+        ends_at=None if timeout is None else time.monotonic() + timeout.total_seconds(),
+    )
+    files = reading.files(history.newest)
+    faults = [*history.faults, *_unread(files)]
+    full = dict(remembered.full) if remembered.levels == schema.options.levels else {}
+    since = Compactions(reading=reading, schema=schema, known=full, faults=faults).since(history)
+    came = dict(remembered.came)
+    changes = changes_of(reading, history, came) if partitions else None
+    holding = Holding(location, storage, kept)
+    sight = Sight(
+        schema=schema,
+        history=history,
+        holdings=Holdings() if files.totals is None else holdings_of(files.totals, schema),
+        index=files.index,
+        since=since,
+        references=holding.references(),
+        users=commit_users(history.snapshots),
+        now=now,
+        manifests=files.manifests,
+        mergeable=files.mergeable,
+        external=files.external,
+        has_row_ids=files.has_row_ids,
+        unknown_fields=files.unknown,
+        changes=changes,
+    )
+    memo = Memo(
+        kept=kept.now,
+        small=schema.options.small,
+        digests=reading.digests,
+        totals=files.totals,
+        index=(None if history.newest is None else history.newest.index, files.index),
+        levels=schema.options.levels,
+        full=full,
+        came=came if partitions else {},
+        marked=remembered.marked,
+    )
+    return Look(first=schemas[min(schemas)], sight=sight, faults=(*faults, *holding.faults), memo=memo)
+
+
+def _unread(files: Files) -> list[str]:
+    if not files.left:
+        return []
+    read = files.manifests - files.left
+    return [
+        f"{read} of its {files.manifests} manifests have been read so far, and each look goes on from there: a table "
+        "of this size takes several"
+    ]
+
+
+def _schemas(location: str, storage: Storage, kept: Kept) -> Mapping[int, Schema]:
+    """Return the first and the newest schema: the options of a table are those of its newest one."""
+    folder = f"{location}/schema"
+    named = ((SCHEMA.fullmatch(entry.name), entry) for entry in listed(folder, storage))
+    entries = {int(name[1]): entry for name, entry in named if name}
+    if not entries:
+        raise CorruptMetadataError(f"{folder} holds no schema, and the table has snapshots: {REMEDY}")
+    wanted = {entries[number].name: number for number in (min(entries), max(entries))}
+
+    def parsed(content: bytes, file: str) -> Schema:
+        return parse_schema(content, file=file, named=wanted[file.rpartition("/")[2]])
+
+    found = {}
+    for entry, one in kept.parsed(folder, [entries[number] for number in set(wanted.values())], parsed):
+        if isinstance(one, LakewardenError):
+            raise one
+        found[wanted[entry.name]] = one
+    return found
+
+
+def last_orphans(table: Table, storage: Storage, found: Look) -> LastRun | None:
+    """Return the last run of orphans on a table, if the table has the service."""
+    if Service.ORPHANS not in table.policies:
+        return None
+    return last_run(table.location, storage, created=table_identity(table.location, found.first).created)
+
+
+def view_of(table: Table, found: Look, last: LastRun | None = None, partitions: Served | None = None) -> TableView:
+    """Return a look as deciding knows it, with the last run of orphans, and what the services on partitions have to do.
+    Pure.
+    """
+    of_partitions = Served() if partitions is None else partitions
+    sight = found.sight
+    rule = rule_for(table, sight)
+    needs = needs_of(sight, rule, minor=_is_minor(table), last_orphans=last)
+    return TableView(
+        identity=table_identity(table.location, found.first),
+        name=posixpath.basename(table.location),
+        kind=f"{'primary key' if sight.schema.has_key else 'append'}, {sight.schema.options.bucket_mode}",
+        version=str(_version(sight.history, sight.schema)),
+        observed_at=sight.now,
+        timeline=timeline_of(sight.history.snapshots),
+        writers=writer_activity(sight.history.snapshots),
+        backlogs={**needs.backlogs, **{key: one.backlog for key, one in of_partitions.needs.items() if one.backlog}},
+        blockers=() if found.memo.totals is None else (*blockers(table, sight), *of_partitions.blockers),
+        faults=tuple(dict.fromkeys(found.faults)),
+        warnings=() if found.memo.totals is None else tuple(warnings(sight)),
+        at_rest={**needs.at_rest, **{key: one.rest for key, one in of_partitions.needs.items() if one.rest}},
+        notes={
+            Service.COMPACTION: tuple(of_compaction(sight)),
+            Service.CLEAN: tuple(of_clean(sight, rule)),
+            Service.ORPHANS: tuple(of_orphans(*_orphans_options(table), last)),
+            **{key: one.notes for key, one in of_partitions.needs.items()},
+        },
+        readers=readers_of(sight),
+        unseen_since=unseen_since(sight),
+    )
+
+
+def rule_for(table: Table, sight: Sight) -> Rule:
+    """Return by what the snapshots of a registered table expire: by default of each option if it has no clean."""
+    policy = table.policies.get(Service.CLEAN)
+    clean = policy.options if policy is not None and isinstance(policy.options, CleanOptions) else CleanOptions()
+    own = table.options if isinstance(table.options, PaimonTableOptions) else PaimonTableOptions()
+    return rule_of(sight.schema.options, clean, own)
+
+
+def _orphans_options(table: Table) -> tuple[OrphansOptions, PaimonTableOptions]:
+    policy = table.policies.get(Service.ORPHANS)
+    options = None if policy is None else policy.options
+    own = table.options if isinstance(table.options, PaimonTableOptions) else PaimonTableOptions()
+    return (options if isinstance(options, OrphansOptions) else OrphansOptions()), own
+
+
+def _is_minor(table: Table) -> bool:
+    policy = table.policies.get(Service.COMPACTION)
+    options = None if policy is None else policy.options
+    return isinstance(options, CompactionOptions) and options.strategy is CompactStrategy.MINOR
+
+
+def _version(history: History, schema: Schema) -> int:
+    """Return the version of the newest snapshot's file; that of the schema's file for a table without one."""
+    return schema.version if history.newest is None else history.newest.version

@@ -1,0 +1,1 @@
+"""What a Paimon table and its owner set."""

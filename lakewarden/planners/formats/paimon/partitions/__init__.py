@@ -1,0 +1,1 @@
+"""Which partitions of a Paimon table are done, and which have expired."""

@@ -1,0 +1,129 @@
+"""What the services on partitions have to do on a table that was looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+from lakewarden.planners.formats.paimon.backlog.memo import Memo
+from lakewarden.planners.formats.paimon.backlog.needs import Sight
+from lakewarden.planners.formats.paimon.catalogs.settings import keeps_commits_apart
+from lakewarden.planners.formats.paimon.options.partition_commit_options import PartitionCommitOptions
+from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
+from lakewarden.planners.formats.paimon.options.ttl_options import TtlOptions
+from lakewarden.planners.formats.paimon.partitions.committing import DoneRule, done_rule
+from lakewarden.planners.formats.paimon.partitions.expiry import PartitionTerm, term_of
+from lakewarden.planners.formats.paimon.partitions.needs import PartitionNeeds, marking_needs, marking_of, ttl_needs
+from lakewarden.planners.formats.paimon.partitions.reading import marker_file
+from lakewarden.planners.formats.paimon.writers.markers import Done
+from lakewarden.planners.model.decision import NotDue
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.view import Blocker
+from lakewarden.planners.ports import Storage
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Served:
+    """The needs of each service that the table has, its blockers, the markers that are known, and the files by which a
+    look notices that the marking goes on.
+    """
+
+    needs: Mapping[Service, PartitionNeeds] = field(default_factory=dict)
+    blockers: tuple[Blocker, ...] = ()
+    marked: Mapping[bytes, Done] = field(default_factory=dict)
+    watched: tuple[str, ...] = ()
+
+    @property
+    def changes_at(self) -> datetime | None:
+        """Return when time alone may change any of it."""
+        return min((one.changes_at for one in self.needs.values() if one.changes_at is not None), default=None)
+
+
+def is_served(table: Table) -> bool:
+    """Whether a service of the table asks when rows came into its partitions."""
+    return any(service in table.policies for service in (Service.PARTITION_COMMIT, Service.TTL))
+
+
+def served(table: Table, sight: Sight, memo: Memo, storage: Storage) -> Served:
+    """Return what there is to do. Markers are read of tables that may be marked alone."""
+    needs, blockers = dict[Service, PartitionNeeds](), list[Blocker]()
+    marked, watched = memo.marked, tuple[str, ...]()
+    for service in (Service.PARTITION_COMMIT, Service.TTL):
+        if service not in table.policies:
+            continue
+        rule = _rule_or_blocker(table, sight, service)
+        if isinstance(rule, Blocker):
+            blockers.append(rule)
+        elif isinstance(rule, NotDue):
+            needs[service] = PartitionNeeds(rest=rule)
+        elif rest := _nothing_there(sight):
+            needs[service] = PartitionNeeds(rest=NotDue(reason=rest))
+        elif memo.totals is None or sight.changes is None:
+            continue
+        elif isinstance(rule, PartitionTerm):
+            needs[service] = ttl_needs(memo.totals, sight.schema, sight.changes, rule, sight.now)
+        elif keeps_commits_apart(table.catalog, table.location):
+            found = marking_of(
+                memo.totals,
+                sight.schema,
+                sight.changes,
+                rule,
+                sight.now,
+                location=table.location,
+                storage=storage,
+                known=memo.marked,
+            )
+            needs[service] = marking_needs(found, sight.changes, sight.now)
+            marked = found.known
+            watched = tuple(marker_file(table.location, one) for one in (*found.due[:1], *found.due[-1:]))
+    return Served(needs=needs, blockers=tuple(blockers), marked=marked, watched=watched)
+
+
+def _nothing_there(sight: Sight) -> str | None:
+    if not sight.schema.partition_keys:
+        return "the table has no partitions"
+    return "nothing was ever committed to the table" if sight.history.newest is None else None
+
+
+def rule_of_marking(table: Table, sight: Sight) -> DoneRule | None:
+    """Return when a partition of a registered table is done. Raises ValueError."""
+    return done_rule(sight.schema, _options(table, Service.PARTITION_COMMIT, PartitionCommitOptions))
+
+
+def term_of_table(table: Table, sight: Sight) -> PartitionTerm | None:
+    """Return how long a partition of a registered table is kept. Raises ValueError."""
+    own = table.options if isinstance(table.options, PaimonTableOptions) else PaimonTableOptions()
+    return term_of(sight.schema, _options(table, Service.TTL, TtlOptions), own)
+
+
+def _rule_or_blocker(table: Table, sight: Sight, service: Service) -> DoneRule | PartitionTerm | NotDue | Blocker:
+    find: Callable[[Table, Sight], DoneRule | PartitionTerm | None]
+    if service is Service.TTL:
+        find, option, own = term_of_table, "partition.expiration-time", "services.ttl.options.retain"
+    else:
+        find, option, own = (
+            rule_of_marking,
+            "partition.idle-time-to-done",
+            "services.partition_commit.options.idle_time",
+        )
+    services = frozenset({service})
+    try:
+        rule = find(table, sight)
+    except ValueError as wrong:
+        reason = f"the options of the table about its partitions are not read here: {str(wrong)[:200]}"
+        remedy = f"set the options of services.{service} in their place, or remove the service"
+        return Blocker(reason=reason, remedy=remedy, services=services)
+    if rule is None:
+        return NotDue(reason=f"neither {own} nor the table's {option} is set: set one of them, as 1d")
+    return rule
+
+
+def _options(table: Table, service: Service, kind: type[_T]) -> _T:
+    policy = table.policies.get(service)
+    options = None if policy is None else policy.options
+    return options if isinstance(options, kind) else kind()

@@ -1,0 +1,1 @@
+"""What the writers of a Paimon table do."""

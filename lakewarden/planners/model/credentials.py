@@ -1,0 +1,36 @@
+"""Text without credentials, for logs that people read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+REDACTED = "REDACTED"
+
+_IN_ADDRESS = re.compile(r"://[^/@\s]{1,512}@")
+_NAMED = re.compile(
+    r"""(?ix)
+    ([\w.\-]{0,64}(?:secret|password|passwd|token|credential|account\.key|access[.\-_]?key|private[.\-_]?key|signature)[\w.\-]{0,64})
+    (["']?\s{0,3}[=:]\s{0,3}["']?)
+    ([^\s"',;&)}\]]{3,4096})
+    """
+)
+_BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=\-]{8,4096}")
+_AWS_KEY = re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b")
+_SHORTEST = 6
+"""A shorter secret is not looked for, because it is part of many words."""
+
+
+def without_credentials(text: str, *, secrets: Collection[str] = ()) -> str:
+    """Return text with REDACTED for what may be a credential.
+
+    That is: one of `secrets`, user and password of an address, the value after a name of a secret (`password=...`), a
+    token of a header, and a key of AWS. Text without such signs is returned as it is.
+    """
+    for secret in secrets:
+        if len(secret) >= _SHORTEST:
+            text = text.replace(secret, REDACTED)
+    text = _IN_ADDRESS.sub(f"://{REDACTED}@", text)
+    text = _BEARER.sub(rf"\1 {REDACTED}", text)
+    text = _NAMED.sub(rf"\1\2{REDACTED}", text)
+    return _AWS_KEY.sub(REDACTED, text)

@@ -1,0 +1,1 @@
+"""`lakewarden doctor`: what a configuration can reach from this machine."""

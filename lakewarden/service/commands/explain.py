@@ -1,0 +1,42 @@
+"""`lakewarden explain`: it prints the explanation of a running daemon for a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from pydantic import ValidationError
+
+from lakewarden.client import Client, StrangeError
+from lakewarden.planners.model.printable import printable_values
+from lakewarden.service.commands.names import about_table
+from lakewarden.service.commands.printing import as_written
+from lakewarden.service.reporting.explain.bodies import TableExplanation
+from lakewarden.service.reporting.explain.past import PastExplanation, past_written_out
+from lakewarden.service.reporting.explain.text import written_out
+
+
+def explain_table(client: Client, table: str, *, at: str | None = None, as_json: bool, out: TextIO) -> None:
+    """Print why the services of a table run or do not, now or at a past moment. Raises ClientError."""
+    answer = about_table(client, table, lambda: client.explain_table(table, at=at))
+    if as_json:
+        print(as_written(answer), file=out)
+    elif at is None:
+        print(written_out(explained(answer, client)), file=out)
+    else:
+        print(past_written_out(_past(answer, client)), file=out)
+
+
+def _past(answer: Mapping[str, Any], client: Client) -> PastExplanation:
+    try:
+        return PastExplanation.model_validate(printable_values(answer))
+    except ValidationError as strange:
+        raise StrangeError(f"the daemon at {client.url} is of another version than this command") from strange
+
+
+def explained(answer: Mapping[str, Any], client: Client) -> TableExplanation:
+    """Return the answer as an explanation that can be printed. Raises StrangeError if it is of another version."""
+    try:
+        return TableExplanation.model_validate(printable_values(answer))
+    except ValidationError as strange:
+        raise StrangeError(f"the daemon at {client.url} is of another version than this command") from strange

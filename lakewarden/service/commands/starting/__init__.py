@@ -1,0 +1,1 @@
+"""The first steps with a lake: `lakewarden init`, `discover`, `check-config --connect` and `writer-options --all`."""

@@ -1,0 +1,1 @@
+"""The settings of what identifies a daemon or a caller: certificates and tokens."""

@@ -1,0 +1,38 @@
+"""Housekeeping of the history: old changes of decisions, and old points of debt, are deleted in small steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from lakewarden.service.config.daemon.history import HistorySettings
+from lakewarden.service.model.history import FINE, GRAINS
+from lakewarden.service.store.history import HistoryStore
+
+_AT_ONCE = 200
+
+
+def tidy_history(
+    store: HistoryStore, *, at: datetime, settings: HistorySettings, pause: Callable[[], bool]
+) -> int | None:
+    """Delete what is older than the settings keep, or too much. Return how many rows, or None if `pause` said to end.
+
+    Raises TemporaryError if the store does not answer.
+    """
+    deleted, after = 0, 0
+    while True:
+        last, some = store.forget_decision_changes(
+            before=at - settings.keep, keep=settings.decisions, after=after, most=_AT_ONCE
+        )
+        deleted += some
+        if last is None:
+            break
+        after = last
+        if pause():
+            return None
+    before = {grain: at - min(FINE.get(grain, settings.keep), settings.keep) for grain in GRAINS}
+    while some := store.forget_debt(before=before, most=_AT_ONCE):
+        deleted += some
+        if pause():
+            return None
+    return deleted

@@ -1,0 +1,183 @@
+"""The status of every table, kept until a part of it changes: between two requests few of ten thousand tables do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import NamedTuple
+
+from lakewarden.planners.lock_proof import Evidence
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.decision import Blocked, Decision, WouldRun
+from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.model.view import TableView
+from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.model.rows import RewriteRow
+from lakewarden.service.model.run import Run
+from lakewarden.service.ownership.ownership import Ownership
+from lakewarden.service.rules.writer_failures import Blamed
+from lakewarden.service.scheduling.scheduling import SchedulingParts
+from lakewarden.service.state.daemon_state import DaemonState
+from lakewarden.service.state.service_states import Retries
+
+
+class _Parts(NamedTuple):
+    """The fields of a TableStatus, as the rooms answer them."""
+
+    view: TableView | None
+    table: Table
+    owner: ReplicaId | None
+    polled_every: timedelta | None
+    failure: str | None
+    paused: str | None
+    decisions: Mapping[Service, Decision]
+    would_run: Mapping[Service, WouldRun]
+    active: tuple[Run, ...]
+    approvals: tuple[Service, ...]
+    writer_failures: tuple[Blamed, ...]
+    claimed: Blocked | None
+    unclaimed: str | None
+    retries: Mapping[Service, Retries]
+    lock: Evidence | None
+    smaller: Mapping[Service, str]
+    rewrites: Mapping[Service, RewriteRow]
+    foreign_services: tuple[Instant, ...]
+
+
+_Common = tuple[
+    ReplicaId | None,
+    timedelta | None,
+    str | None,
+    Mapping[Service, Decision],
+    Mapping[Service, Decision] | None,
+    Evidence | None,
+]
+"""The answers of the rooms that know something about nearly every table, as they were last compared: the owner, the
+cadence, the pause, the decisions, the decisions of the mode `plan`, and the evidence of the lock.
+"""
+
+
+class _Kept(NamedTuple):
+    """What is kept of a table. `common` is None if a room said something that few tables have."""
+
+    parts: _Parts
+    status: TableStatus
+    common: _Common | None = None
+
+
+class TableStatuses:
+    """Any thread may ask. A status is the same object for as long as nothing that it says has changed.
+
+    No room has to report a change. Each question asks every room for its part of the status and compares it with the
+    part that is kept. So what is kept cannot be older than the answers of the rooms, which must replace what they have
+    answered and never change it.
+
+    Most rooms know something about a few tables only: a failure, an active run, an approval. A question about all
+    tables asks such a room once for its tables, and asks for each other table only the rooms of `_Common`.
+    """
+
+    def __init__(self, *, state: DaemonState, ownership: Ownership, scheduling: SchedulingParts, clock: Clock) -> None:
+        self._tables = state.tables
+        self._observations = state.observations
+        self._service_states = state.service_states
+        self._approvals = state.approvals
+        self._rewrites = state.rewrites
+        self._active_runs = state.active_runs
+        self._proofs = state.proofs
+        self._foreign_services = state.foreign_services
+        self._shares = ownership.shares
+        self._claims = ownership.claims
+        self._poller = scheduling.poller
+        self._requests = scheduling.requests
+        self._clock = clock
+        self._kept: dict[TableId, _Kept] = {}
+
+    def all(self) -> Sequence[TableStatus]:
+        """Return every registered table, in the order of the registry."""
+        before, told_of = self._kept, self._told_of()
+        owner_of, interval = self._shares.owners(), self._poller.interval
+        seen, paused = self._observations.kept, self._service_states.paused
+        decisions, planned = self._requests.decisions, self._requests.planned
+        evidence = self._proofs.evidence
+        kept = {}
+        for table in self._tables.values():
+            of = table.id
+            one = before.get(of)
+            if of not in told_of:  # this is done for each of ten thousand tables, so nothing else is called here
+                common = (owner_of(table), interval(table), paused(of), decisions(of), planned(of), evidence(of))
+                observation = seen(of)
+                view = None if observation is None else observation.view
+                same = one is not None and one.parts.view is view and one.parts.table is table
+                if one is None or not same or one.common != common:
+                    one = self._look(table, one)
+                    one = one._replace(common=common if _says_no_more(one.parts, common) else None)
+            else:
+                one = self._look(table, one)._replace(common=None)
+            kept[of] = one
+        self._kept = kept
+        return [one.status for one in kept.values()]
+
+    def of(self, table: Table) -> TableStatus:
+        """Return one table."""
+        return self._look(table, self._kept.get(table.id)).status
+
+    def polled_ago(self, table: TableId) -> timedelta | None:
+        """Return the time since the last attempt to observe a table, or None."""
+        polled_at = self._poller.polled_at(table)
+        return None if polled_at is None else timedelta(seconds=self._clock.monotonic() - polled_at)
+
+    def _told_of(self) -> frozenset[TableId]:
+        """Return the tables about which a room says something that few tables have. Each may have more than it says."""
+        return frozenset().union(
+            self._poller.failing(),
+            self._active_runs.tables(),
+            self._approvals.tables(),
+            self._rewrites.tables(),
+            self._claims.told_of(),
+            self._service_states.held_up(),
+            self._foreign_services.tables(),
+        )
+
+    def _look(self, table: Table, kept: _Kept | None) -> _Kept:
+        found = self._parts(table)
+        # A view is equal only to itself: a comparison of two large ones would take longer than a new status.
+        if kept is not None and kept.parts.view is found.view and kept.parts[1:] == found[1:]:
+            return kept
+        return _Kept(parts=found, status=TableStatus(**found._asdict()))
+
+    def _parts(self, table: Table) -> _Parts:
+        of = table.id
+        owner = self._shares.owner_of(table)
+        observation = self._observations.kept(of)
+        view = None if observation is None else observation.view
+        return _Parts(
+            view,
+            table,
+            None if owner is None else owner.id,
+            self._poller.interval(table),
+            self._poller.failure(of),
+            self._service_states.paused(of),
+            self._requests.decisions(of),
+            self._requests.would_run(of),
+            tuple(self._active_runs.of(of).values()),
+            () if view is None else self._approvals.open(table, view),
+            self._poller.writer_failures(of),
+            self._claims.blocked(of),
+            self._claims.warning(of),
+            self._service_states.retries(of),
+            self._proofs.evidence(of),
+            self._service_states.plans_smaller(of),
+            {} if view is None else self._rewrites.under_way(table, view),
+            self._foreign_services.of(of),
+        )
+
+
+def _says_no_more(parts: _Parts, common: _Common) -> bool:
+    """Whether a status is made of the common answers alone. A room may have said more since they were given."""
+    few = (parts.failure, parts.active, parts.approvals, parts.writer_failures, parts.claimed, parts.unclaimed)
+    fewer = (parts.retries, parts.smaller, parts.rewrites, parts.foreign_services)
+    owner, polled_every, paused, decisions, _, lock = common
+    told = (parts.owner, parts.polled_every, parts.paused, parts.decisions, parts.lock)
+    return not any(few) and not any(fewer) and told == (owner, polled_every, paused, decisions, lock)

@@ -1,0 +1,1 @@
+"""Who sends a request, and what that caller may do."""

@@ -1,0 +1,162 @@
+"""Middleware that finds the caller of a request by its API key or token, or refuses it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from concurrent.futures import Future
+from functools import partial
+from urllib.parse import urlencode
+
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.responses import RedirectResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from lakewarden.planners.hooks import HookKey
+from lakewarden.service.http.access.clients import client_of
+from lakewarden.service.http.guard.protocol import CONNECTION
+from lakewarden.service.http.problems import refusal_answer
+from lakewarden.service.model.access import LOCAL, Caller
+from lakewarden.service.model.refusals import (
+    ISSUER_AWAY,
+    NO_KEY,
+    TWO_KEYS,
+    UNKNOWN_KEY,
+    WELL_KNOWN_KEY,
+    OnRefusal,
+    Refusal,
+)
+
+CALLER = "lakewarden.caller"
+"""The key in an ASGI scope for the caller of its request."""
+
+_IDENTIFY = "lakewarden.identify"
+
+KEY_HEADER = "X-API-Key"
+
+KEY_COOKIE = "lakewarden-key"
+"""The cookie with the key of a person who has signed in. A key in a header goes before it."""
+
+Identify = Callable[[bytes], Caller | Refusal | Future[Caller | Refusal] | None]
+"""Returns the caller that a key or a token identifies, or why it is refused. None if it does not count. A future if
+another machine must be asked.
+"""
+
+_ASKED_SECONDS = 12.0
+"""How long a request waits for that machine: two questions of five seconds, and a little more."""
+
+_SCHEME = "bearer"
+
+
+class Callers:
+    """Puts the caller into the scope of every request. Without `identify` every request is that of `LOCAL`.
+
+    A request without a key is that of the client certificate of its connection, if that has a caller.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        identify: Identify | None,
+        on_refusal: OnRefusal,
+        hooks: Mapping[str, HookKey],
+        open_paths: Collection[str] = (),
+        open_below: str | None = None,
+        sign_in: str | None = None,
+    ) -> None:
+        """`hooks` are the paths of hooks with senders that send a key in a header of their own.
+
+        `open_paths` need no key, and neither do the paths that begin with `open_below`. Nothing that these paths answer
+        depends on the caller. `sign_in` is the page where a browser without a key is led to.
+        """
+        self._app = app
+        self._identify = identify
+        self._on_refusal = on_refusal
+        self._hooks = hooks
+        self._open = frozenset(open_paths)
+        self._open_below = open_below
+        self._sign_in = sign_in
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 401, or pass the request on with its caller."""
+        if scope["type"] != "http" or self._is_open(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        caller = LOCAL if self._identify is None else await self._caller(scope, self._identify)
+        if isinstance(caller, Refusal):
+            self._on_refusal(caller, client_of(scope))
+            if self._sign_in is not None and shows_pages(scope):
+                await RedirectResponse(f"{self._sign_in}?{_led_from(scope)}", 303)(scope, receive, send)
+                return
+            answer = refusal_answer(scope, caller, headers={"WWW-Authenticate": "Bearer"})
+            await answer(scope, receive, send)
+            return
+        scope[CALLER], scope[_IDENTIFY] = caller, self._identify and partial(self._caller, scope, self._identify)
+        await self._app(scope, receive, send)
+
+    def _is_open(self, path: str) -> bool:
+        return path in self._open or (self._open_below is not None and path.startswith(self._open_below))
+
+    async def _caller(self, scope: Scope, identify: Identify) -> Caller | Refusal:
+        key = self._key(scope)
+        if isinstance(key, Refusal):
+            certified: Caller | None = getattr(scope.get("state", {}).get(CONNECTION), "caller", None)
+            return key if certified is None or key is TWO_KEYS else certified
+        return await identified(identify, key.encode("latin-1"))
+
+    def _key(self, scope: Scope) -> str | Refusal:
+        headers, hook = Headers(scope=scope), self._hooks.get(scope["path"])
+        keys = {*map(_of_bearer, headers.getlist("authorization")), *headers.getlist(KEY_HEADER)} - {None}
+        if hook is not None:  # Hudi sends its header always, also beside a header of its user
+            of_hook = set(headers.getlist(hook.header))
+            if not keys and of_hook == {hook.well_known}:
+                return WELL_KNOWN_KEY
+            keys |= of_hook - {hook.well_known}
+        elif not keys:
+            keys = {cookie_parser(headers.get("cookie", "")).get(KEY_COOKIE)} - {None, ""}
+        if len(keys) != 1:
+            return TWO_KEYS if keys else NO_KEY
+        (key,) = keys
+        return str(key)
+
+
+async def identified_again(scope: Scope) -> Caller | Refusal:
+    """Return the caller of a request as it is now. Its key may have been revoked, or may have expired."""
+    caller: Caller = scope[CALLER]
+    again: Callable[[], Awaitable[Caller | Refusal]] | None = scope[_IDENTIFY]
+    return caller if again is None else await again()
+
+
+async def identified(identify: Identify, key: bytes) -> Caller | Refusal:
+    """Return the caller of a key or a token, or why it is refused. Waits for an issuer that must be asked."""
+    found = identify(key)
+    if isinstance(found, Future):
+        try:
+            async with asyncio.timeout(_ASKED_SECONDS):
+                found = await asyncio.shield(asyncio.wrap_future(found))
+        except TimeoutError:
+            return ISSUER_AWAY
+    return found or UNKNOWN_KEY
+
+
+def shows_pages(scope: Scope) -> bool:
+    """Whether a person asks by a browser for a page. A script of a page sends another `Accept`."""
+    return scope["method"] == "GET" and reads_pages(scope)
+
+
+def reads_pages(scope: Scope) -> bool:
+    """Whether a browser shows the answer to a person, also that to a form."""
+    return "text/html" in Headers(scope=scope).get("accept", "")
+
+
+def _led_from(scope: Scope) -> str:
+    query = f"?{scope['query_string'].decode('latin-1')}" if scope["query_string"] else ""
+    return urlencode({"to": scope["raw_path"].decode("latin-1") + query})
+
+
+def _of_bearer(header: str) -> str | None:
+    """Return the key in an `Authorization` header. None for another scheme, which a proxy may have left there."""
+    scheme, _, key = header.strip().partition(" ")
+    return key.strip() if scheme.lower() == _SCHEME else None

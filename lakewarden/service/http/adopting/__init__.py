@@ -1,0 +1,1 @@
+"""Routes about how far a table is trusted: its proof, and its adoption."""

@@ -1,0 +1,1 @@
+"""The past over HTTP: curves of debt, decisions, and the logs of runs."""

@@ -1,0 +1,141 @@
+"""The OpenAPI of an application: errors are problem details, and every operation says each of its answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+
+from lakewarden.service.http.access.callers import KEY_HEADER
+from lakewarden.service.http.access.once import PARAMETER, acts
+from lakewarden.service.http.access.roles import is_open
+from lakewarden.service.http.hooks import HOOKS
+from lakewarden.service.http.live.etags import IF_NONE_MATCH, NOT_MODIFIED, is_tagged
+from lakewarden.service.http.problems import ProblemBody
+from lakewarden.service.model.problems import MEDIA_TYPE, problem
+from lakewarden.service.model.refusals import REFUSALS
+
+_PROBLEM = {"$ref": "#/components/schemas/ProblemBody"}
+_IN_PATH = re.compile(r"\{(\w+)\}")
+_UNUSED = ("HTTPValidationError", "ValidationError")
+_BUG = HTTPStatus.INTERNAL_SERVER_ERROR
+_KEYS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+
+_SCHEMES = {
+    "Bearer": {"type": "http", "scheme": "bearer", "description": "An API key, as `Authorization: Bearer KEY`."},
+    "Key": {"type": "apiKey", "in": "header", "name": KEY_HEADER, "description": "An API key."},
+}
+_SECURITY: list[dict[str, list[str]]] = [{}, {"Bearer": []}, {"Key": []}]
+"""Without `access.authentication` no key is needed."""
+
+_EXAMPLES: Mapping[str, Any] = {
+    "ApprovalRequest": {"by": "ada"},
+    "BarrierRequest": {"hold": "10s", "wait": "1m"},
+    "PauseRequest": {"reason": "a migration of the writers"},
+    "ProblemBody": problem(
+        status=HTTPStatus.CONFLICT,
+        code="blocked",
+        detail="paused: a migration of the writers",
+        remedy="resume it",
+        instance="/v1/tables/sales.orders/services/compaction/runs",
+    ),
+    "QuarantineRequest": {"reason": "its budget is wrong"},
+    "ChangedTableRequest": {"path": "s3://lake/sales/orders", "policy": "stream", "mode": "act"},
+    "RegisteredTableRequest": {"id": "sales.orders", "path": "s3://lake/sales/orders", "policy": "stream"},
+    "RunRequest": {"rewrite_all": True, "dry_run": True},
+}
+
+
+def operation_id(route: APIRoute) -> str:
+    """Return the id of a route in OpenAPI: the name of its function."""
+    return route.name
+
+
+def describe(app: FastAPI) -> None:
+    """Have an application describe itself so. The description is made once."""
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _described(app)
+        return app.openapi_schema
+
+    app.openapi = described  # type: ignore[method-assign]
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    made = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    components = made.setdefault("components", {})
+    schemas: dict[str, Any] = components.setdefault("schemas", {})
+    for unused in _UNUSED:
+        schemas.pop(unused, None)
+    schemas["ProblemBody"] = ProblemBody.model_json_schema()
+    for name in schemas.keys() & _EXAMPLES.keys():
+        schemas[name]["examples"] = [_EXAMPLES[name]]
+    components["responses"] = {_name(status): _shared(status) for status in _everywhere()}
+    components["securitySchemes"] = _SCHEMES
+    for path, methods in made["paths"].items():
+        for method, operation in methods.items():
+            _with_parameters(operation, path)
+            if acts(path, method, hooks=HOOKS):
+                operation["parameters"].append(dict(PARAMETER))
+                for status in (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY):
+                    operation["responses"].setdefault(str(status.value), _of_a_key())
+            if is_tagged(path, method):
+                operation["parameters"].append(dict(IF_NONE_MATCH))
+                operation["responses"]["304"] = dict(NOT_MODIFIED)
+    for operation in _operations(made):
+        _with_problems(operation)
+        if not is_open(operation):
+            operation["security"] = _SECURITY
+    return made
+
+
+def _operations(made: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for path in made["paths"].values():
+        yield from path.values()
+
+
+def _everywhere() -> list[HTTPStatus]:
+    """Return the statuses that every operation may answer, because a port or the application refuses the request."""
+    return sorted({_BUG, *(refusal.status for refusal in REFUSALS)})
+
+
+def _name(status: HTTPStatus) -> str:
+    return f"Refused{status.value}"
+
+
+def _shared(status: HTTPStatus) -> dict[str, Any]:
+    said = "; ".join(refusal.message for refusal in REFUSALS if refusal.status is status)
+    return {"description": said or "an unexpected error", "content": {MEDIA_TYPE: {"schema": _PROBLEM}}}
+
+
+def _of_a_key() -> dict[str, Any]:
+    said = "The `Idempotency-Key` is in use, or cannot be used."
+    return {"description": said, "content": {MEDIA_TYPE: {"schema": _PROBLEM}}}
+
+
+def _with_parameters(operation: dict[str, Any], path: str) -> None:
+    """Declare the parameters in a path that its function reads from the path itself."""
+    declared = operation.setdefault("parameters", [])
+    known = {one["name"] for one in declared}
+    for name in _IN_PATH.findall(path):
+        if name not in known:
+            declared.append({"name": name, "in": "path", "required": True, "schema": {"type": "string"}})
+
+
+def _with_problems(operation: dict[str, Any]) -> None:
+    """Give the errors the media type of problem details, and add those that every operation has."""
+    answers: dict[str, Any] = operation["responses"]
+    for answer in answers.values():
+        content = answer.get("content", {})
+        if content.get("application/json", {}).get("schema") == _PROBLEM:
+            answer["content"] = {MEDIA_TYPE: content["application/json"]}
+    answers.pop("default", None)
+    for status in _everywhere():
+        if status not in _KEYS or not is_open(operation):
+            answers.setdefault(str(status.value), {"$ref": f"#/components/responses/{_name(status)}"})

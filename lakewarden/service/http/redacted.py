@@ -1,0 +1,68 @@
+"""The configuration for requests. It is shown without secrets: these are places already, and values with the names of
+secrets are hidden. It can be read again, and tables can be registered beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from lakewarden.service.config.settings import Configuration
+from lakewarden.service.model.configuring.registration import Registering
+from lakewarden.service.model.configuring.reload import Reloading
+
+REDACTED = "REDACTED"
+
+_SECRET = re.compile(r"(secret|password|passwd|token|credential|account\.key|access\.?-?_?key|private)", re.IGNORECASE)
+_IN_ADDRESS = re.compile(r"://[^/@\s]*@")
+_PLACES = frozenset({"env", "file"})
+
+
+class Redacted:
+    """The configuration without secrets. It is kept compressed: with thousands of tables its values need much memory,
+    and few requests ask for them.
+    """
+
+    def __init__(self, settings: Configuration) -> None:
+        self.show(settings)
+
+    def show(self, settings: Configuration) -> None:
+        """Show this configuration from now on."""
+        shown = _without_secrets(settings.model_dump(mode="json", by_alias=True))
+        self._content = zlib.compress(json.dumps(shown).encode())
+
+    def values(self) -> dict[str, Any]:
+        """Return its values as JSON has them."""
+        values: dict[str, Any] = json.loads(zlib.decompress(self._content))
+        return values
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConfigurationPart:
+    """What requests may ask of the configuration. Each part is None if the daemon has no file."""
+
+    shown: Redacted | None = None
+    reloading: Reloading | None = None
+    registering: Registering | None = None
+
+
+def _without_secrets(value: Any, *, secret: bool = False) -> Any:
+    match value:
+        case dict():
+            place = set(value) <= _PLACES
+            return {key: _without_secrets(one, secret=not place and _named(key)) for key, one in value.items()}
+        case list():
+            return [_without_secrets(one, secret=secret) for one in value]
+        case str() if secret:
+            return REDACTED
+        case str():
+            return _IN_ADDRESS.sub(f"://{REDACTED}@", value)
+        case _:
+            return value
+
+
+def _named(key: Any) -> bool:
+    return bool(_SECRET.search(str(key)))

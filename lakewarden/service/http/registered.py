@@ -1,0 +1,64 @@
+"""Shared by the routes: the table in a path, its policy for a service, and the answer of the control thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import TypeVar
+
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import TableId
+from lakewarden.service.control.plane import ControlPlane, TableStatus
+from lakewarden.service.http.errors import ApiError
+from lakewarden.service.model.access import Caller
+from lakewarden.service.model.run import Run
+
+_Answer = TypeVar("_Answer")
+
+CONTROL_THREAD_ANSWERS_WITHIN = timedelta(seconds=30)
+
+
+def registered(plane: ControlPlane, table: str) -> TableStatus:
+    """Return the status of a table. Raises ApiError (404) if no such table is registered."""
+    status = plane.table(TableId(table))
+    if status is None:
+        raise ApiError(404, "not_found", f"no table {table!r} is registered")
+    return status
+
+
+def tables_for(plane: ControlPlane, caller: Caller) -> Sequence[TableStatus]:
+    """Return every registered table for which a caller has its role."""
+    every = plane.tables()
+    return every if caller.reaches_everything else [one for one in every if caller.reaches(one.table.id)]
+
+
+def policy_of(status: TableStatus, service: str) -> Service:
+    """Return a service for which a table has a policy. Raises ApiError (404) if it has none."""
+    found = next((known for known in status.table.policies if known == service), None)
+    if found is None:
+        able = ", ".join(status.table.policies) or "none"
+        raise ApiError(404, "not_found", f"table {status.table.id} has no policy for {service!r}; it has: {able}")
+    return found
+
+
+def run_for(plane: ControlPlane, run: str, caller: Caller) -> Run:
+    """Return a run of a table that the caller reaches. Raises ApiError (404) if there is none."""
+    found = plane.run(RunId(run))
+    if found is None or not caller.reaches(found.table):
+        raise ApiError(404, "not_found", f"there is no run {run}")
+    return found
+
+
+async def answered(
+    future: Future[_Answer], *, within: timedelta = CONTROL_THREAD_ANSWERS_WITHIN, unknown: str = "see /v1/runs"
+) -> _Answer:
+    """Return the answer of the control thread.
+
+    If it takes longer, raises ApiError (503). The control thread may still act, and `unknown` says how to find out.
+    """
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(future), timeout=within.total_seconds())
+    except TimeoutError:
+        raise ApiError(503, "unavailable", f"the control thread is busy: {unknown}") from None

@@ -1,0 +1,1 @@
+"""What is registered, and what was found."""

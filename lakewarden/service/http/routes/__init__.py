@@ -1,0 +1,1 @@
+"""The routes of the API, one file for each thing that they are about."""

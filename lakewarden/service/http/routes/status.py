@@ -1,0 +1,269 @@
+"""`GET /v1/fleet/status`: what an operator wants to know every morning."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, timedelta
+
+from fastapi import FastAPI, Request
+from pydantic import BaseModel
+
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.decision import Blocked
+from lakewarden.planners.model.instant import Service
+from lakewarden.service.control.plane import ControlPlane, TableStatus
+from lakewarden.service.http.access.roles import caller_of, needs
+from lakewarden.service.http.errors import errors
+from lakewarden.service.http.registered import tables_for
+from lakewarden.service.model.access import Caller, Role
+from lakewarden.service.model.reasons import CATALOGUE, code_of
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.reporting.debt import points_of
+from lakewarden.service.reporting.forecasts import of_all
+from lakewarden.service.rules.forecast import Total
+
+PERIOD = timedelta(days=1)
+"""The time before now that the status is about."""
+
+MOST_RUNS = 5000
+"""So many runs are counted. If there were more, `runs_complete` is false."""
+
+_PAGE = 500
+_MOST_NAMED = 20
+_GRAIN = 5
+_CURES = {one.code: one for one in CATALOGUE}
+
+
+class RanBody(BaseModel):
+    """The runs of a service that were requested in the period and have ended with one state."""
+
+    service: str
+    state: RunState
+    runs: int
+
+
+class BlockedBody(BaseModel):
+    """The services that one reason blocks: its code, how many services of how many tables, and the first of them.
+
+    `meaning` and `cure` are those of the code. `reason` and `remedy` are those of the first table.
+    """
+
+    code: str
+    services: int
+    tables: int
+    meaning: str
+    cure: str
+    table: str
+    service: str
+    reason: str
+    remedy: str | None
+
+
+class WaitingBody(BaseModel):
+    """A deletion that waits for an approval."""
+
+    table: str
+    service: str
+    files: int
+    asked_at: datetime
+
+
+class ForeignServiceBody(BaseModel):
+    """A service that a program other than Lakewarden has completed on a table, although it has a policy here."""
+
+    table: str
+    service: str
+    instant: str
+    at: datetime
+
+
+class DebtAtBody(BaseModel):
+    """What had piled up in all tables at a moment."""
+
+    at: datetime
+    pending: int
+    commits: int
+    files: int
+    bytes: int
+
+
+class WouldRunBody(BaseModel):
+    """What the runs of a service would do together, on all tables with a mode that holds them back.
+
+    Counts that are not known are left out. `unknown` tables have no earlier run to go by, so `seconds` and
+    `core_seconds` leave them out.
+    """
+
+    service: str
+    tables: int
+    read_files: int
+    read_bytes: int
+    write_files: int
+    delete_files: int
+    delete_bytes: int
+    versions: int
+    seconds: float
+    core_seconds: float
+    unknown: int
+
+
+class FleetStatusBody(BaseModel):
+    """The tables for which the caller is a viewer, from `since` to `at`.
+
+    `failing` are the tables that could not be observed. `writer_failures` are the writes that failed, and `near_us`
+    those of them that met a run of Lakewarden. `debt_before` and `debt_now` are the first and the last point of the
+    period. They are null if none was measured, or if the caller does not see all tables. Lists have 20 items at most.
+    """
+
+    since: datetime
+    at: datetime
+    tables: int
+    failing: int
+    paused: int
+    active_runs: int
+    ran: list[RanBody]
+    runs_complete: bool
+    blocked: list[BlockedBody]
+    would_run: list[WouldRunBody]
+    approvals: list[WaitingBody]
+    foreign_services: list[ForeignServiceBody]
+    writer_failures: int
+    writer_failures_near_us: int
+    debt_before: DebtAtBody | None
+    debt_now: DebtAtBody | None
+
+
+def add_status(app: FastAPI, plane: ControlPlane, clock: Clock) -> None:
+    """Add the route."""
+
+    @app.get("/v1/fleet/status", responses=errors(503), openapi_extra=needs(Role.VIEWER))
+    def fleet_status(request: Request) -> FleetStatusBody:
+        """Return what ran in the last day, what is blocked and why, what waits, and how the debt has changed."""
+        return status_of(plane, caller_of(request), now=clock.now())
+
+
+def status_of(plane: ControlPlane, caller: Caller, *, now: datetime) -> FleetStatusBody:
+    """Return the status. Raises TemporaryError if the store does not answer."""
+    since = now - PERIOD
+    statuses = tables_for(plane, caller)
+    runs = list(_ended(plane, since))
+    before, after = _debt(plane, since, now) if caller.reaches_everything else (None, None)
+    failures = [one for status in statuses for one in status.writer_failures if one.failure.at >= since]
+    return FleetStatusBody(
+        since=since,
+        at=now,
+        tables=len(statuses),
+        failing=sum(one.failure is not None for one in statuses),
+        paused=sum(one.paused is not None for one in statuses),
+        active_runs=sum(len(one.active) for one in statuses),
+        ran=_ran(run for run in runs if caller.reaches(run.table)),
+        runs_complete=len(runs) < MOST_RUNS,
+        blocked=blocked_of(statuses),
+        would_run=[_would_run(service, total) for service, total in of_all(plane, statuses).items()],
+        approvals=_approvals(plane, {one.table.id for one in statuses}),
+        foreign_services=_foreign_services(statuses),
+        writer_failures=len(failures),
+        writer_failures_near_us=sum(one.run is not None for one in failures),
+        debt_before=before,
+        debt_now=after,
+    )
+
+
+def _ended(plane: ControlPlane, since: datetime) -> Iterator[Run]:
+    """Yield the runs that ended since a moment, MOST_RUNS at most. Runs come by the time of their request, so a run
+    that was requested before the moment ends the search.
+    """
+    ended = [state for state in RunState if state.ended]
+    before, found = None, 0
+    while found < MOST_RUNS:
+        page = plane.runs(states=ended, before=before, limit=_PAGE)
+        for run in page:
+            if run.created_at < since:
+                return
+            found += 1
+            yield run
+        if len(page) < _PAGE:
+            return
+        before = page[-1].id
+
+
+def _ran(runs: Iterator[Run]) -> list[RanBody]:
+    counts = Counter((run.service.value, run.state) for run in runs)
+    return [RanBody(service=service, state=state, runs=counts[service, state]) for service, state in sorted(counts)]
+
+
+def blocked_of(statuses: Sequence[TableStatus]) -> list[BlockedBody]:
+    """Return the reasons, the most frequent first."""
+    groups: dict[str, list[tuple[TableStatus, Service, Blocked]]] = {}
+    for status in statuses:
+        for service, decision in status.decisions.items():
+            if isinstance(decision, Blocked) and service in status.table.policies:
+                groups.setdefault(code_of(decision), []).append((status, service, decision))
+    ordered = sorted(groups.items(), key=lambda one: (-len(one[1]), one[0]))
+    return [_group(code, found) for code, found in ordered]
+
+
+def _would_run(service: Service, total: Total) -> WouldRunBody:
+    return WouldRunBody(
+        service=service.value,
+        tables=total.tables,
+        read_files=total.files,
+        read_bytes=total.bytes,
+        write_files=total.writes,
+        delete_files=total.deletes,
+        delete_bytes=total.deletes_bytes,
+        versions=total.versions,
+        seconds=round(total.length.total_seconds(), 1),
+        core_seconds=total.core_seconds,
+        unknown=total.unknown,
+    )
+
+
+def _group(code: str, found: Sequence[tuple[TableStatus, Service, Blocked]]) -> BlockedBody:
+    status, service, decision = found[0]
+    known = _CURES[code]
+    return BlockedBody(
+        code=code,
+        services=len(found),
+        tables=len({one.table.id for one, _, _ in found}),
+        meaning=known.meaning,
+        cure=known.cure,
+        table=status.table.id,
+        service=service.value,
+        reason=decision.reason,
+        remedy=decision.remedy,
+    )
+
+
+def _approvals(plane: ControlPlane, tables: Collection[str]) -> list[WaitingBody]:
+    waiting = [one for one in plane.approvals() if one.table in tables and one.approved_at is None]
+    return [
+        WaitingBody(table=one.table, service=one.service.value, files=one.files, asked_at=one.asked_at)
+        for one in sorted(waiting, key=lambda one: one.asked_at)[:_MOST_NAMED]
+    ]
+
+
+def _foreign_services(statuses: Sequence[TableStatus]) -> list[ForeignServiceBody]:
+    """Return the newest service of others for each table."""
+    newest = [
+        (status.table.id, max(status.foreign_services, key=lambda one: one.completed_at or one.requested_at))
+        for status in statuses
+        if status.foreign_services
+    ]
+    return [
+        ForeignServiceBody(
+            table=table, service=str(one.stands_for), instant=one.time, at=one.completed_at or one.requested_at
+        )
+        for table, one in newest[:_MOST_NAMED]
+    ]
+
+
+def _debt(plane: ControlPlane, since: datetime, now: datetime) -> tuple[DebtAtBody | None, DebtAtBody | None]:
+    """Return the first and the last point of the period."""
+    points = points_of(plane.history().debt(None, since=since, until=now, grain=_GRAIN), None)
+    bodies = [
+        DebtAtBody(at=at, pending=one.pending, commits=one.commits, files=one.files, bytes=one.bytes)
+        for at, _, one in (points[:1] + points[-1:])
+    ]
+    return (bodies[0], bodies[-1]) if bodies else (None, None)

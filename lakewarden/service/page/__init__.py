@@ -1,0 +1,1 @@
+"""The page for operators: what it shows, and its HTML. It knows nothing of requests."""

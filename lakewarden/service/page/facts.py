@@ -1,0 +1,147 @@
+"""The facts about a table that the list of tables shows, and what of it needs a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum
+from typing import NamedTuple
+
+from lakewarden.planners.model.decision import Blocked
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Mode, TableId
+from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.model.run import Run
+
+
+class Condition(IntEnum):
+    """The condition of a table. The worst one is the greatest."""
+
+    OK = 0
+    WOULD_RUN = 1
+    NOT_OBSERVED = 2
+    PAUSED = 3
+    BLOCKED = 4
+    WAITS_FOR_APPROVAL = 5
+    FAILING = 6
+
+    @property
+    def words(self) -> str:
+        """The condition for people."""
+        return self.name.lower().replace("_", " ")
+
+
+class Concern(NamedTuple):
+    """Something about a table that needs a person."""
+
+    kind: str
+    reason: str
+    remedy: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableFacts:
+    """A table in a list. `commits` is the largest number of commits since a service completed. `pending` counts its
+    plans that wait, and `pending_since` is when the oldest was requested.
+    """
+
+    id: TableId
+    format: str
+    kind: str
+    mode: str
+    condition: Condition
+    active: tuple[Run, ...]
+    commits: int
+    bytes: int
+    pending: int
+    pending_since: datetime | None
+    last_commit_at: datetime | None
+    labels: Mapping[str, str]
+    concerns: tuple[Concern, ...]
+
+
+class FactsOfTables:
+    """Remembers the facts about tables, because thousands of them do not change between two requests.
+
+    A table that has not changed has the same status object (`ControlPlane.tables`). Any thread may ask.
+    """
+
+    def __init__(self) -> None:
+        self._known: Mapping[TableId, tuple[TableStatus, TableFacts]] = {}
+
+    def of(self, statuses: Iterable[TableStatus]) -> Sequence[TableFacts]:
+        """Return the facts about all tables, and forget every other table."""
+        before = self._known
+        known = {}
+        for status in statuses:
+            kept = before.get(status.table.id)
+            known[status.table.id] = kept if kept is not None and kept[0] is status else (status, facts_of(status))
+        self._known = known
+        return [facts for _, facts in known.values()]
+
+
+def facts_of(status: TableStatus) -> TableFacts:
+    """Return the facts about one table."""
+    table, view = status.table, status.view
+    instants = () if view is None else view.timeline.instants
+    waiting = [one for one in instants if one.pending and isinstance(one.stands_for, Service)]
+    backlogs = () if view is None else tuple(view.backlogs.values())
+    return TableFacts(
+        id=table.id,
+        format=table.format,
+        kind=(view.kind if view else "").replace("_", " ").lower(),
+        mode=table.mode,
+        condition=_condition(status),
+        active=status.active,
+        commits=max((backlog.commits for backlog in backlogs), default=0),
+        bytes=sum(backlog.bytes or 0 for backlog in backlogs),
+        pending=len(waiting),
+        pending_since=min((one.requested_at for one in waiting), default=None),
+        last_commit_at=view.writers.last_commit_at if view else None,
+        labels=table.labels,
+        concerns=tuple(dict.fromkeys(_concerns(status))),
+    )
+
+
+def _concerns(status: TableStatus) -> Iterator[Concern]:
+    if status.failure is not None:
+        yield Concern("cannot be observed", status.failure, None)
+    for fault in status.view.faults if status.view else ():
+        yield Concern("metadata cannot be read", fault, None)
+    if status.claimed is not None:
+        yield Concern("claimed by another daemon", status.claimed.reason, status.claimed.remedy)
+    for service in status.approvals:
+        said = f"a deletion of {service} is beyond the budget of the table"
+        yield Concern("waits for approval", said, "approve it there")
+    for failure in status.writer_failures:
+        if failure.run is not None:
+            yield Concern("a write failed beside a run", failure.failure.reason, "see the writers of the table")
+    if status.paused is not None:
+        yield Concern("paused", status.paused, "resume it when the reason is gone")
+    for service, decision in _blocks(status).items():
+        if service not in status.approvals:
+            yield Concern(f"{service} is blocked", decision.reason, decision.remedy)
+
+
+def _blocks(status: TableStatus) -> Mapping[Service, Blocked]:
+    """Return the services of a table that are blocked although an operator wants them to run."""
+    if status.paused is not None or status.table.mode is Mode.OBSERVE:
+        return {}
+    return {service: one for service, one in status.decisions.items() if isinstance(one, Blocked)}
+
+
+def _condition(status: TableStatus) -> Condition:
+    if status.failure is not None or (status.view is not None and status.view.faults):
+        return Condition.FAILING
+    if status.approvals:
+        return Condition.WAITS_FOR_APPROVAL
+    if status.claimed is not None:
+        return Condition.BLOCKED
+    if status.paused is not None:
+        return Condition.PAUSED
+    if _blocks(status):
+        return Condition.BLOCKED
+    if status.view is None:
+        return Condition.NOT_OBSERVED
+    return Condition.WOULD_RUN if status.would_run else Condition.OK

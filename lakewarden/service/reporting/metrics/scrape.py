@@ -1,0 +1,147 @@
+"""What is read at each scrape: the tables, the pools and the replicas, as the control plane shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from lakewarden.executors.progress import RunProgress
+from lakewarden.planners.model.clock import Clock, SystemClock
+from lakewarden.planners.model.table import TableId
+from lakewarden.planners.model.view import TableView
+from lakewarden.service.control.plane import ControlPlane, Health, ReplicaStatus, TableStatus
+from lakewarden.service.reporting.metrics import fleet
+from lakewarden.service.reporting.metrics.measured import measured
+from lakewarden.service.reporting.metrics.ranks import rank_of
+from lakewarden.service.reporting.metrics.table_figures import Figures, known_of, seen_in
+from lakewarden.service.reporting.metrics.table_limit import choose
+from lakewarden.service.reporting.metrics.writer_failures import WriterFailures
+
+CHOSEN_FOR_SECONDS = 60.0
+"""For so long the same tables have series of their own. Then the choice is made anew."""
+
+
+class Scrape(Collector):
+    """Reads everything at a scrape, in the thread of the scrape. The control thread is never asked."""
+
+    def __init__(
+        self, plane: ControlPlane, failures: WriterFailures, *, limit: int, clock: Clock | None = None
+    ) -> None:
+        """`limit` is how many tables have series of their own."""
+        self._plane = plane
+        self._failures = failures
+        self._limit = limit
+        self._clock = clock or SystemClock()
+        self._measured: dict[TableId, tuple[TableView, Figures]] = {}
+        self._chosen: frozenset[TableId] = frozenset()
+        self._chosen_at = float("-inf")
+
+    def describe(self) -> Iterable[Metric]:
+        """Describe nothing, because the plane cannot be read at registration."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Read every table and pool."""
+        statuses, now = self._plane.tables(), self._clock.now()
+        seen = self._seen(statuses)
+        yield from self._tables(statuses, seen)
+        yield from fleet.backlogs(list(zip(statuses, seen, strict=True)), now=now)
+        yield from fleet.decisions(statuses)
+        services = {service for status in statuses for service in status.table.policies}
+        yield from fleet.active_runs((run for one in statuses for run in one.active), services, now=now)
+        yield from self._failures.collected([status.table.id for status in statuses])
+        yield from self._daemon()
+
+    def _seen(self, statuses: Sequence[TableStatus]) -> Sequence[Figures]:
+        """Return what the views say. Only new views are measured."""
+        measured: dict[TableId, tuple[TableView, Figures]] = {}
+        for status in statuses:
+            if status.view is None:
+                continue
+            known = self._measured.get(status.table.id)
+            measured[status.table.id] = (
+                known
+                if known is not None and known[0] is status.view
+                else (status.view, seen_in(status.view, status.table))
+            )
+        self._measured = measured
+        nothing = Figures()
+        return [found[1] if (found := measured.get(status.table.id)) else nothing for status in statuses]
+
+    def _tables(self, statuses: Sequence[TableStatus], seen: Sequence[Figures]) -> Iterator[Metric]:
+        ago = self._plane.polled_ago
+        both = {
+            status.table.id: (figures, known_of(status, polled_ago=ago(status.table.id)))
+            for status, figures in zip(statuses, seen, strict=True)
+        }
+        yield from measured(both, own=self._choice(both))
+
+    def _choice(self, both: Mapping[TableId, tuple[Figures, Figures]]) -> frozenset[TableId]:
+        """Return the tables with series of their own. The choice is made anew after a while, or if tables are fewer."""
+        if len(both) <= self._limit:
+            return frozenset(both)
+        now = self._clock.monotonic()
+        if now - self._chosen_at >= CHOSEN_FOR_SECONDS or not self._chosen <= both.keys() or not self._chosen:
+            ranks = {table: rank_of(*parts) for table, parts in both.items()}
+            self._chosen = choose(ranks, limit=self._limit, before=self._chosen)
+            self._chosen_at = now
+        return self._chosen
+
+    def _daemon(self) -> Iterator[Metric]:
+        slots = GaugeMetricFamily("lakewarden_pool_slots", "Slots of a session pool.", labels=["spark", "state"])
+        held = GaugeMetricFamily(
+            "lakewarden_pool_held",
+            "1 while a session pool starts no run, or only one, because several workers in a row could not work.",
+            labels=["spark"],
+        )
+        for profile, capacity in self._plane.capacities().items():
+            slots.add_metric([profile, "free"], capacity.free)
+            slots.add_metric([profile, "used"], capacity.in_use)
+            slots.add_metric([profile, "resting"], capacity.resting)
+            held.add_metric([profile], int(capacity.held is not None))
+        yield slots
+        yield held
+        yield from tasks(self._plane.progress().values())
+        waiting = GaugeMetricFamily("lakewarden_runs_waiting", "Runs that wait for a permit.")
+        waiting.add_metric([], len(self._plane.waiting()))
+        yield waiting
+        yield from _replicas(self._plane.replicas())
+        yield from _health(self._plane.health())
+
+
+def _health(health: Health) -> Iterator[Metric]:
+    turned = GaugeMetricFamily("lakewarden_control_turn_age_seconds", "Time since the last turn of the control thread.")
+    turned.add_metric([], health.turned_ago.total_seconds())
+    yield turned
+    ready = GaugeMetricFamily("lakewarden_ready", "1 if the daemon is ready, else 0. `/readyz` says what is missing.")
+    ready.add_metric([], not health.unready)
+    yield ready
+    store = GaugeMetricFamily("lakewarden_store_available", "1 if the store answered the last time, else 0.")
+    store.add_metric([], health.store_away is None)
+    yield store
+
+
+def tasks(progress: Collection[RunProgress]) -> Iterator[Metric]:
+    """Count the Spark tasks of the runs that workers have now. There are three series."""
+    counted = GaugeMetricFamily(
+        "lakewarden_active_run_tasks",
+        "Spark tasks of the runs that workers carry out now, of the jobs that have begun.",
+        labels=["state"],
+    )
+    done = sum(one.done.tasks_done for one in progress)
+    active = sum(one.done.tasks_active for one in progress)
+    counted.add_metric(["done"], done)
+    counted.add_metric(["active"], active)
+    counted.add_metric(["waiting"], max(0, sum(one.done.tasks for one in progress) - done - active))
+    yield counted
+
+
+def _replicas(known: Sequence[ReplicaStatus]) -> Iterator[Metric]:
+    owned = GaugeMetricFamily("lakewarden_tables_owned", "Tables that this replica owns.")
+    owned.add_metric([], sum(replica.tables for replica in known if replica.here))
+    yield owned
+    replicas = GaugeMetricFamily("lakewarden_replicas", "Replicas on the store with a valid lease.")
+    replicas.add_metric([], sum(replica.alive for replica in known))
+    yield replicas

@@ -1,0 +1,173 @@
+"""What a run of a service would do now, before it does it: by the backlog of the table, and by earlier runs. It is
+shown to people, and decides nothing. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from statistics import median
+
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.view import Backlog, TableView
+from lakewarden.planners.services import SERVICES
+from lakewarden.service.model.run import Run
+from lakewarden.service.rules.estimate import RunEstimate, estimate
+
+
+class Basis(StrEnum):
+    """The runs that a forecast of time and cores is made from."""
+
+    OWN = "own"
+    """Earlier runs of the service on the table."""
+    LIKES = "likes"
+    """Earlier runs of the service on other tables of the same format."""
+    NONE = "none"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Past:
+    """Earlier runs of a service that succeeded: on the table (`own`), and on other tables of its format (`likes`)."""
+
+    own: Sequence[Run] = ()
+    likes: Sequence[Run] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Forecast:
+    """What would be read, written and deleted if a service ran until it has nothing more to do. None: not known.
+
+    `files` and `bytes` are read. They become `writes` files with about the same bytes. `deletes` files with
+    `deletes_bytes` go, and with them `versions` commits or snapshots. `length` and `core_seconds` are by `runs` earlier
+    runs of the `basis`.
+    """
+
+    files: int | None = None
+    bytes: int | None = None
+    writes: int | None = None
+    deletes: int | None = None
+    deletes_bytes: int | None = None
+    versions: int | None = None
+    length: timedelta | None = None
+    core_seconds: float | None = None
+    runs: int = 0
+    basis: Basis = Basis.NONE
+
+
+def forecast(service: Service, view: TableView, past: Past, *, instant: str | None = None) -> Forecast | None:
+    """Return what a run of the service would do. None if the table has nothing for it. `instant` is the pending plan
+    that the run would take up.
+    """
+    work = _work(service, view, instant)
+    if work is None:
+        return None
+    found, runs, basis = _past(past, _stated(service, view, work))
+    if found is None:
+        return work
+    deletes = work.deletes
+    if deletes is None and SERVICES[service].deletes and basis is Basis.OWN:
+        deletes = _deleted(runs)
+    return Forecast(
+        files=work.files,
+        bytes=work.bytes,
+        writes=work.writes,
+        deletes=deletes,
+        deletes_bytes=work.deletes_bytes,
+        versions=work.versions,
+        length=found.length,
+        core_seconds=found.core_seconds,
+        runs=found.runs,
+        basis=basis,
+    )
+
+
+def _work(service: Service, view: TableView, instant: str | None) -> Forecast | None:
+    """Return the numbers that the table itself shows."""
+    plan = next((one.plan for one in view.timeline.pending(service) if one.time == instant), None)
+    if plan is not None:
+        return Forecast(bytes=plan.bytes, writes=plan.file_groups)
+    backlog = view.backlogs.get(service)
+    if backlog is None or not _has_work(backlog):
+        return None
+    return _deletion(backlog) if SERVICES[service].deletes else _rewrite(backlog)
+
+
+def _stated(service: Service, view: TableView, work: Forecast) -> int | None:
+    """Return the bytes that a plan would state. Earlier runs are compared by those."""
+    backlog = view.backlogs.get(service)
+    if work.files is None or backlog is None or backlog.plan_bytes is None:
+        return work.bytes
+    return backlog.plan_bytes
+
+
+def _has_work(backlog: Backlog) -> bool:
+    counted = (backlog.commits, backlog.files, backlog.small_files, backlog.deletes, backlog.versions)
+    return any(counted) or backlog.unfinished is not None
+
+
+def _deletion(backlog: Backlog) -> Forecast:
+    known = backlog.deletes is not None
+    return Forecast(
+        deletes=backlog.deletes if known else backlog.files,
+        deletes_bytes=backlog.deletes_bytes if known else backlog.bytes,
+        versions=backlog.versions,
+    )
+
+
+def _rewrite(backlog: Backlog) -> Forecast:
+    files = backlog.small_files if backlog.files is None else backlog.files
+    return Forecast(files=files, bytes=backlog.bytes, writes=backlog.writes or backlog.file_groups)
+
+
+def _past(past: Past, planned_bytes: int | None) -> tuple[RunEstimate | None, Sequence[Run], Basis]:
+    for runs, basis in ((past.own, Basis.OWN), (past.likes, Basis.LIKES)):
+        found = estimate(runs, planned_bytes=planned_bytes)
+        if found is not None:
+            return found, runs, basis
+    return None, (), Basis.NONE
+
+
+def _deleted(runs: Iterable[Run]) -> int | None:
+    found = [run.figures.get("files_deleted") for run in runs]
+    counts = [one for one in found if isinstance(one, int)]
+    return round(median(counts)) if counts else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Total:
+    """The forecasts of a service on several tables together. `unknown` of them have no past, so the time and the cores
+    of those are left out.
+    """
+
+    tables: int
+    files: int
+    bytes: int
+    writes: int
+    deletes: int
+    deletes_bytes: int
+    versions: int
+    length: timedelta
+    core_seconds: float
+    unknown: int
+
+
+def totals(forecasts: Mapping[Service, Sequence[Forecast]]) -> Mapping[Service, Total]:
+    """Return the totals by service. What is not known counts as nothing."""
+    return {service: _total(found) for service, found in forecasts.items() if found}
+
+
+def _total(found: Sequence[Forecast]) -> Total:
+    return Total(
+        tables=len(found),
+        files=sum(one.files or 0 for one in found),
+        bytes=sum(one.bytes or 0 for one in found),
+        writes=sum(one.writes or 0 for one in found),
+        deletes=sum(one.deletes or 0 for one in found),
+        deletes_bytes=sum(one.deletes_bytes or 0 for one in found),
+        versions=sum(one.versions or 0 for one in found),
+        length=sum((one.length for one in found if one.length is not None), timedelta()),
+        core_seconds=round(sum(one.core_seconds or 0.0 for one in found), 1),
+        unknown=sum(one.length is None for one in found),
+    )

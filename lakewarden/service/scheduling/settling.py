@@ -1,0 +1,172 @@
+"""The end of runs: a run that has ended is settled after its table has been read since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lakewarden.executors import points
+from lakewarden.executors.contract import Outcome
+from lakewarden.executors.points import Point
+from lakewarden.planners.model.errors import LakewardenError
+from lakewarden.planners.model.instant import RunId
+from lakewarden.planners.model.table import TableId
+from lakewarden.planners.model.timeline import Fate
+from lakewarden.planners.model.view import TableView
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.ownership.recovery import Recovery
+from lakewarden.service.rules.settle import (
+    Aftermath,
+    Gone,
+    Settlement,
+    Shown,
+    after_cancel,
+    clears,
+    ends_rewrite,
+    settle,
+)
+from lakewarden.service.scheduling.permit_queue import PermitQueue
+from lakewarden.service.state.daemon_state import DaemonState
+from lakewarden.service.state.resources import Resources
+from lakewarden.service.store.port import SupersededError
+
+
+class RunSettler:
+    """Settles runs by the rules of `rules/settle.py`. Only the control thread calls it."""
+
+    def __init__(
+        self,
+        *,
+        resources: Resources,
+        state: DaemonState,
+        recovery: Recovery,
+        permit_queue: PermitQueue,
+        settled: Callable[[TableId], None],
+    ) -> None:
+        """`settled` gets every table with a settled run."""
+        self._tables = state.tables
+        self._observations = state.observations
+        self._active_runs = state.active_runs
+        self._service_states = state.service_states
+        self._rewrites = state.rewrites
+        self._recovery = recovery
+        self._permit_queue = permit_queue
+        self._clock = resources.clock
+        self._listener = resources.listener
+        self._settled = settled
+        self._endings: dict[RunId, Outcome | Gone] = {}
+        """How those of our runs ended that are not settled."""
+        self._lost: set[RunId] = set()
+        """Those of them with a JVM that is gone."""
+        self._settling: dict[RunId, int] = {}
+        """The runs that are settled after their tables have been read since these marks."""
+        self._cancelled: set[RunId] = set()
+        """The active runs that an operator has stopped."""
+
+    def abandon(self) -> None:
+        """Forget every run: our lease is lost."""
+        self._endings.clear()
+        self._lost.clear()
+        self._settling.clear()
+        self._cancelled.clear()
+
+    def cancelled(self, run: Run) -> None:
+        """Note that an operator has stopped an active run."""
+        self._cancelled.add(run.id)
+
+    def settle_unknown(self) -> None:
+        """Try again to settle the runs with an unknown ending, our own and those that were adopted."""
+        self._recovery.adopt()
+        for run in self._active_runs.all():
+            if run.state is RunState.UNKNOWN and run.table in self._tables and self._recovery.is_ours(run):
+                self._settling.setdefault(run.id, self._observations.mark())
+        self.settle()
+
+    def settle(self) -> None:
+        """Settle the runs that have ended, after their tables have been read since.
+
+        Raises TemporaryError if the store cannot note it. Then it must be called again.
+        """
+        for run_id in list(self._settling):
+            run = self._active_runs.get(run_id)
+            if run is None or run.table not in self._tables:
+                self._settling.pop(run_id)
+                continue
+            try:
+                self._settle(run)
+            except SupersededError as late:
+                self._settling.pop(run_id)
+                self._permit_queue.disown(run, late)
+
+    def is_waiting(self) -> bool:
+        """Whether a run waits to be settled until its table has been read."""
+        return bool(self._settling)
+
+    def lost(self, run: Run, ending: Gone) -> None:
+        """Settle one of our runs with a JVM that is gone, as soon as its executors are proved dead, too."""
+        self._lost.add(run.id)
+        self.ended(run, ending)
+
+    def ended(self, run: Run, ending: Outcome | Gone) -> None:
+        """Settle one of our runs that has ended, now or after its table has been read since."""
+        self._endings[run.id] = ending
+        self._settling.setdefault(run.id, self._observations.mark())
+        self._settle(run)
+
+    def _settle(self, run: Run) -> None:
+        try:
+            observation = self._observations.since(self._tables[run.table], self._settling[run.id])
+            if observation is None:
+                return
+            view: TableView | None = observation.view
+        except LakewardenError:
+            view = None  # a table that cannot be found now may be there again in a moment, so nothing is guessed
+        ending = self._endings.get(run.id) or self._recovery.ending(run)
+        if run.id in self._lost and isinstance(ending, Gone):
+            ending = self._recovery.lost(run, ending)  # its JVM is gone, its executors elsewhere may not be
+        settlement = settle(ending, self._shown(run, view), run)
+        if run.id in self._cancelled:
+            settlement = after_cancel(settlement, run)
+        points.reach(Point.SETTLED, run=run.id, service=run.service)
+        if settlement.state is RunState.UNKNOWN:
+            if run.state is not RunState.UNKNOWN:
+                run = self._active_runs.progress(run, state=RunState.UNKNOWN)
+                self._listener.ended(run)
+                self._settled(run.table)
+        else:
+            if ends_rewrite(ending, run):
+                self._rewrites.end(run.table, run.service)
+            self._end(run, settlement, view, cleared=clears(ending, run))
+        self._settling.pop(run.id, None)
+
+    def _end(self, run: Run, settlement: Settlement, view: TableView | None, *, cleared: bool) -> None:
+        run = self._active_runs.end(run, settlement, at=self._clock.now())
+        points.reach(Point.NOTIFIED, run=run.id, service=run.service)
+        died = isinstance(self._endings.pop(run.id, None), Gone)
+        self._cancelled.discard(run.id)
+        self._lost.discard(run.id)
+        self._recovery.settled(run)
+        size = self._permit_queue.size(run.id)
+        planned_on = self._permit_queue.ended(run)
+        # Off the timeline a service counts from the state after its run, not from the state before it.
+        seen = view if run.off_timeline or planned_on is None else planned_on
+        # a new table with the same id is not to blame for the old one
+        if view is None or str(view.identity) == run.identity:
+            self._service_states.ended(run.table, run.service, settlement, seen, cleared=cleared)
+            if died and settlement.aftermath is Aftermath.STRIKE and size is not None:
+                self._service_states.too_large(run.table, run.service, run.id, size, settlement.outcome)
+        self._listener.ended(run)
+        self._settled(run.table)
+
+    def _shown(self, run: Run, view: TableView | None) -> Shown | None:
+        """Return what the timeline shows of a run, or None if it cannot be read whole."""
+        if view is None:
+            return None
+        if str(view.identity) != run.identity:
+            # the table was dropped and created again, and our work went with the old table
+            return Shown(fate=Fate.ABSENT)
+        if view.faults:
+            return None
+        instant = view.timeline.of_run(run=run.id, instant=run.instant)
+        guarded_until = None if instant is None else instant.guarded_until
+        beats = guarded_until is not None and self._clock.now() < guarded_until
+        return Shown(fate=view.timeline.fate(run=run.id, instant=run.instant), beats=beats)

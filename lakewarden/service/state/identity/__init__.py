@@ -1,0 +1,1 @@
+"""The callers of tokens and certificates: which issuers sign them, and what their claims give."""

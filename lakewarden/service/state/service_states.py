@@ -1,0 +1,335 @@
+"""Backoff and quarantine: why a service of a table does not run although its backlog is due.
+
+Operators set pauses. Backoff, strikes, suspicion and quarantine follow from the ends of runs. All are in the store:
+they survive the daemon, and the next owner of a table has them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import assert_never
+
+import structlog
+
+from lakewarden.planners.decide import Backoff, Idle, ServiceState, last_change
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.decision import Blocked
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import Mode, Table, TableId
+from lakewarden.planners.model.view import Backlog, TableView
+from lakewarden.planners.settings import format_size
+from lakewarden.service.model.rows import ServiceStateRow
+from lakewarden.service.rules.settle import Aftermath, Settlement
+from lakewarden.service.store.port import Store
+
+log = structlog.get_logger(__name__)
+
+STRIKES = 5
+"""So many failures in a row put a service of a table in quarantine."""
+
+LONGEST_REST = timedelta(minutes=30)
+
+FAILING_AFTER = 3
+"""After so many backoffs in a row a service is one of those that share half of a pool."""
+
+SMALLER_FOR = timedelta(days=7)
+"""How long plans are made smaller after one that was too large. Then the next one has its natural size again."""
+
+SMALLEST_PLAN = 64 * 2**20
+"""No plan is made smaller than this, in bytes. If so little fails, the size is not the reason."""
+
+_Key = tuple[TableId, Service]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retries:
+    """How often in a row the runs of a service yielded or failed temporarily, and the reason of the last one."""
+
+    times: int
+    reason: str
+
+
+class ServiceStates:
+    """Keeps the rows of the store in memory and answers with a ServiceState. Only the control thread uses it."""
+
+    def __init__(self, *, store: Store, clock: Clock, rng: random.Random) -> None:
+        self._store = store
+        self._clock = clock
+        self._rng = rng
+        self._rows: dict[_Key, ServiceStateRow] = {}
+        self._services: dict[TableId, frozenset[Service]] = {}
+        """The services that have, or had, a row. Scrapes ask for each of thousands of tables, and most have no row."""
+        self._unsaved: set[_Key] = set()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read what other replicas, and operators through them, have changed. Raises TemporaryError."""
+        self._save()
+        self._pauses = dict(self._store.pauses())
+        self._rows = {(row.table, row.service): row for row in self._store.service_states()}
+        for table, service in self._rows:
+            self._index(table, service)
+
+    def of(
+        self,
+        table: Table,
+        service: Service,
+        *,
+        active: RunId | None,
+        ours: frozenset[str],
+        approval: Blocked | None = None,
+        claimed: Blocked | None = None,
+        unproved: Blocked | None = None,
+        unguarded: frozenset[str] = frozenset(),
+        rewrite_all: str | None = None,
+        mode: Mode | None = None,
+    ) -> ServiceState:
+        """Return the state of one service of one table, in the mode of the table or in another one."""
+        row = self._row(table.id, service)
+        return ServiceState(
+            mode=mode or table.mode,
+            active=active,
+            paused=self.paused(table.id),
+            quarantined=row.quarantined,
+            approval=approval,
+            backoff=_backoff(row),
+            idle=_idle(row),
+            ours=ours,
+            claimed=claimed,
+            unproved=unproved,
+            unguarded=unguarded,
+            rewrite_all=rewrite_all,
+        )
+
+    def retries(self, table: TableId) -> Mapping[Service, Retries]:
+        """Return the services of a table with last runs that yielded, or failed temporarily."""
+        if table not in self._services:
+            return {}
+        rows = (row for row in self._of(table) if row.tries > 0)
+        return {row.service: Retries(times=row.tries, reason=row.rest_reason or "") for row in rows}
+
+    def held_up(self) -> Collection[TableId]:
+        """Return the tables that `retries` or `plans_smaller` may say something about. Any thread may call it."""
+        return {of for (of, _), row in list(self._rows.items()) if row.tries > 0 or row.smaller_until is not None}
+
+    def tries(self, table: TableId, service: Service) -> int:
+        """Return how many runs of a service in a row yielded, or failed temporarily."""
+        return self._row(table, service).tries
+
+    def largest_plan(self, table: TableId, service: Service) -> int | None:
+        """Return how many bytes a new plan of a service may rewrite, or None if no plan was too large recently."""
+        row = self._row(table, service)
+        return row.largest_plan if row.smaller_until is not None and self._clock.now() < row.smaller_until else None
+
+    def plans_smaller(self, table: TableId) -> Mapping[Service, str]:
+        """Return the services with smaller plans now, each with the largest size, the end and the reason."""
+        if table not in self._services:
+            return {}
+        smaller = {
+            row.service: (most, row)
+            for row in self._of(table)
+            if (most := self.largest_plan(table, row.service)) is not None
+        }
+        return {
+            service: f"plans rewrite {format_size(most)} at most until {row.smaller_until:%Y-%m-%d}, for "
+            f"{row.smaller_reason}"
+            for service, (most, row) in smaller.items()
+        }
+
+    def too_large(self, table: TableId, service: Service, run: RunId, size: int, reason: str) -> None:
+        """Make plans half as large for some days, after a run with so many bytes killed its JVM or did not end."""
+        self._keep(
+            replace(
+                self._row(table, service),
+                largest_plan=max(size // 2, SMALLEST_PLAN),
+                smaller_until=self._clock.now() + SMALLER_FOR,
+                smaller_reason=f"run {run} had {format_size(size)} to rewrite: {reason}",
+            )
+        )
+
+    def suspects(self) -> Collection[_Key]:
+        """Return the services, each with its table, that may have killed a JVM in which other runs were, too."""
+        return {key for key, row in self._rows.items() if row.suspect}
+
+    def failing(self) -> Collection[_Key]:
+        """Return the services, each with its table, that failed recently, or ended without a result again and again."""
+        return {key for key in self._rows if self.is_failing(*key)}
+
+    def is_failing(self, table: TableId, service: Service) -> bool:
+        """Whether a service of a table is in `failing`."""
+        row = self._row(table, service)
+        return row.strikes > 0 or row.tries >= FAILING_AFTER
+
+    def paused(self, table: TableId) -> str | None:
+        """Return why the table is paused, alone or with all tables, or None."""
+        return self._pauses.get(table, self._pauses.get(None))
+
+    def set_back(self, table: TableId | None) -> str | None:
+        """Return what a resumption of a table, or of all tables, would end, in words. None if there is nothing."""
+        pause = self._pauses.get(table)
+        quarantined = [row for (of, _), row in self._rows.items() if of == table and row.quarantined is not None]
+        said = [] if pause is None else [f"paused: {pause}"]
+        said += [f"{row.service} in quarantine: {row.quarantined}" for row in quarantined]
+        return "; ".join(said) or None
+
+    def quarantined(self, table: TableId) -> str | None:
+        """Return the first service of a table that is in quarantine, with the reason. None if there is none."""
+        found = (row for row in self._of(table) if row.quarantined is not None)
+        return next((f"{row.service} is in quarantine: {row.quarantined}" for row in found), None)
+
+    def pause(self, table: TableId | None, reason: str) -> None:
+        """Pause a table, or all tables."""
+        self._store.pause(table, reason=reason, at=self._clock.now())
+        self._pauses[table] = reason
+
+    def resume(self, table: TableId | None) -> None:
+        """End a pause. For a table, the quarantine and the backoff of its services end too."""
+        self._store.resume(table)
+        self._pauses.pop(table, None)
+        if table is not None:
+            for service in Service:
+                self._store.forget_service_state(table, service)
+                self._rows.pop((table, service), None)
+                self._unsaved.discard((table, service))
+
+    def quarantine(self, table: TableId, service: Service, reason: str) -> None:
+        """Put a service of a table in quarantine until an operator resumes it."""
+        self._keep(replace(self._row(table, service), quarantined=reason))
+
+    def held_back(self, table: TableId, service: Service) -> str | None:
+        """Return what a release of a service would end, in words. None if it is in no quarantine and no backoff."""
+        row = self._row(table, service)
+        if row.quarantined is not None:
+            return f"in quarantine: {row.quarantined}"
+        return None if row.rest_until is None else f"backing off: {row.rest_reason}"
+
+    def release(self, table: TableId, service: Service) -> None:
+        """End the quarantine and the backoff of a service. Raises TemporaryError."""
+        self._store.forget_service_state(table, service)
+        self._rows.pop((table, service), None)
+        self._unsaved.discard((table, service))
+
+    def ended(
+        self,
+        table: TableId,
+        service: Service,
+        settlement: Settlement,
+        view: TableView | None,
+        *,
+        cleared: bool = False,
+    ) -> None:
+        """Note how a run ended. `cleared` ends the suspicion that the service kills JVMs."""
+        row = self._row(table, service)
+        if cleared and row.suspect:
+            row = replace(row, suspect=False)
+            self._keep(row)
+        match settlement.aftermath:
+            case Aftermath.NONE:
+                self._keep(self._clean_slate(row))
+            case Aftermath.AGAIN:
+                return
+            case Aftermath.IDLE:
+                fresh = self._clean_slate(row)
+                self._keep(fresh if view is None else self._idles(fresh, view))
+            case Aftermath.LATER:
+                until = self._clock.now() + settlement.delay
+                self._keep(replace(self._clean_slate(row), rest_until=until, rest_reason=settlement.outcome))
+            case Aftermath.REST:
+                self._keep(self._rests(row, settlement))
+            case Aftermath.SUSPECT:
+                self._keep(self._rests(replace(row, suspect=True), settlement))
+            case Aftermath.STRIKE:
+                self._keep(self._struck(row, settlement))
+            case Aftermath.QUARANTINE:
+                self.quarantine(table, service, settlement.outcome)
+            case _:
+                assert_never(settlement.aftermath)
+
+    def _clean_slate(self, row: ServiceStateRow) -> ServiceStateRow:
+        """Return a row without failures of the service. The limit on the size of its plans stays."""
+        fresh = ServiceStateRow(table=row.table, service=row.service)
+        if row.smaller_until is None or row.smaller_until <= self._clock.now():
+            return fresh
+        return replace(
+            fresh,
+            largest_plan=row.largest_plan,
+            smaller_until=row.smaller_until,
+            smaller_reason=row.smaller_reason,
+        )
+
+    def _struck(self, row: ServiceStateRow, settlement: Settlement) -> ServiceStateRow:
+        strikes = row.strikes + 1
+        if strikes >= STRIKES:
+            reason = f"{strikes} failures in a row, the last one: {settlement.outcome}"
+            return replace(row, strikes=strikes, quarantined=reason)
+        return self._rests(replace(row, strikes=strikes), settlement)
+
+    def _rests(self, row: ServiceStateRow, settlement: Settlement) -> ServiceStateRow:
+        longest = max(LONGEST_REST, settlement.delay)
+        rest = min(settlement.delay * 2 ** min(row.tries, 12), longest) * self._rng.uniform(0.8, 1.2)
+        until = self._clock.now() + rest
+        return replace(row, tries=row.tries + 1, rest_until=until, rest_reason=settlement.outcome)
+
+    def _idles(self, row: ServiceStateRow, view: TableView) -> ServiceStateRow:
+        backlog = view.backlogs.get(row.service, Backlog())
+        return replace(
+            row,
+            idle_after=last_change(view),
+            idle_commits=backlog.commits,
+            idle_rewrites=backlog.rewrites,
+            idle_at=self._clock.now(),
+        )
+
+    def _of(self, table: TableId) -> list[ServiceStateRow]:
+        """Return the rows of a table. Any thread may call it, because it looks each row up by its key."""
+        services = sorted(self._services.get(table, ()))
+        return [row for service in services if (row := self._rows.get((table, service))) is not None]
+
+    def _index(self, table: TableId, service: Service) -> None:
+        self._services[table] = self._services.get(table, frozenset()) | {service}
+
+    def _row(self, table: TableId, service: Service) -> ServiceStateRow:
+        return self._rows.get((table, service), ServiceStateRow(table=table, service=service))
+
+    def _keep(self, row: ServiceStateRow) -> None:
+        """Keep a row.
+
+        If the store does not answer, the row is written later, and the run is settled all the same. Only a daemon that
+        is killed meanwhile forgets the row.
+        """
+        key = (row.table, row.service)
+        if row == self._row(*key):
+            return
+        self._rows[key] = row
+        self._index(*key)
+        self._unsaved.add(key)
+        try:
+            self._save()
+        except TemporaryError as error:
+            log.warning("store_unavailable", error=str(error))
+
+    def _save(self) -> None:
+        for key in sorted(self._unsaved):
+            row = self._row(*key)
+            if row == ServiceStateRow(table=row.table, service=row.service):
+                self._store.forget_service_state(*key)
+                self._rows.pop(key, None)
+            else:
+                self._store.keep_service_state(row)
+            self._unsaved.discard(key)
+
+
+def _backoff(row: ServiceStateRow) -> Backoff | None:
+    if row.rest_until is None:
+        return None
+    return Backoff(until=row.rest_until, reason=row.rest_reason or "", failed=row.tries > 0)
+
+
+def _idle(row: ServiceStateRow) -> Idle | None:
+    if row.idle_after is None:
+        return None
+    return Idle(after=row.idle_after, commits=row.idle_commits, rewrites=row.idle_rewrites, at=row.idle_at)

@@ -1,0 +1,1 @@
+"""The composition root: only this room names concrete stores and pools. Each part returns a frozen group."""

@@ -1,0 +1,242 @@
+"""Registering tables while the daemon runs. The store keeps them, and all replicas on it serve them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from lakewarden.planners.model.clock import Clock
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.ports import TableFormat
+from lakewarden.service.config.registering import made_of
+from lakewarden.service.model.access import Caller
+from lakewarden.service.model.acts import Act, ActKind
+from lakewarden.service.model.configuring.registration import (
+    Expected,
+    NotRegisteredError,
+    OtherRegistrationError,
+    Registration,
+    RegistrationRefusedError,
+    RegistrationRow,
+    any_registration,
+)
+from lakewarden.service.rules.registering import TakenPlaces
+from lakewarden.service.store.port import Store
+from lakewarden.service.wiring.in_force import Tables, TablesInForce, with_rows
+
+log = structlog.get_logger(__name__)
+
+EVERY = timedelta(seconds=2)
+"""How often a replica looks for tables that another replica has registered, changed or removed."""
+
+_TRIES = 5
+_AGAIN = timedelta(seconds=1)
+_FILE = "change it in the configuration file, and reload"
+
+
+class Registrar:
+    """Registers, changes and removes tables. Its methods wait for the store. For any thread."""
+
+    def __init__(
+        self,
+        in_force: TablesInForce,
+        rows: Sequence[RegistrationRow],
+        *,
+        store: Store,
+        clock: Clock,
+        formats: Mapping[str, TableFormat],
+        registered: Mapping[TableId, Table],
+    ) -> None:
+        """Take the rows that are in force, and all tables that the daemon serves, also those that it has found."""
+        self._in_force = in_force
+        self._store = store
+        self._clock = clock
+        self._formats = formats
+        self._registered = registered
+        self._rows = {row.table: row for row in rows}
+        self._number = max((row.number for row in rows), default=0)
+
+    @property
+    def rows(self) -> Sequence[RegistrationRow]:
+        """Return the rows that this daemon knows."""
+        return [*self._rows.values()]
+
+    def registrations(self) -> Sequence[Registration]:
+        """Return every registered table, by its id."""
+        with self._in_force.lock:
+            self._catch_up()
+            left_out = self._in_force.now.left_out
+            rows = sorted(self._rows.values(), key=lambda row: row.table)
+            return [_shown(row, left_out.get(row.table)) for row in rows if row.entry is not None]
+
+    def register(self, entry: Mapping[str, Any], *, caller: Caller) -> Registration:
+        """Register a table."""
+        return self._kept(None, entry, caller=caller, kind=ActKind.TABLE_REGISTERED)
+
+    def change(
+        self, table: TableId, entry: Mapping[str, Any], *, caller: Caller, expected: Expected = any_registration
+    ) -> Registration:
+        """Give a registered table other settings."""
+        kind = ActKind.REGISTRATION_CHANGED
+        return self._kept(table, {"id": table, **entry}, caller=caller, kind=kind, expected=expected)
+
+    def remove(self, table: TableId, *, caller: Caller, expected: Expected = any_registration) -> None:
+        """Serve a table no longer. Its runs end first. Nothing of the table is touched."""
+        with self._in_force.lock:
+            for _ in range(_TRIES):
+                self._catch_up()
+                before = self._there(table, expected)
+                row = self._row(table, None, caller)
+                if self._store.keep_registration(row, act=self._act(row, before, caller, ActKind.TABLE_REMOVED)):
+                    self._take([row], self._with([row]))
+                    return
+        raise _busy()
+
+    def catch_up(self) -> None:
+        """Serve what other replicas have registered, changed or removed."""
+        with self._in_force.lock:
+            self._catch_up()
+
+    def _kept(
+        self,
+        table: TableId | None,
+        entry: Mapping[str, Any],
+        *,
+        caller: Caller,
+        kind: ActKind,
+        expected: Expected = any_registration,
+    ) -> Registration:
+        with self._in_force.lock:
+            for _ in range(_TRIES):
+                self._catch_up()
+                before = None if table is None else self._there(table, expected)
+                made = self._made(entry)
+                self._check(made, before)
+                row = self._row(made.id, json.dumps({"id": made.id, **entry}, sort_keys=True), caller)
+                tables = self._with([row])
+                if unserved := self._in_force.unserved(tables):
+                    raise RegistrationRefusedError("; ".join(unserved))
+                self._in_force.prepare(tables)
+                if self._store.keep_registration(row, act=self._act(row, before, caller, kind)):
+                    self._take([row], tables)
+                    return _shown(row, tables.left_out.get(row.table))
+        raise _busy()
+
+    def _made(self, entry: Mapping[str, Any]) -> Table:
+        made = made_of([entry], self._in_force.now.base, formats=self._formats)
+        (table,), (why,) = made.tables, made.problems
+        if table is None:
+            raise RegistrationRefusedError("; ".join(why) or "the table cannot be made of these settings")
+        return table
+
+    def _check(self, made: Table, before: RegistrationRow | None) -> None:
+        """Raise RegistrationRefusedError if a table cannot be registered, or cannot be changed so."""
+        now = self._in_force.now
+        if any(one.id == made.id for one in now.config.tables):
+            raise RegistrationRefusedError(f"the configuration file has the table {made.id}", remedy=_FILE)
+        there = self._rows.get(made.id)
+        if before is None and there is not None and there.entry is not None:
+            said = f"the table {made.id} is registered already"
+            raise RegistrationRefusedError(said, remedy=f"change it: PUT /v1/registrations/{made.id}")
+        former = next((one for one in now.registered if one.id == made.id), None)
+        if former is not None and (former.location, former.format) != (made.location, made.format):
+            said = f"the table {made.id} is a {former.format} table at {former.location}: its place and format stay"
+            raise RegistrationRefusedError(said, remedy="remove it, and register the other table")
+        reason = TakenPlaces((*self._registered.values(), *now.listed)).contradiction(made)
+        if reason is not None:
+            raise RegistrationRefusedError(reason)
+
+    def _there(self, table: TableId, expected: Expected) -> RegistrationRow:
+        row = self._rows.get(table)
+        if row is not None and row.entry is not None:
+            if not expected(_shown(row, self._in_force.now.left_out.get(table))):
+                said = f"the registration of {table} has changed since it was read"
+                raise OtherRegistrationError(said, remedy=f"read it again: GET /v1/registrations/{table}")
+            return row
+        if any(one.id == table for one in self._in_force.now.config.tables):
+            raise RegistrationRefusedError(f"the table {table} is in the configuration file", remedy=_FILE)
+        if table in self._registered:
+            said = f"the table {table} was found by a pattern of the configuration"
+            raise RegistrationRefusedError(said, remedy="change the pattern, or register the table under its id")
+        raise NotRegisteredError(f"no table {table!r} is registered over the API")
+
+    def _row(self, table: TableId, entry: str | None, caller: Caller) -> RegistrationRow:
+        return RegistrationRow(table=table, entry=entry, number=self._number + 1, by=caller.name, at=self._clock.now())
+
+    def _act(self, row: RegistrationRow, before: RegistrationRow | None, caller: Caller, kind: ActKind) -> Act:
+        return Act(
+            at=row.at,
+            who=caller.name,
+            key=caller.key,
+            kind=kind,
+            table=row.table,
+            before=None if before is None else before.entry,
+            after=row.entry,
+        )
+
+    def _catch_up(self) -> None:
+        later = self._store.registrations(after=self._number)
+        if later:
+            tables = self._with(later)
+            self._in_force.prepare(tables)
+            self._take(later, tables)
+
+    def _with(self, rows: Sequence[RegistrationRow]) -> Tables:
+        """Return the tables in force with these rows in place of the former ones.
+
+        A table that was left out may be served now: the one in its way may be gone.
+        """
+        again = {id_: self._rows[id_] for id_ in self._in_force.now.left_out if id_ in self._rows}
+        changed = {**again, **{row.table: row for row in rows}}
+        return with_rows(self._in_force.now, [*changed.values()], formats=self._formats)
+
+    def _take(self, rows: Sequence[RegistrationRow], tables: Tables) -> None:
+        """Put rows in force that the store has."""
+        self._rows |= {row.table: row for row in rows}
+        self._number = max(self._number, *(row.number for row in rows))
+        self._in_force.put(tables, relist=False)
+        log.info("registrations_changed", tables=[row.table for row in rows][:20], number=len(rows))
+        if tables.left_out:
+            log.warning("registrations_left_out", tables=dict(list(tables.left_out.items())[:20]))
+
+
+def _shown(row: RegistrationRow, problem: str | None) -> Registration:
+    entry = json.loads(row.entry or "{}")
+    return Registration(table=row.table, entry=entry, by=row.by, at=row.at, problem=problem)
+
+
+def _busy() -> TemporaryError:
+    return TemporaryError("other replicas register tables at the same time: try again", delay=_AGAIN)
+
+
+@contextmanager
+def catching_up(registrar: Registrar, *, alone: bool) -> Iterator[None]:
+    """Look for changes by other replicas inside the `with` block, in a thread. `alone`: there are none."""
+    if alone:
+        yield
+        return
+    over = threading.Event()
+    thread = threading.Thread(target=_catch_up_on, args=(registrar, over), name="registrations", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(timeout=5)
+
+
+def _catch_up_on(registrar: Registrar, over: threading.Event) -> None:
+    while not over.wait(EVERY.total_seconds()):
+        try:
+            registrar.catch_up()
+        except LakewardenError as error:
+            log.warning("registrations_not_read", error=str(error))
+        except Exception:  # the edge of a thread: a bug in one table must not end it
+            log.exception("registrations_not_read")

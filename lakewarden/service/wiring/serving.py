@@ -1,0 +1,295 @@
+"""`lakewarden serve`: it composes the daemon of a configuration, and orders the start and the end of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from lakewarden.executors.pool.process import COMMAND as WORKER
+from lakewarden.executors.pool.run_logs import RunLogs
+from lakewarden.planners.model.clock import CautiousClock, Clock, SystemClock
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.ports import TableFormat
+from lakewarden.planners.registry import FORMATS
+from lakewarden.planners.storage import Storages
+from lakewarden.service.config.daemon.reloading import at_start
+from lakewarden.service.config.daemon.settings import PermitSettings
+from lakewarden.service.config.loading import Config, examine
+from lakewarden.service.config.problems import Weight
+from lakewarden.service.config.registering import Base, base_of
+from lakewarden.service.config.settings import Configuration
+from lakewarden.service.control.housekeeping import housekeeping
+from lakewarden.service.control.sources import sources_of
+from lakewarden.service.control.store_watch import watching
+from lakewarden.service.events.listener import Listeners
+from lakewarden.service.http.ports import bind_ports
+from lakewarden.service.http.redacted import ConfigurationPart, Redacted
+from lakewarden.service.model.configuring.reload import ReloadOutcome
+from lakewarden.service.ownership.run_leases import DataFolder
+from lakewarden.service.process.interpreter import favour_hooks
+from lakewarden.service.process.last_resort import GRACE, stand_by
+from lakewarden.service.process.logs import set_up_logs
+from lakewarden.service.process.signals import hang_up_reloads, stop_on_signals
+from lakewarden.service.reporting.debt import DebtSampler, sampling
+from lakewarden.service.reporting.event_log import MOST_A_MINUTE, EventLog
+from lakewarden.service.reporting.metrics import Metrics
+from lakewarden.service.reporting.notices.notifier import Notifier, notifying
+from lakewarden.service.rules.permits import Limits
+from lakewarden.service.rules.shutdown import STEP_BACK
+from lakewarden.service.state.readers.archives import ArchiveReaders
+from lakewarden.service.state.readers.child import COMMAND as READER
+from lakewarden.service.state.readers.processes import ProcessReaders
+from lakewarden.service.state.resources import Resources
+from lakewarden.service.store.opening import file_of, open_patiently
+from lakewarden.service.store.port import Store
+from lakewarden.service.wiring.access import identify_by
+from lakewarden.service.wiring.daemon import ComposedDaemon, compose
+from lakewarden.service.wiring.in_force import PoolsOf, Tables, TablesInForce, with_rows
+from lakewarden.service.wiring.pools import WorkerReach, pools_of, served_by
+from lakewarden.service.wiring.registering import Registrar, catching_up
+from lakewarden.service.wiring.reloading import Reloader
+from lakewarden.service.wiring.state import terms_of
+from lakewarden.service.wiring.tracing import heard_by, traces_to
+from lakewarden.service.wiring.watching import SeenFile, watched
+
+log = structlog.get_logger(__name__)
+
+
+def serve(
+    config_file: Path,
+    *,
+    formats: Mapping[str, TableFormat] = FORMATS,
+    worker: Sequence[str] = WORKER,
+    reader: Sequence[str] = READER,
+) -> int:
+    """Run the daemon until a signal ends it and it has drained. Raises PermanentError if it cannot start.
+
+    `worker` and `reader` are the commands of its child processes, which must know the same formats.
+    """
+    reloads = hang_up_reloads()
+    seen = SeenFile.of(config_file)
+    config, shown, base = configured(config_file, formats)
+    stand_by(config.settings.daemon.drain + STEP_BACK + GRACE, hang_up_ends=not reloads)
+    with ExitStack() as life:
+        folder = _locked(config, life)
+        store = _opened(config.settings, folder, life)
+        clock = CautiousClock(SystemClock())
+        rows = store.registrations()
+        tables = with_rows(Tables(config=config, base=base), rows, formats=formats)
+        config, known, settings = tables.config, tables.known, tables.config.settings
+        metrics = _metrics(config, known)
+        traces = traces_to(settings.traces, clock, life)
+        storages = Storages(settings.storage, roots=config.roots)
+        readers = _readers(config, clock, metrics, reader, life)
+        run_logs = RunLogs(folder.path / "run-logs", each=settings.history.run_log, total=settings.history.run_logs)
+        pools = _maker(settings, folder.path, worker, metrics, logs=run_logs)
+        composed = compose(
+            tables=tables.listed,
+            resources=Resources(
+                pools=pools(known, settings.spark),
+                store=store,
+                clock=clock,
+                listener=Listeners([metrics, EventLog(), *([traces] if traces else [])]),
+                formats=formats,
+                storages=storages,
+                readers=readers,
+                archives=ArchiveReaders(
+                    settings=settings.reading, stores=settings.storage, roots=config.roots, command=reader
+                ),
+                run_logs=run_logs,
+                adoption=terms_of(settings.adoption),
+            ),
+            sources=sources_of(config.discover, storages),
+            drain=settings.daemon.drain,
+            limits=_limits(settings.permits),
+            lease=settings.daemon.lease,
+            alone=not settings.database.shared,  # otherwise the lock of the data folder proves it
+            unproved=(lambda: None) if settings.database.shared else folder.lost,
+            url=settings.api.peer,
+        )
+        metrics.watch(composed.status, clock=clock)
+        in_force = TablesInForce(
+            tables, storages=storages, served=_reached(config, known), pools_of=pools, offer=composed.offer
+        )
+        registrar = Registrar(in_force, rows, store=store, clock=clock, formats=formats, registered=composed.registered)
+        reloader = Reloader(
+            config_file,
+            started_with=at_start(base.values),
+            formats=formats,
+            clock=clock,
+            in_force=in_force,
+            rows=lambda: registrar.rows,
+            told=partial(_told, metrics, shown),
+        )
+        servers = bind_ports(
+            settings,
+            composed.status,
+            clock=clock,
+            formats=formats,
+            registry=metrics.registry,
+            hook_heard=heard_by(metrics, traces),
+            refused=metrics.refused,
+            identify=identify_by(settings.access, store, clock, life=life),
+            configuration=ConfigurationPart(shown=shown, reloading=reloader, registering=registrar),
+        )
+        life.enter_context(_kept(settings, store, clock, composed, run_logs=run_logs, metrics=metrics))
+        life.enter_context(catching_up(registrar, alone=not settings.database.shared))
+        stop_on_signals(composed.daemon.stop, reload=reloader.reload if reloads else None)
+        life.enter_context(watched(seen, reloader.reload, every=settings.daemon.watch_configuration))
+        composed.daemon.start()
+        favour_hooks()
+        for server in servers:
+            life.enter_context(server)
+        life.callback(composed.status.changes().close)
+        log.info("serving", tables=len(tables.listed), **{server.name: server.port for server in servers})
+        composed.daemon.run()
+    log.info("stopped")
+    return 0
+
+
+def configured(config_file: Path, formats: Mapping[str, TableFormat]) -> tuple[Config, Redacted, Base]:
+    """Return the configuration without the settings of tables, as it is shown, and what registrations are judged by.
+    Raises PermanentError if it has an error.
+
+    Each table has its settings. The file and the settings of thousands of tables would need more memory than they do.
+    """
+    examined = examine(config_file, to_serve=True, formats=formats)
+    config = examined.accepted()
+    set_up_logs(config.settings.log.format, config.settings.log.level)
+    warnings = [*examined.of(Weight.WARNING)]
+    for warning in warnings[:MOST_A_MINUTE]:
+        log.warning("configuration_warning", problem=warning)
+    if len(warnings) > MOST_A_MINUTE:
+        untold = f"{len(warnings) - MOST_A_MINUTE} further warnings: 'lakewarden check-config' prints them"
+        log.warning("configuration_warning", problem=untold)
+    settings = config.settings.model_copy(update={"tables": ()})
+    base = base_of(config, examined.document.values or {}, config_file)
+    return replace(config, settings=settings), Redacted(config.settings), base
+
+
+def _locked(config: Config, life: ExitStack) -> DataFolder:
+    """Return the data folder, which this daemon owns. It is released with `life`."""
+    folder = DataFolder(config.data_dir)
+    life.callback(folder.release)
+    return folder
+
+
+def _opened(settings: Configuration, folder: DataFolder, life: ExitStack) -> Store:
+    """Return the store. It is closed with `life`."""
+    store = open_patiently(settings.database, data_dir=folder.path)
+    life.callback(store.close)
+    if not settings.database.shared:
+        folder.keeps(file_of(folder.path))
+    return store
+
+
+def _metrics(config: Config, known: Sequence[Table]) -> Metrics:
+    return Metrics(
+        {service for table in known for service in table.policies},
+        sources={discover.catalog.name for discover in config.discover},
+        table_series=config.settings.management.table_series,
+    )
+
+
+def _maker(settings: Configuration, folder: Path, worker: Sequence[str], metrics: Metrics, *, logs: RunLogs) -> PoolsOf:
+    """Return what makes the pools that tables need."""
+    return lambda tables, profiles: pools_of(
+        profiles,
+        tables,
+        settings.storage,
+        directory=folder,
+        worker=worker,
+        restarted=metrics.worker_restarted,
+        follow=settings.log.workers,
+        logs=logs,
+    )
+
+
+def _reached(config: Config, known: Sequence[Table]) -> Mapping[str, WorkerReach]:
+    """Return what the workers of each pool reach from the start."""
+    spark = config.settings.spark
+    found = served_by(known, config.settings.storage)
+    return {name: replace(reach, formats=frozenset(spark[name].formats)) for name, reach in found.items()}
+
+
+def _told(metrics: Metrics, shown: Redacted, outcome: ReloadOutcome, config: Config | None) -> None:
+    """Show the result of reading the configuration again."""
+    metrics.configuration_read(accepted=outcome.accepted)
+    if config is not None:
+        shown.show(config.settings)
+
+
+def _readers(config: Config, clock: Clock, metrics: Metrics, command: Sequence[str], life: ExitStack) -> ProcessReaders:
+    """Return the readers. They are closed with `life`."""
+    readers = ProcessReaders(
+        settings=config.settings.reading,
+        stores=config.settings.storage,
+        roots=config.roots,
+        clock=clock,
+        ended=metrics.reader_ended,
+        command=command,
+    )
+    life.callback(readers.close)
+    return readers
+
+
+@contextmanager
+def _kept(
+    settings: Configuration,
+    store: Store,
+    clock: Clock,
+    composed: ComposedDaemon,
+    *,
+    run_logs: RunLogs,
+    metrics: Metrics,
+) -> Iterator[None]:
+    """Keep the store tidy, measure the debt, and tell operators what needs them, inside the `with` block."""
+    replica = composed.replica_lease.replica
+    with (
+        watching(store),
+        housekeeping(
+            store,
+            clock,
+            registered=composed.registered,
+            keep=settings.daemon.keep_runs,
+            keep_audit=settings.daemon.keep_audit,
+            history=settings.history,
+            run_logs=run_logs,
+        ),
+        sampling(DebtSampler(composed.status, store, settings.history, replica=replica), clock),
+        notifying(_notifier(settings, store, clock, composed, metrics)),
+    ):
+        yield
+
+
+def _notifier(
+    settings: Configuration, store: Store, clock: Clock, composed: ComposedDaemon, metrics: Metrics
+) -> Notifier | None:
+    """Return what tells operators what needs them, if there is a webhook."""
+    if settings.notifications.url is None:
+        return None
+    return Notifier(
+        composed.status,
+        store,
+        settings.notifications,
+        clock,
+        replica=composed.replica_lease.replica,
+        page=settings.api.url,
+        count=metrics.notified,
+    )
+
+
+def _limits(permits: PermitSettings) -> Limits:
+    return Limits(
+        max_wait_for_writers=permits.max_wait_for_writers,
+        max_wait_to_commit=permits.max_wait_to_commit,
+        joined_step=permits.joined_step,
+        step=permits.step,
+        longest_step=permits.longest_step,
+        slowest=permits.slowest,
+    )

@@ -1,0 +1,1 @@
+"""The suite on plain directories."""

@@ -1,0 +1,1 @@
+"""The lake of the proof: how its tables are made."""

@@ -1,0 +1,1 @@
+"""Flink's filesystem sink beside Lakewarden's care of its directory."""

@@ -1,0 +1,163 @@
+"""A daemon that was started as a new user starts it: tokens of an issuer by HTTPS, and client certificates of hooks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from lakewarden.demo.process import free_port
+from tests.support.authority import Authority
+from tests.support.issuer import Issuer, running_issuer
+
+
+@pytest.fixture
+def issuer(tmp_path: Path) -> Iterator[Issuer]:
+    with running_issuer(tmp_path / "issuer") as made:
+        yield made
+
+
+class Served:
+    """A running daemon with two directories, `sales.orders` and `hr.people`."""
+
+    def __init__(self, folder: Path, issuer: Issuer) -> None:
+        self.folder = folder
+        self.api, self.hooks, self.management = free_port(), free_port(), free_port()
+        self.authority = Authority(folder / "tls", "clients")
+        server = Authority(folder / "tls", "servers")
+        certificate, key = server.issue("daemon")
+        self.trusted = server.certificate
+        for name in ("orders", "people"):
+            (folder / "lake" / name / "day=1").mkdir(parents=True)
+        config = {
+            "access": {
+                "authentication": "keys",
+                "issuers": [
+                    {
+                        "issuer": issuer.url,
+                        "audience": ["lakewarden"],
+                        "authority": str(issuer.authority),
+                        "grants": [
+                            {"claim": "groups", "value": "operators", "role": "operator", "tables": ["sales.*"]}
+                        ],
+                    }
+                ],
+                "certificates": [{"uri": "spiffe://lake/jobs/spark", "tables": ["sales.*"]}],
+            },
+            "api": {"port": self.api},
+            "hooks": {
+                "port": self.hooks,
+                "tls": {
+                    "certificate": str(certificate),
+                    "key": str(key),
+                    "client_authority": str(self.authority.certificate),
+                },
+            },
+            "management": {"port": self.management},
+            "defaults": {"mode": "observe", "poll": "1h"},
+            "tables": [
+                {"id": "sales.orders", "format": "directory", "path": str(folder / "lake" / "orders")},
+                {"id": "hr.people", "format": "directory", "path": str(folder / "lake" / "people")},
+            ],
+        }
+        (folder / "lakewarden.yaml").write_text(json.dumps(config))
+
+    def get(self, path: str, token: str) -> httpx.Response:
+        """Ask the API with a token."""
+        return httpx.get(f"http://127.0.0.1:{self.api}{path}", headers={"Authorization": f"Bearer {token}"}, timeout=30)
+
+    def hook(self, table: str, client: tuple[Path, Path] | None) -> httpx.Response:
+        """Announce a commit with a client certificate."""
+        context = ssl.create_default_context(cafile=self.trusted)
+        if client is not None:
+            context.load_cert_chain(*client)
+        event = {"tableName": table, "basePath": str(self.folder / "lake" / table), "commitTime": "20260101000000000"}
+        url = f"https://127.0.0.1:{self.hooks}/v1/hooks/hudi"
+        return httpx.post(url, json=event, verify=context, timeout=30)
+
+    def metric(self, name: str) -> str:
+        """Return the lines of a metric."""
+        text = httpx.get(f"http://127.0.0.1:{self.management}/metrics", timeout=30).text
+        return "\n".join(line for line in text.splitlines() if line.startswith(name))
+
+
+@contextmanager
+def _serving(served: Served) -> Iterator[None]:
+    log = (served.folder / "daemon.log").open("wb")
+    command = [sys.executable, "-m", "lakewarden.cli", "serve", "--config", "lakewarden.yaml"]
+    process = subprocess.Popen(command, cwd=served.folder, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                if httpx.get(f"http://127.0.0.1:{served.management}/livez").is_success:
+                    break
+            except httpx.TransportError:
+                pass
+            assert process.poll() is None, (served.folder / "daemon.log").read_text()
+            assert time.monotonic() < deadline, (served.folder / "daemon.log").read_text()
+            time.sleep(0.1)
+        yield
+    finally:
+        os.kill(process.pid, signal.SIGTERM)
+        process.wait(60)
+        log.close()
+
+
+def test_tokens_and_certificates_count_as_the_configuration_says(tmp_path: Path, issuer: Issuer) -> None:
+    """A token sees its tables alone. A client certificate announces commits of its tables and reads nothing. Another
+    authority counts after its file was replaced, without a restart.
+    """
+    served = Served(tmp_path, issuer)
+    spark = served.authority.issue("spark", uris=["spiffe://lake/jobs/spark"])
+    flink = served.authority.issue("flink", uris=["spiffe://lake/jobs/flink"])
+    with _serving(served):
+        token = issuer.token()
+        answer: Any = served.get("/v1/tables", token)
+        assert answer.status_code == 200, answer.text
+        assert "sales.orders" in answer.text
+        assert "hr.people" not in answer.text
+        assert served.get("/v1/tables/hr.people", token).status_code == 403
+        assert served.get("/v1/audit", token).status_code == 403
+        assert served.get("/v1/tables", issuer.token(aud="another")).status_code == 401
+        assert served.get("/v1/tables", issuer.token(groups=["strangers"])).status_code == 403
+        assert served.get("/v1/tables", issuer.token(exp=1)).status_code == 401
+
+        heard, unheard = served.hook("orders", spark), served.hook("people", spark)
+        assert heard.json() == {"result": "accepted", "table": "sales.orders"}
+        assert unheard.json() == {"result": "unknown_table", "table": None}
+        assert served.hook("orders", flink).status_code == 401
+        assert served.hook("orders", None).status_code == 401
+
+        strangers = Authority(tmp_path / "tls", "strangers")
+        impostor = strangers.issue("impostor", uris=["spiffe://lake/jobs/spark"])
+        with pytest.raises(httpx.TransportError):
+            served.hook("orders", impostor)
+        served.authority.certificate.write_bytes(strangers.certificate.read_bytes())
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                renewed = served.hook("orders", impostor).status_code
+                break
+            except httpx.TransportError:
+                assert time.monotonic() < deadline
+                time.sleep(0.5)
+        assert renewed < 300
+        with pytest.raises(httpx.TransportError):
+            served.hook("orders", spark)
+
+        refused = served.metric("lakewarden_http_refused_total")
+        assert 'kind="bad_token",port="api"} 2.0' in refused
+        assert 'kind="no_role",port="api"} 1.0' in refused
+        assert 'kind="no_key",port="hooks"} 2.0' in refused

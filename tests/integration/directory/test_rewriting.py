@@ -1,0 +1,199 @@
+"""Spark rewrites Parquet and ORC files of many types without a change that another reader sees, or they are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+from pyarrow import parquet as pq
+
+from lakewarden.executors.contract import Assignment, Granted, NothingToDo, Outcome, Succeeded
+from lakewarden.executors.programs.directory.compaction import Compaction
+from lakewarden.executors.worker.session import Session
+from lakewarden.executors.worker.steps import carry_out
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import TableId
+from lakewarden.planners.storage import LocalStorage
+
+pytestmark = pytest.mark.spark
+
+AT = datetime(2026, 3, 1, 12, 30, 15, 123000, tzinfo=UTC)
+Write = Callable[[pa.Table, Path], None]
+
+
+@pytest.fixture
+def session(writers_session: Session) -> Session:
+    """Return the one session of this process."""
+    return writers_session
+
+
+def run(session: Session, location: Path, **service: Any) -> Outcome:
+    assignment = Assignment(
+        run=RunId("run"),
+        epoch=1,
+        table=TableId("trips"),
+        format="directory",
+        location=str(location),
+        service=Service.COMPACTION,
+        table_options={"restore_horizon": "0s", "quiet_for": "0s", "quiet_intervals": 0},
+        service_options=service,
+    )
+    with session.for_run(RunId("run")) as spark:
+        return carry_out(Compaction(), spark, assignment, LocalStorage(), lambda step, plan: Granted())
+
+
+def parquet(**options: Any) -> Write:
+    def write(table: pa.Table, file: Path) -> None:
+        pq.write_table(table, file, store_schema=False, **options)
+
+    return write
+
+
+def rows_of(number: int) -> pa.Table:
+    """Return rows of many types, with missing values and nested ones."""
+    return pa.table(
+        {
+            "id": pa.array([number * 10 + one for one in range(10)], pa.int64()),
+            "small": pa.array([one if one % 3 else None for one in range(10)], pa.int8()),
+            "Was `it`.so": pa.array([f"ünï {number}" if one % 2 else None for one in range(10)]),
+            "price": pa.array([Decimal("12345678901234567.89")] * 10, pa.decimal128(38, 2)),
+            "ratio": pa.array([float("nan"), -0.0, 0.0, 1.5, None] * 2),
+            "yes": pa.array([True, False] * 5),
+            "raw": pa.array([b"\x00\xff"] * 10),
+            "day": pa.array([date(2026, 3, 1)] * 10),
+            "tags": pa.array([["a", None], [], None, ["b"], ["c"]] * 2, pa.list_(pa.string())),
+            "who": pa.array([{"name": "x", "age": one} for one in range(10)]),
+        }
+    )
+
+
+def with_time(unit: str, zone: str | None) -> pa.Table:
+    return pa.table({"id": [1, 2], "at": pa.array([AT.replace(tzinfo=None), None], pa.timestamp(unit, zone))})
+
+
+def made(folder: Path, tables: Sequence[pa.Table], write: Write) -> Path:
+    place = folder / "dt=2026-03-01" / "hr=0 [7]*"
+    place.mkdir(parents=True)
+    for number, table in enumerate(tables):
+        write(table, place / f"part-{number}")
+    return place
+
+
+def read(place: Path, reader: Callable[[str], pa.Table]) -> list[str]:
+    """Return the rows as text, in an order: a NaN is no value that equals itself."""
+    files = sorted(file for file in place.iterdir() if not file.name.startswith(("_", ".")))
+    return sorted(str(row) for file in files for row in reader(str(file)).to_pylist())
+
+
+@pytest.mark.parametrize("codec", ["snappy", "zstd", "none"])
+def test_parquet_files_of_many_types_become_one(session: Session, tmp_path: Path, codec: str) -> None:
+    """Names, types, values and the codec stay, for a reader that is not Spark."""
+    place = made(tmp_path, [rows_of(number) for number in range(6)], parquet(compression=codec))
+    schema, before = pq.read_schema(place / "part-0"), read(place, lambda file: pq.ParquetFile(file).read())
+    outcome = run(session, tmp_path)
+    assert isinstance(outcome, Succeeded), outcome
+    [one] = place.iterdir()
+    assert read(place, lambda file: pq.ParquetFile(file).read()) == before
+    assert pq.read_schema(one).remove_metadata().equals(schema.remove_metadata())
+    written = pq.read_metadata(one).row_group(0).column(0).compression
+    assert written.lower() == ("uncompressed" if codec == "none" else codec)
+    assert not (tmp_path / "_lakewarden").exists()
+
+
+@pytest.mark.parametrize(
+    ("unit", "zone", "options"),
+    [
+        ("us", "UTC", {}),
+        ("ms", "UTC", {}),
+        ("us", None, {}),
+        ("ns", None, {"use_deprecated_int96_timestamps": True}),
+    ],
+)
+def test_times_keep_the_type_in_which_they_were_written(
+    session: Session, tmp_path: Path, unit: str, zone: str | None, options: dict[str, Any]
+) -> None:
+    """Flink writes INT96, others whole numbers."""
+    place = made(tmp_path, [with_time(unit, zone)] * 5, parquet(**options))
+    before, told = read(place, lambda file: pq.ParquetFile(file).read()), str(pq.read_metadata(place / "part-0").schema)
+    outcome = run(session, tmp_path)
+    assert isinstance(outcome, Succeeded), outcome
+    assert read(place, lambda file: pq.ParquetFile(file).read()) == before
+    [one] = place.iterdir()
+    column = pq.read_metadata(one).schema.column(1)
+    assert column.physical_type.lower() in told
+
+
+@pytest.mark.parametrize(
+    ("tables", "write", "why"),
+    [
+        ([with_time("ns", None)] * 5, parquet(version="2.6"), "Spark"),
+        ([pa.table({"a": pa.array([1], pa.uint32())})] * 5, parquet(), "Spark writes other columns"),
+        ([pa.table({"a": pa.array([1], pa.int32())})] * 5, pq.write_table, "ARROW"),
+        ([pa.table({"a": [1]})] * 4 + [pa.table({"a": ["x"]})] * 2, parquet(), "other columns"),
+        ([pa.table({"a": [1]})] * 4 + [pa.table({"a": [1], "b": [2]})], parquet(), "other columns"),
+    ],
+    ids=["nanoseconds", "unsigned", "arrow-schema", "types-differ", "columns-differ"],
+)
+def test_what_spark_would_change_is_refused(
+    session: Session, tmp_path: Path, tables: Sequence[pa.Table], write: Write, why: str
+) -> None:
+    """The files are the same as before, and nothing lies beside them."""
+    place = made(tmp_path, tables, write)
+    before = {file.name: file.read_bytes() for file in place.iterdir()}
+    outcome = run(session, tmp_path)
+    assert isinstance(outcome, NothingToDo), outcome
+    assert why in outcome.reason
+    assert {file.name: file.read_bytes() for file in place.iterdir()} == before
+    assert not (tmp_path / "_lakewarden").exists()
+
+
+def test_a_damaged_page_is_refused_and_stops_no_other_partition(session: Session, tmp_path: Path) -> None:
+    """The footer is whole, so only a look at the values finds it."""
+    place = made(
+        tmp_path, [rows_of(number) for number in range(6)], parquet(compression="snappy", use_dictionary=False)
+    )
+    broken = place / "part-3"
+    content = bytearray(broken.read_bytes())
+    content[10:400] = b"\xff" * 390
+    broken.write_bytes(content)
+    whole = tmp_path / "dt=2026-03-02"
+    whole.mkdir()
+    for number in range(6):
+        parquet()(rows_of(number), whole / f"part-{number}")
+    outcome = run(session, tmp_path)
+    assert isinstance(outcome, Succeeded), outcome
+    assert (outcome.figures["partitions_compacted"], outcome.figures["partitions_refused"]) == (1, 1)
+    assert len(list(place.iterdir())) == 6
+    assert len(list(whole.iterdir())) == 1
+
+
+def test_orc_files_become_one(session: Session, tmp_path: Path) -> None:
+    """With an extension, which stays."""
+    place = tmp_path / "dt=2026-03-01"
+    place.mkdir()
+    for number in range(6):
+        rows = rows_of(number).drop_columns(["raw", "Was `it`.so"])
+        orc.write_table(rows, str(place / f"part-{number}.orc"), compression="zlib")
+    before = read(place, lambda file: orc.ORCFile(file).read())
+    outcome = run(session, tmp_path)
+    assert isinstance(outcome, Succeeded), outcome
+    [one] = place.iterdir()
+    assert one.suffix == ".orc"
+    assert read(place, lambda file: orc.ORCFile(file).read()) == before
+
+
+def test_many_files_become_as_many_as_the_target_says(session: Session, tmp_path: Path) -> None:
+    """And the run after it finds nothing to do."""
+    place = made(tmp_path, [rows_of(number) for number in range(40)], parquet())
+    size = sum(file.stat().st_size for file in place.iterdir())
+    target = {"target_file_size": f"{size // 3}B"}
+    outcome = run(session, tmp_path, **target)
+    assert isinstance(outcome, Succeeded), outcome
+    assert outcome.figures["files_written"] in (1, 2, 3, 4)
+    assert isinstance(run(session, tmp_path, **target), NothingToDo)

@@ -1,0 +1,178 @@
+"""`lakewarden run`: a run of any service of any format is asked for from a terminal, or only looked at before."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from lakewarden.cli import main
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Policy, Table, TableId
+from lakewarden.planners.triggers import NumCommits
+from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.model.rows import DecisionRow
+from lakewarden.service.reporting.explain import explain
+from tests.support.daemon.answers import problem_body, run_body, table_body
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+POLICIES = {one: Policy(trigger=NumCommits(at_least=1)) for one in (Service.CLEAN, Service.COMPACTION)}
+TABLE = Table(id=TableId("sales.orders"), format="hudi", location="/data/orders", policies=POLICIES)
+BLOCKED = DecisionRow(
+    table=TABLE.id, service=Service.CLEAN, decision="Blocked", reason="a lock is missing", remedy="name it",
+    again_at=None, decided_at=NOW,
+)  # fmt: skip
+EXPLAINED = explain(TableStatus(table=TABLE), decided=[BLOCKED], last_runs={}, waiting={}, now=NOW)
+RUN = run_body("run-1", table="sales.orders", reason="asked for")
+REFUSED = problem_body(409, "a lock is missing", remedy="name it")
+
+
+@contextmanager
+def daemon(answers: Mapping[str, tuple[int, Any]]) -> Iterator[tuple[str, list[str]]]:
+    """Serve fixed answers by method and path; yield the address, and the requests as they come."""
+    seen: list[str] = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(f"{self.command} {self.path}")
+            status, answer = answers.get(seen[-1], (404, problem_body(404, "there is no such table")))
+            body = b"" if status == 204 else json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def do_DELETE(self) -> None:
+            self.do_GET()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's word
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", seen
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+KNOWN: dict[str, tuple[int, Any]] = {
+    "GET /v1/tables?limit=1000": (200, {"items": [table_body("sales.orders")], "next": None}),
+    "GET /v1/tables/sales.orders/explain": (200, json.loads(EXPLAINED.model_dump_json())),
+}
+DRY: dict[str, Any] = {
+    "table": "sales.orders",
+    "service": "clean",
+    "begins": False,
+    "decision": "Blocked",
+    "code": "other",
+    "reason": "a lock is missing",
+    "remedy": "name it",
+    "instant": None,
+    "active_run": None,
+    "forecast": None,
+    "says": "no run would begin: a lock is missing",
+}
+DRY_RUN = "GET /v1/tables/sales.orders/services/clean/dry-run"
+COMPACTION = "POST /v1/tables/sales.orders/services/compaction/runs"
+CLEAN = "POST /v1/tables/sales.orders/services/clean/runs"
+
+
+def test_a_run_is_asked_for_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line for people, and with --json exactly what the API answers."""
+    with daemon({**KNOWN, COMPACTION: (202, RUN)}) as (url, _):
+        assert main(["run", "sales.orders", "compaction", "--url", url]) == 0
+        assert capsys.readouterr().out == "run run-1 of compaction on sales.orders is QUEUED: asked for\n"
+        assert main(["run", "sales.orders", "compaction", "--url", url, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == RUN
+
+
+def test_a_dry_run_asks_for_nothing_and_says_what_a_request_would_meet(capsys: pytest.CaptureFixture[str]) -> None:
+    """What blocks it is said with its remedy, and below it what is known of the service."""
+    with daemon({**KNOWN, DRY_RUN: (200, DRY)}) as (url, seen):
+        assert main(["run", "sales.orders", "clean", "--dry-run", "--url", url]) == 0
+        text = capsys.readouterr().out
+        assert main(["run", "sales.orders", "clean", "--dry-run", "--json", "--url", url]) == 0
+        assert json.loads(capsys.readouterr().out) == DRY
+    assert not [one for one in seen if one.startswith("POST")]
+    assert text.startswith("sales.orders  clean: no run would begin: a lock is missing\n  -> name it\n")
+    assert "due when" in text
+
+
+def test_a_refusal_is_said_with_its_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is that of a conflict. One line on stderr."""
+    with daemon({**KNOWN, CLEAN: (409, REFUSED)}) as (url, _):
+        assert main(["run", "sales.orders", "clean", "--url", url]) == 6
+        told = capsys.readouterr()
+        assert (told.out, told.err) == ("", f"the daemon at {url} says: a lock is missing; name it\n")
+
+
+@pytest.mark.parametrize(
+    ("table", "service", "says"),
+    [
+        ("sales.order", "clean", "did you mean sales.orders"),
+        ("sales.orders", "orphans", "table sales.orders has no policy for 'orphans'; it has: compaction, clean"),
+    ],
+)
+def test_an_unknown_table_or_service_is_answered_with_known_ones(
+    table: str, service: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is asked for."""
+    with daemon(KNOWN) as (url, seen):
+        assert main(["run", table, service, "--url", url]) == 4
+    assert says in capsys.readouterr().err
+    assert not [one for one in seen if one.startswith("POST")]
+
+
+OF_ALL = {**RUN, "rewrite_all": True, "dry_run": False}
+
+
+def test_a_rewrite_of_all_files_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """If another run is under way, the line says that the rewrite begins after it."""
+    beside = {**RUN, "state": "RUNNING", "rewrite_all": False}
+    with daemon({**KNOWN, COMPACTION: (202, OF_ALL)}) as (url, _):
+        assert main(["run", "sales.orders", "compaction", "--rewrite-all", "--url", url]) == 0
+    with daemon({**KNOWN, COMPACTION: (200, beside)}) as (url, _):
+        assert main(["run", "sales.orders", "compaction", "--rewrite-all", "--url", url]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "run run-1 of compaction on sales.orders is QUEUED: asked for"
+    assert second.endswith("is RUNNING: asked for. The rewrite of all files begins after it")
+
+
+@pytest.mark.parametrize(("state", "code"), [("SUCCEEDED", 0), ("FAILED", 1)])
+def test_the_dry_run_of_a_rewrite_is_waited_for_and_shown(
+    state: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its figures stand one in a line. Without a plan the exit code is 1."""
+    ended = {**OF_ALL, "state": state, "dry_run": True, "ended_at": "2026-01-01T12:00:00Z", "outcome": "so it is"}
+    ended["figures"] = {"files": 12, "runs": 2}
+    routes = {**KNOWN, COMPACTION: (202, {**OF_ALL, "dry_run": True}), "GET /v1/runs/run-1": (200, ended)}
+    with daemon(routes) as (url, _):
+        assert main(["run", "sales.orders", "compaction", "--rewrite-all", "--dry-run", "--url", url]) == code
+        text = capsys.readouterr().out
+        assert main(["run", "sales.orders", "compaction", "--rewrite-all", "--dry-run", "--json", "--url", url]) == code
+    assert text.splitlines() == [
+        "sales.orders  compaction: so it is",
+        "  files              12",
+        "  runs               2",
+    ]
+    assert json.loads(capsys.readouterr().out) == ended
+
+
+def test_a_rewrite_of_all_files_is_withdrawn(capsys: pytest.CaptureFixture[str]) -> None:
+    """The answer has no body."""
+    with daemon({**KNOWN, "DELETE /v1/tables/sales.orders/services/compaction/rewrite": (204, None)}) as (url, seen):
+        assert main(["run", "sales.orders", "compaction", "--end-rewrite", "--url", url]) == 0
+    assert "is withdrawn: no further run of it begins" in capsys.readouterr().out
+    assert seen[-1].startswith("DELETE ")

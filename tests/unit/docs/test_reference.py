@@ -1,0 +1,129 @@
+"""The reference pages equal what the code defines: the metrics and the routes of the daemon."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from docs import cli, client, metrics, rest
+from docs.nothing import empty_room
+from lakewarden.client import Client
+from lakewarden.planners.model.clock import SystemClock
+from lakewarden.service.http.api import build_api
+from lakewarden.service.http.server import HttpServer
+
+PACKAGE = Path(__file__).parents[3] / "lakewarden"
+PATHS = rest.documented()["API port"]["paths"]
+ROUTES = [(method.upper(), path) for path, methods in PATHS.items() for method in methods if path != "/v1/drain"]
+"""All routes but the one that would end the daemon for the tests after it."""
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[httpx.Client]:
+    """Serve the API of a running daemon without tables, and return a client of it."""
+    room = empty_room()
+    app = build_api(room.status, clock=SystemClock(), hook_heard=lambda _heard: None)
+    room.daemon.start()
+    control = threading.Thread(target=room.daemon.run)
+    control.start()
+    try:
+        with (
+            HttpServer(app, name="api", host="127.0.0.1", port=0) as server,
+            httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60, verify=False) as client,
+        ):
+            yield client
+    finally:
+        room.daemon.stop()
+        control.join(60)
+
+
+def test_the_page_of_metrics_is_what_the_daemon_exports() -> None:
+    """After a metric was added, renamed or described anew, `python -m docs.metrics` writes the page."""
+    assert metrics.PAGE.read_text(encoding="utf-8") == metrics.text()
+
+
+def test_every_metric_that_the_code_names_is_on_the_page() -> None:
+    """No metric is made outside the registry from which the page is written."""
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (PACKAGE / "service").rglob("*.py"))
+    named = set(re.findall(r'"(lakewarden_[a-z_]+)"', code))
+    exported = {re.sub(r"_(total|info)$", "", metric.name) for metric in metrics.exported()}
+
+    assert len(exported) > 40
+    assert named <= exported
+
+
+def test_every_label_is_explained() -> None:
+    """The page explains the values of each label, and no label without a metric."""
+    assert set(metrics.LABELS) == {label for metric in metrics.exported() for label in metric.labels}
+
+
+def test_the_page_of_routes_is_what_the_ports_serve() -> None:
+    """After a change of a route, a body or an error, `python -m docs.rest` writes the page."""
+    assert rest.PAGE.read_text(encoding="utf-8") == rest.text()
+
+
+def test_the_openapi_of_both_ports_is_committed() -> None:
+    """After a change of a route, a body or an error, `python -m docs.rest` writes the files."""
+    for file, content in rest.described().items():
+        assert file.read_text(encoding="utf-8") == content
+
+
+def test_the_client_is_what_the_openapi_generates() -> None:
+    """After a change of the OpenAPI, `python -m docs.client` writes the modules."""
+    for file, content in client.modules().items():
+        assert file.read_text(encoding="utf-8") == content
+
+
+def test_the_client_has_a_method_for_each_operation_that_people_use() -> None:
+    """Hooks are for writers, and events for browsers."""
+    operations = [
+        one["operationId"]
+        for path, methods in PATHS.items()
+        for one in methods.values()
+        if not path.startswith("/v1/hooks/") and client.answer_of(one) != "events"
+    ]
+    assert len(operations) > 25
+    assert [one for one in operations if not callable(getattr(Client, one, None))] == []
+
+
+def test_the_page_of_commands_is_what_the_command_line_has() -> None:
+    """After a change of a command, an option or a help text, `python -m docs.cli` writes the page."""
+    assert cli.PAGE.read_text(encoding="utf-8") == cli.text()
+
+
+def test_each_operation_has_an_id_of_its_own_and_says_each_answer() -> None:
+    """A client is generated from the ids. An answer without a description would surprise it."""
+    operations = [
+        one for port in rest.documented().values() for path in port["paths"].values() for one in path.values()
+    ]
+    ids = [one["operationId"] for one in operations]
+    assert len(ids) == len(set(ids)) > 30
+    assert all({"429", "500", "503"} <= set(one["responses"]) for one in operations)
+    assert all("default" not in one["responses"] for one in operations)
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_a_route_declares_the_errors_that_it_answers(method: str, path: str, api: httpx.Client) -> None:
+    """The errors are for an unknown table, a wrong body, and a body that is too large. Each has the one form of
+    errors.
+    """
+    declared = PATHS[path][method.lower()]["responses"]
+    address = re.sub(r"\{\w+\}", "unknown", path)
+    answers = [
+        api.request(method, address),
+        api.request(method, address, json={"unknown": 1}),
+        api.request(method, address, content=b"{"),
+        api.request(method, address, params={"limit": "x", "engine": "x"}),
+    ]
+    found = {answer.status_code for answer in answers}
+
+    assert {str(status) for status in found} <= set(declared)
+    refused = [answer for answer in answers if answer.is_error]
+    assert all({"type", "title", "status", "detail", "code"} <= set(answer.json()) for answer in refused)
+    assert all(answer.headers["content-type"] == "application/problem+json" for answer in refused)
+    assert ("{" in path) == (404 in found)

@@ -1,0 +1,91 @@
+"""The lines of workers, and the runs that they belong to."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from lakewarden.executors.contract import Asked, Assignment, Lost, PoolEvent
+from lakewarden.executors.pool.listening import Listening, WorkerLine
+from lakewarden.executors.pool.run_logs import RunLogs
+from lakewarden.executors.pool.session_pool import WorkerPool
+from lakewarden.executors.profile import SparkProfile
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import TableId
+from tests.support.pool import light_worker
+from tests.support.pool.living_pool import eventually
+
+FIRST, SECOND = RunId("run-1"), RunId("run-2")
+
+
+def _logs(folder: Path) -> RunLogs:
+    return RunLogs(folder / "run-logs", each=65536, total=2**20)
+
+
+def _assignment(run: RunId) -> Assignment:
+    return Assignment(
+        run=run, epoch=7, table=TableId("trips"), format="fake", location="/nowhere", service=Service.CLEAN
+    )
+
+
+def _messages(logs: RunLogs, run: RunId) -> list[str]:
+    return [line.message for line in logs.lines(run, limit=1000) or ()]
+
+
+def test_a_line_belongs_to_the_run_that_it_names_or_to_all_runs_of_its_worker(tmp_path: Path) -> None:
+    """A line of a dying JVM names none, and every run of the worker needs it. A stranger's name makes no log."""
+    logs, lines = _logs(tmp_path), list[WorkerLine]()
+    listening = Listening(tmp_path, ["worker-1", "worker-2"], logs=logs, line=lines.append)
+    for run in (FIRST, SECOND):
+        listening.assigned(_assignment(run))
+    (tmp_path / "worker-1.log").write_text(
+        '{"event": "of the first", "run": "run-1"}\n{"event": "of a stranger", "run": "run-3"}\nof all\n'
+    )
+    (tmp_path / "worker-2.log").write_text("of another worker\n")
+
+    listening.follow({"worker-1": [FIRST, SECOND], "worker-2": []})
+
+    assert _messages(logs, FIRST) == ["of the first", "of all"]
+    assert _messages(logs, SECOND) == ["of all"]
+    assert logs.lines(RunId("run-3"), limit=1) is None
+    assert [(one.worker, one.about and one.about.epoch) for one in lines] == [
+        ("worker-1", 7),
+        ("worker-1", None),
+        ("worker-1", None),
+        ("worker-2", None),
+    ]
+
+
+def test_a_line_that_is_written_after_the_run_has_ended_is_still_in_its_log(tmp_path: Path) -> None:
+    """The daemon hears of the end before it reads the last lines."""
+    logs = _logs(tmp_path)
+    listening = Listening(tmp_path, ["worker-1"], logs=logs, line=None)
+    listening.assigned(_assignment(FIRST))
+    (tmp_path / "worker-1.log").write_text('{"event": "run_ends", "run": "run-1"}\n')
+    listening.follow({"worker-1": []})
+    assert _messages(logs, FIRST) == ["run_ends"]
+
+
+def test_the_last_lines_of_a_worker_that_is_killed_are_in_the_log_of_its_run(tmp_path: Path) -> None:
+    """When a run is reported as lost, its log has what the worker wrote, and why it ended."""
+    logs, events = _logs(tmp_path), list[PoolEvent]()
+    pool = WorkerPool(
+        SparkProfile(formats=(), memory="512m", heartbeat="100ms"),
+        directory=tmp_path,
+        command=light_worker.COMMAND,
+        logs=logs,
+    )
+    pool.start(events.append)
+    eventually(lambda: pool.capacity().slots > 0, within=60)
+    pool.submit(_assignment(FIRST))
+    eventually(lambda: any(isinstance(event, Asked) for event in events), within=60)
+    os.kill(pool._workers[0].process.pid, signal.SIGKILL)
+    eventually(lambda: any(isinstance(event, Lost) for event in events), within=60)
+    found = logs.lines(FIRST, limit=1000) or ()
+    pool.close()
+
+    begun = next(line for line in found if line.message == "run_begins")
+    assert (begun.fields["table"], begun.fields["epoch"], begun.fields["service"]) == ("trips", "7", "clean")
+    assert found[-1].source == "daemon"
+    assert "is gone: its process ended" in found[-1].message

@@ -1,0 +1,323 @@
+"""Compaction rewrites the small files of what is inactive beyond the horizon, and nothing else. Text needs no Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from lakewarden.executors.contract import (
+    GOES_ON,
+    Failed,
+    NothingToDo,
+    Outcome,
+    Yielded,
+)
+from lakewarden.executors.programs.directory.compaction import Compaction
+from lakewarden.executors.programs.directory.exchanging.lock import PATIENCE, held
+from lakewarden.planners.formats.directory.format import DirectoryFormat
+from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions
+from lakewarden.planners.model.clock import ManualClock
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.table import Table
+from lakewarden.planners.ports import Storage
+from lakewarden.planners.storage import LocalStorage
+from tests.support.directory.directories import age, directory_table, put
+from tests.support.directory.directory_runs import DirectoryRun, figures, table_with
+
+NOW = datetime.now(UTC)
+OLD = NOW - timedelta(days=8)
+HOUR = "dt=2026-03-01/hr=07"
+
+
+def run(
+    location: Path,
+    *,
+    storage: Storage | None = None,
+    before: Callable[[Step], None] = lambda _: None,
+    refuse: Step | None = None,
+    table: dict[str, Any] | None = None,
+    now: datetime = NOW,
+    patience: timedelta = PATIENCE,
+    **service: Any,
+) -> Outcome:
+    """Carry out one run, with what happens before each step."""
+    one = DirectoryRun(
+        service=Service.COMPACTION,
+        location=location,
+        table={"restore_horizon": "7d", **(table or {})},
+        options={"files": "csv", **service},
+        before=before,
+        refuse=refuse,
+    )
+    return one.carried_out(Compaction(clock=ManualClock(now), patience=patience), storage)
+
+
+def made(folder: Path, partition: str = HOUR, *, files: int = 6, at: datetime = OLD) -> Path:
+    for number in range(files):
+        put(folder / partition / f"part-0-{number}", at, f"{number},click\n".encode())
+    return folder / partition
+
+
+def values(folder: Path) -> list[tuple[Any, ...]]:
+    """Return what an independent reader finds."""
+    query = f"select a, b from read_csv('{folder}/**/part-*', header=false, columns={{'a': 'int', 'b': 'varchar'}})"
+    return duckdb.connect().execute(f"{query} order by a").fetchall()
+
+
+def names(folder: Path) -> set[str]:
+    return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+
+
+def test_small_files_become_one_with_the_same_lines(tmp_path: Path) -> None:
+    """The files have no extension, and neither has the new one. Nothing is left beside."""
+    place = made(tmp_path)
+    before = values(tmp_path)
+    told = figures(run(tmp_path))
+    expected = {"partitions_compacted": 1, "files_replaced": 6, "files_written": 1, "bytes_replaced": 48}
+    assert told.items() >= expected.items()
+    assert values(tmp_path) == before
+    [one] = place.iterdir()
+    assert one.name.startswith("part-lakewarden-")
+    assert one.suffix == ""
+    assert not (tmp_path / "_lakewarden").exists()
+    assert isinstance(run(tmp_path), NothingToDo)
+
+
+def test_a_committed_partition_stays_committed(tmp_path: Path) -> None:
+    """Its marker is newer than the new files, so neither readers nor partition commit see late data."""
+    place = made(tmp_path)
+    put(place / "_SUCCESS", OLD + timedelta(minutes=1), b"")
+    figures(run(tmp_path))
+    view = (
+        DirectoryFormat().observe(directory_table(tmp_path), LocalStorage(), None, now=NOW + timedelta(minutes=9)).view
+    )
+    assert "1 committed" in view.kind
+    assert view.backlogs == {}
+    newest = max(file.stat().st_mtime_ns for file in place.glob("part-*"))
+    assert (place / "_SUCCESS").stat().st_mtime_ns > newest
+
+
+def test_a_partition_with_late_data_stays_uncommitted(tmp_path: Path) -> None:
+    """The marker of before vouches for nothing new."""
+    place = made(tmp_path)
+    put(place / "_SUCCESS", OLD - timedelta(hours=1), b"")
+    age(place, OLD)
+    figures(run(tmp_path))
+    view = (
+        DirectoryFormat().observe(directory_table(tmp_path), LocalStorage(), None, now=NOW + timedelta(minutes=9)).view
+    )
+    assert "1 to be committed" in view.kind
+    assert "1 committed" not in view.kind
+
+
+@pytest.mark.parametrize(
+    ("name", "at"),
+    [
+        (".part-9.inprogress.77", OLD),
+        ("_unknown", OLD),
+        ("part-0-9", NOW - timedelta(days=6)),
+        ("_metadata", OLD),
+    ],
+)
+def test_a_partition_that_may_be_needed_as_it_is_stays_as_it_is(tmp_path: Path, name: str, at: datetime) -> None:
+    """A part in progress, a hidden name, a file within the horizon, a list of files."""
+    place = made(tmp_path)
+    put(place / name, at)
+    age(place, OLD)
+    before = names(tmp_path)
+    assert isinstance(run(tmp_path), NothingToDo)
+    assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("step", [Step.EXECUTE, Step.COMMIT])
+def test_what_changes_after_the_plan_makes_the_run_yield(tmp_path: Path, step: Step) -> None:
+    """The new files are removed, and the writer's stay."""
+    place = made(tmp_path)
+
+    def late(at: Step) -> None:
+        if at is step:
+            put(place / "part-0-late", OLD, b"99,late\n")
+
+    outcome = run(tmp_path, before=late)
+    if step is Step.COMMIT:
+        assert isinstance(outcome, NothingToDo)
+        assert outcome.again is not None
+        assert names(place) == {*(f"part-0-{number}" for number in range(6)), "part-0-late"}
+    assert values(tmp_path)[-1] == (99, "late")
+    assert not (tmp_path / "_lakewarden").exists()
+
+
+def test_a_refused_permit_leaves_everything_as_it_is(tmp_path: Path) -> None:
+    """What was written beside is removed."""
+    made(tmp_path)
+    before = names(tmp_path)
+    assert isinstance(run(tmp_path, refuse=Step.COMMIT), Yielded)
+    assert names(tmp_path) == before
+
+
+def test_large_files_stay_the_files_that_they_are(tmp_path: Path) -> None:
+    """Only small ones are rewritten."""
+    place = made(tmp_path)
+    put(place / "part-large", OLD, b"7,large\n" * 100)
+    number = (place / "part-large").stat().st_ino
+    assert figures(run(tmp_path, small_file_limit="100B"))["files_replaced"] == 6
+    assert (place / "part-large").stat().st_ino == number
+    assert len(values(tmp_path)) == 106
+
+
+def test_a_line_without_an_end_is_a_line_of_its_own(tmp_path: Path) -> None:
+    """The last line of a file and the first of the next stay two."""
+    place = made(tmp_path)
+    put(place / "part-0-3", OLD, b"3,open")
+    figures(run(tmp_path))
+    assert (3, "open") in values(tmp_path)
+    assert len(values(tmp_path)) == 6
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "why"),
+    [
+        (b"a,b\n1,2\n", "csv", "header"),
+        (b"\x1f\x8b\x08", "csv", "gzip"),
+        (b"Obj\x01", "csv", "options.files says csv"),
+        (b'[{"a": 1}]\n', "json", "no JSON object"),
+        (b"a,b\n", "auto", "options.files"),
+        (b"PAR1 and no end", "auto", "has no end"),
+        (b"\xef\xbb\xbf1\n", "json", "encoding"),
+    ],
+)
+def test_files_that_may_be_something_else_are_refused_by_name(
+    tmp_path: Path, content: bytes, kind: str, why: str
+) -> None:
+    """The reason is in the outcome, and nothing has changed."""
+    place = made(tmp_path)
+    for number in range(6):
+        put(place / f"part-0-{number}", OLD, content)
+    before = names(tmp_path)
+    outcome = run(tmp_path, files=kind)
+    assert isinstance(outcome, NothingToDo)
+    assert why in outcome.reason
+    assert names(tmp_path) == before
+
+
+def test_a_partition_that_is_a_link_is_left_alone(tmp_path: Path) -> None:
+    """It lies outside the table, or is not the folder that a rename would move."""
+    outside = made(tmp_path / "elsewhere")
+    table = tmp_path / "trips"
+    made(table, "dt=1/hr=1", files=1)
+    (table / "dt=1" / "hr=2").symlink_to(outside)
+    run(table)
+    assert len(list(outside.iterdir())) == 6
+
+
+def test_one_run_takes_so_many_partitions_and_goes_on(tmp_path: Path) -> None:
+    """Those with the most files first."""
+    for hour in range(3):
+        made(tmp_path, f"dt=1/hr={hour}", files=6 + hour)
+    told = figures(run(tmp_path, max_partitions=1))
+    assert told["files_replaced"] == 8
+    assert told[GOES_ON] == 1
+
+
+def test_a_partition_that_is_refused_stops_no_other(tmp_path: Path) -> None:
+    """The figures tell how many were refused."""
+    made(tmp_path, "dt=1/hr=1")
+    place = made(tmp_path, "dt=1/hr=2")
+    for number in range(6):
+        put(place / f"part-0-{number}", OLD, b"a,b\n")
+    told = figures(run(tmp_path))
+    assert (told["partitions_compacted"], told["partitions_refused"]) == (1, 1)
+
+
+def test_a_second_process_waits_for_its_turn(tmp_path: Path) -> None:
+    """Two daemons without a common store do not exchange one folder twice."""
+    made(tmp_path)
+    with held(str(tmp_path)):
+        assert isinstance(run(tmp_path, patience=timedelta()), Yielded)
+    figures(run(tmp_path))
+
+
+def test_a_run_that_meets_a_short_one_goes_on_after_it(tmp_path: Path) -> None:
+    """Orphans may run beside a compaction. If that gave up at each meeting, it would rest for longer each time."""
+    made(tmp_path)
+    outcomes = list[Outcome]()
+    later = threading.Thread(target=lambda: outcomes.append(run(tmp_path, patience=timedelta(minutes=5))))
+    with held(str(tmp_path)):
+        later.start()
+        later.join(0.2)
+        assert outcomes == []
+    later.join()
+    assert figures(outcomes[0])["partitions_compacted"] == 1
+
+
+def test_a_run_that_was_killed_before_its_journal_is_tidied_by_the_next_one(tmp_path: Path) -> None:
+    """The view says that there is something to do, whatever the trigger says."""
+    made(tmp_path, files=2)
+    left = tmp_path / "_lakewarden" / "x" / "new"
+    left.mkdir(parents=True)
+    (left / "part-lakewarden-x").touch()
+    table = compacted_table(tmp_path)
+    view = DirectoryFormat().observe(table, LocalStorage(), None, now=NOW).view
+    assert "1 acts" in str(view.backlogs[Service.COMPACTION].unfinished)
+    assert isinstance(run(tmp_path), NothingToDo)
+    assert not (tmp_path / "_lakewarden").exists()
+    assert Service.COMPACTION not in DirectoryFormat().observe(table, LocalStorage(), None, now=NOW).view.backlogs
+
+
+def compacted_table(location: Path, **options: Any) -> Table:
+    return table_with(location, Service.COMPACTION, CompactionOptions.model_validate(options), restore_horizon="7d")
+
+
+def test_the_view_tells_how_many_partitions_wait_and_when(tmp_path: Path) -> None:
+    """A partition within the horizon is due when it has passed."""
+    made(tmp_path)
+    made(tmp_path, "dt=2026-03-02/hr=01", at=NOW - timedelta(days=6))
+    table = compacted_table(tmp_path)
+    seen = DirectoryFormat().observe(table, LocalStorage(), None, now=NOW).view
+    backlog = seen.backlogs[Service.COMPACTION]
+    assert (backlog.commits, backlog.small_files, backlog.bytes) == (1, 6, 48)
+    figures(run(tmp_path))
+    rest = DirectoryFormat().observe(table, LocalStorage(), None, now=NOW).view.at_rest[Service.COMPACTION]
+    assert "restore_horizon, 7d" in rest.reason
+    assert rest.again_at is not None
+    assert abs(rest.again_at - (NOW + timedelta(days=1))) < timedelta(seconds=1)
+
+
+def test_without_a_horizon_the_configuration_is_refused(tmp_path: Path) -> None:
+    """The owner has to name it."""
+    missing = table_with(tmp_path, Service.COMPACTION, CompactionOptions())
+    assert [found.key for found in DirectoryFormat().contradictions(missing)] == ["options.restore_horizon"]
+    assert not DirectoryFormat().contradictions(compacted_table(tmp_path))
+
+
+def test_a_directory_with_the_list_of_a_streaming_sink_is_blocked(tmp_path: Path) -> None:
+    """Its readers look for files by their names."""
+    made(tmp_path)
+    (tmp_path / "_spark_metadata").mkdir()
+    view = DirectoryFormat().observe(compacted_table(tmp_path), LocalStorage(), None, now=NOW).view
+    [blocker] = [one for one in view.blockers if one.concerns(Service.COMPACTION)]
+    assert "_spark_metadata" in blocker.reason
+
+
+def test_files_in_the_directory_itself_are_not_exchanged(tmp_path: Path) -> None:
+    """The folder of the directory cannot be moved into itself."""
+    made(tmp_path, ".")
+    before = names(tmp_path)
+    assert isinstance(run(tmp_path), NothingToDo)
+    assert names(tmp_path) == before
+
+
+def test_an_error_of_the_disk_is_temporary(tmp_path: Path) -> None:
+    """The next run finds everything as it was."""
+    made(tmp_path)
+    (tmp_path / "_lakewarden").touch()
+    outcome = run(tmp_path)
+    assert isinstance(outcome, Failed)
+    assert len(list((tmp_path / HOUR).iterdir())) == 6

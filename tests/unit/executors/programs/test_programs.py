@@ -1,0 +1,255 @@
+"""The programs of the formats, and the settings of Hudi's write client."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.executors.programs.hudi import clustering, compaction, log_compaction
+from lakewarden.executors.programs.hudi.clean import settings as clean_settings
+from lakewarden.executors.programs.hudi.client import config
+from lakewarden.executors.programs.hudi.client.errors import LockHeldError, meaning
+from lakewarden.executors.programs.registry import PROGRAMS
+from lakewarden.planners.formats.hudi.indexes.indexes import Indexes, switches
+from lakewarden.planners.formats.hudi.options.ours import why_not
+from lakewarden.planners.formats.hudi.options.service_options import (
+    CleanOptions,
+    CleanPolicy,
+    ClusteringOptions,
+    CompactionOptions,
+    LayoutStrategy,
+    LogCompactionOptions,
+)
+from lakewarden.planners.formats.hudi.options.table_options import (
+    DynamoDbLock,
+    FilesystemLock,
+    HiveLock,
+    HudiTableOptions,
+    Lock,
+    StorageLock,
+    ZookeeperLock,
+)
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
+from lakewarden.planners.model.step import Step
+from lakewarden.planners.registry import FORMATS
+
+PROPERTIES = {
+    "hoodie.table.name": "orders",
+    "hoodie.table.version": "8",
+    "hoodie.table.recordkey.fields": "id",
+    "hoodie.table.metadata.partitions": "files,record_index",
+}
+INDEXES = switches(Indexes(complete=frozenset({"files", "record_index"})))
+ZOOKEEPER = HudiTableOptions(
+    lock=ZookeeperLock(provider="zookeeper", url="zk:2181", base_path="/hudi", lock_key="orders")
+)
+
+
+def test_a_table_that_keeps_no_keys_beside_its_rows_tells_what_they_are_made_of() -> None:
+    """Without the partition's fields no client could be made of such a table. Other tables need no key generator."""
+    key = "hoodie.datasource.write.partitionpath.field"
+    table = {**PROPERTIES, "hoodie.table.partition.fields": "region"}
+    without_keys = {**table, "hoodie.populate.meta.fields": "false"}
+
+    assert config.client_settings(without_keys, options=ZOOKEEPER, service={}, indexes=INDEXES)[key] == "region"
+    assert key not in config.client_settings(table, options=ZOOKEEPER, service={}, indexes=INDEXES)
+
+
+def test_every_service_of_every_format_has_its_program() -> None:
+    """A worker can execute everything that a format can plan. Nothing else is registered."""
+    promised = {one.name: set(one.services) for one in FORMATS.values() if one.services}
+
+    assert {name: set(one.programs) for name, one in PROGRAMS.items()} == promised
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES))),
+        st.text(),
+    )
+)
+def test_no_configuration_overrides_what_guards_the_table(conf: dict[str, str]) -> None:
+    """The table's properties and Lakewarden's own settings count before every configuration of a user."""
+    options = ZOOKEEPER.model_copy(update={"conf": {**conf, "hoodie.parquet.max.file.size": "1"}})
+
+    settings = config.client_settings(PROPERTIES, options=options, service={}, indexes=INDEXES)
+
+    assert settings.pop("hoodie.parquet.max.file.size") == "1"
+    assert settings == config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["hoodie.base.path", "hoodie.filesystem.view.type", "hoodie.filesystem.view.remote.host",
+             "hoodie.cleaner.policy", "hoodie.clustering.plan.strategy.class", "hoodie.write.lock.provider",
+             "hoodie.metrics.reporter.class", "hoodie.timeline.history.path", "hoodie.clean.commits.retained"]
+        )
+        | st.from_regex(r"hoodie\.[a-z]{1,8}\.[a-z]{1,8}", fullmatch=True),
+        st.text(max_size=9),
+    )
+)  # fmt: skip
+def test_a_tables_own_file_chooses_nothing_of_what_our_client_does(planted: dict[str, str]) -> None:
+    """Every writer of a table can also write its `hoodie.properties`. A key that Hudi does not keep there is
+    ignored.
+    """
+    settings = config.client_settings({**planted, **PROPERTIES}, options=ZOOKEEPER, service={}, indexes=INDEXES)
+
+    assert settings == config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)
+
+
+def test_our_client_rolls_nothing_back_in_the_metadata_table() -> None:
+    """Live writers of 1.1 and later have their instants in flight there, and fail at their commit without them."""
+    key = "hoodie.metadata.streaming.write.enabled"
+
+    assert config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)[key] == "true"
+    assert why_not(key) is not None
+
+
+def test_a_service_never_changes_the_tables_version() -> None:
+    """The client writes the version that the table has, and upgrades nothing."""
+    settings = config.client_settings(PROPERTIES, options=ZOOKEEPER, service={}, indexes=INDEXES)
+
+    assert settings["hoodie.write.table.version"] == "8"
+    assert settings["hoodie.write.auto.upgrade"] == "false"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ZOOKEEPER,
+        HudiTableOptions(lock=FilesystemLock(provider="filesystem")),
+        HudiTableOptions(writers="none"),
+    ],
+)
+def test_there_is_always_a_lock_that_holds_between_processes(options: HudiTableOptions) -> None:
+    """Even on a table without writers, our own workers exclude each other. The lock is never an in-process lock."""
+    settings = config.client_settings(PROPERTIES, options=options, service={}, indexes=INDEXES)
+
+    assert settings["hoodie.write.concurrency.mode"] == "optimistic_concurrency_control"
+    assert settings["hoodie.write.lock.provider"].rsplit(".", 1)[1] in (
+        "ZookeeperBasedLockProvider",
+        "FileSystemBasedLockProvider",
+    )
+
+
+def test_service_options_become_hudis_keys() -> None:
+    """Each option reaches Hudi under its key. An option that is not set keeps Hudi's default."""
+    assert compaction.settings(CompactionOptions(target_io_mb=7))["hoodie.compaction.target.io"] == "7"
+    clean = clean_settings(CleanOptions(policy=CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=2))
+    assert clean["hoodie.clean.policy"] == "KEEP_LATEST_FILE_VERSIONS"
+    assert clean["hoodie.clean.fileversions.retained"] == "2"
+    assert "hoodie.clean.commits.retained" not in clean
+    ordered = clustering.settings(ClusteringOptions(sort_columns=("a", "b"), layout=LayoutStrategy.HILBERT))
+    assert ordered["hoodie.clustering.plan.strategy.sort.columns"] == "a,b"
+    assert ordered["hoodie.layout.optimize.strategy"] == "hilbert"
+    assert ordered["hoodie.clustering.plan.strategy.small.file.limit"] == str(300 * 2**20)
+    merged = log_compaction.settings(LogCompactionOptions(log_blocks_threshold=3))
+    assert merged["hoodie.log.compaction.blocks.threshold"] == "3"
+
+
+def test_of_a_clustering_and_a_writer_it_is_the_clustering_that_gives_way() -> None:
+    """Without this strategy Hudi checks nothing before it commits a clustering, and the writer loses."""
+    strategy = clustering.settings(ClusteringOptions())["hoodie.write.lock.conflict.resolution.strategy"]
+
+    assert strategy == "org.apache.hudi.client.transaction.PreferWriterConflictResolutionStrategy"
+
+
+def test_a_clustering_that_stepped_back_takes_a_smaller_slice_each_time() -> None:
+    """Beside writers that delete from cold partitions, a plan of all of them was withdrawn five times of six (run)."""
+    groups = [
+        clustering.settings(ClusteringOptions(max_num_groups=30), retries=times)[
+            "hoodie.clustering.plan.strategy.max.num.groups"
+        ]
+        for times in (0, 1, 2, 4, 5, 1000)
+    ]
+
+    assert groups == ["30", "15", "7", "1", "1", "1"]
+
+
+@pytest.mark.parametrize(
+    ("causes", "step", "kind"),
+    [
+        (
+            ["x.HoodieLockException: Cannot execute instant 1 due to heartbeat by concurrent writer/job"],
+            Step.EXECUTE,
+            TemporaryError,
+        ),
+        (["x.HoodieException: commit", "x.HoodieWriteConflictException: overlap"], Step.COMMIT, YieldError),
+        (["x.HoodieLockException: Unable to acquire the lock. Current lock owner"], Step.COMMIT, LockHeldError),
+        (["x.HoodieLockException: Unable to release the lock"], Step.COMMIT, UnknownError),
+        (["x.TableNotFoundException: Hoodie table not found in path"], Step.PLAN, PermanentError),
+        (
+            ["x.SparkException: task", "java.io.FileNotFoundException: File s3://t/p/a_0_1.parquet"],
+            Step.EXECUTE,
+            PermanentError,
+        ),
+        (["x.FileNotFoundException: /t/.hoodie/.temp/20260101"], Step.EXECUTE, TemporaryError),
+        (["x.HoodieIOException: disk full"], Step.EXECUTE, TemporaryError),
+        (["x.HoodieIOException: disk full"], Step.COMMIT, UnknownError),
+    ],
+)
+def test_a_java_exception_means_what_the_daemon_does_next(
+    causes: list[str], step: Step, kind: type[LakewardenError]
+) -> None:
+    """In the commit step an error counts as harmless only if Hudi raises it before it completes an instant."""
+    assert type(meaning(causes, step)) is kind
+
+
+def test_a_dead_executors_heartbeat_is_waited_out() -> None:
+    """A new attempt makes sense when the heartbeat has certainly run out."""
+    causes = ["x.HoodieLockException: Cannot execute instant 1 due to heartbeat by concurrent writer/job"]
+
+    error = meaning(causes, Step.EXECUTE)
+
+    assert isinstance(error, TemporaryError)
+    assert error.delay == timedelta(minutes=3)
+
+
+def test_a_missing_file_is_named_first() -> None:
+    """An operator reads at once which file is missing for the plan."""
+    causes = ["x.SparkException: Job aborted", "java.io.FileNotFoundException: File file:/t/p0/.a-0_1.log.1_0-1-2 no"]
+
+    assert str(meaning(causes, Step.EXECUTE)).startswith(".a-0_1.log.1_0-1-2 is missing")
+
+
+def test_people_read_no_stack_and_no_packages() -> None:
+    """The message is the outermost and the innermost exception, one line each."""
+    causes = ["org.apache.HoodieException: Failed\n\tat a.b", "a.Middle: m", "java.io.IOException: No space left"]
+
+    assert str(meaning(causes, Step.EXECUTE)) == "HoodieException: Failed <- IOException: No space left"
+
+
+@pytest.mark.parametrize(
+    "lock",
+    [
+        ZOOKEEPER.lock,
+        StorageLock(provider="storage"),
+        FilesystemLock(provider="filesystem", path="/locks"),
+        HiveLock(provider="hive", database="d", table="t", uris="thrift://m:9083"),
+        DynamoDbLock(provider="dynamodb", table="t", partition_key="k", region="r", endpoint_url="https://d"),
+    ],
+)
+def test_whatever_a_program_sets_is_refused_in_the_configuration(lock: Lock) -> None:
+    """A user's value under such a key would be overridden without a message
+    (`planners/formats/hudi/options/ours.py`).
+    """
+    every = {
+        **compaction.settings(CompactionOptions()),
+        **log_compaction.settings(LogCompactionOptions()),
+        **clean_settings(CleanOptions(commits_retained=1, max_commits_to_clean=1)),
+        **clean_settings(CleanOptions(policy=CleanPolicy.KEEP_LATEST_FILE_VERSIONS, file_versions_retained=2)),
+        **clean_settings(CleanOptions(policy=CleanPolicy.KEEP_LATEST_BY_HOURS, hours_retained=2)),
+        **clustering.settings(ClusteringOptions(sort_columns=("a",), partition_regex="x")),
+    }
+    options = HudiTableOptions(lock=lock)
+    without = {key for key in PROPERTIES if not key.startswith("hoodie.table.")}
+
+    set_by_us = config.client_settings(PROPERTIES, options=options, service=every, indexes=INDEXES).keys() - without
+
+    assert len(set_by_us) > 40
+    assert [key for key in sorted(set_by_us) if why_not(key) is None] == []
+    assert why_not("hoodie.parquet.max.file.size") is None

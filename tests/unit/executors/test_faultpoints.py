@@ -1,0 +1,127 @@
+"""A fault happens at its point, at its hit and to its service. No process without the setting has a fault."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakewarden.executors.points import Point
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.testing.fault_points import VARIABLE, Fault, FaultEffect, FaultPoints, from_environment
+
+
+def failing(**details: Any) -> Fault:
+    return Fault(point=Point.PLANNED, act=FaultEffect.FAIL, **details)
+
+
+def test_without_the_variable_no_fault_happens() -> None:
+    """In production the variable is not set, and every point is passed."""
+    points = from_environment({})
+    for point in Point:
+        points.reach(point, run="r1", service="compaction")
+
+
+def test_a_fault_happens_at_its_hit_and_only_then() -> None:
+    """The second passing fails; the first and the third do not."""
+    points = FaultPoints(faults=[failing(hit=2)])
+    points.reach(Point.PLANNED, run="r1", service="compaction")
+    with pytest.raises(TemporaryError):
+        points.reach(Point.PLANNED, run="r2", service="compaction")
+    points.reach(Point.PLANNED, run="r3", service="compaction")
+
+
+def test_a_fault_of_one_service_leaves_the_others_alone() -> None:
+    """They have no fault, and their passings do not count."""
+    points = FaultPoints(faults=[failing(service="clean")])
+    points.reach(Point.PLANNED, run="r1", service="compaction")
+    points.reach(Point.STORED, run="r2", service="clean")
+    with pytest.raises(TemporaryError):
+        points.reach(Point.PLANNED, run="r2", service="clean")
+
+
+def test_the_variable_may_hold_the_faults() -> None:
+    """The process has the faults that the test writes as JSON."""
+    points = from_environment({VARIABLE: json.dumps([{"point": "executed", "act": "fail", "service": "clean"}])})
+    with pytest.raises(TemporaryError):
+        points.reach(Point.EXECUTED, run="r1", service="clean")
+
+
+def test_the_variable_may_name_a_file_whose_faults_are_told_to_processes_that_run(tmp_path: Path) -> None:
+    """A fault that is written there later happens. A fault that was removed does not."""
+    file = tmp_path / "faults.json"
+    points = from_environment({VARIABLE: str(file)})
+    points.reach(Point.PLANNED, run="r1", service="compaction")
+    file.write_text(json.dumps([{"point": "planned", "act": "fail", "told": "1"}]))
+    with pytest.raises(TemporaryError):
+        points.reach(Point.PLANNED, run="r2", service="compaction")
+    file.write_text(json.dumps([{"point": "planned", "act": "fail", "told": "2"}]))
+    with pytest.raises(TemporaryError):
+        points.reach(Point.PLANNED, run="r3", service="compaction")
+    file.write_text("[]")
+    points.reach(Point.PLANNED, run="r4", service="compaction")
+
+
+def test_who_is_held_says_where_it_stands_until_it_is_let_go(tmp_path: Path) -> None:
+    """The file holds the process id. The process continues when the file is gone."""
+    told = tmp_path / "told"
+    points = FaultPoints(faults=[Fault(point=Point.STORED, act=FaultEffect.HOLD, told=str(told))])
+    held = threading.Thread(target=points.reach, args=(Point.STORED,), kwargs={"run": "r1", "service": "clean"})
+    held.start()
+    while not told.exists():
+        time.sleep(0.001)
+    assert int(told.read_text()) == os.getpid()
+    assert held.is_alive()
+    told.unlink()
+    held.join(timeout=5)
+    assert not held.is_alive()
+
+
+@pytest.mark.parametrize("act", [FaultEffect.CRASH, FaultEffect.FREEZE])
+def test_a_crash_kills_and_a_freeze_stops_the_process_that_passes(act: FaultEffect, tmp_path: Path) -> None:
+    """The signals cannot be caught. Before that, the witness file has the run."""
+    witness = tmp_path / "witness.jsonl"
+    code = (
+        "from lakewarden.executors import points; from lakewarden.testing.instruments import install; install(); "
+        "points.reach(points.Point.SETTLED, run='r1', service='clean')"
+    )
+    faults = json.dumps([{"point": "settled", "act": act}])
+    environment = {**os.environ, VARIABLE: faults, "LAKEWARDEN_WITNESS": str(witness)}
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.DEVNULL)
+    try:
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        if act is FaultEffect.CRASH:
+            assert os.WTERMSIG(status) == signal.SIGKILL
+        else:
+            assert os.WSTOPSIG(status) == signal.SIGSTOP
+    finally:
+        process.returncode = 0
+        if act is FaultEffect.FREEZE:
+            os.kill(process.pid, signal.SIGKILL)
+            os.waitpid(process.pid, 0)
+    [line] = witness.read_text().splitlines()
+    told = json.loads(line)
+    assert (told["what"], told["point"], told["run"], told["pid"]) == ("fault", "settled", "r1", process.pid)
+
+
+def test_a_process_of_production_suffers_nothing_whatever_its_environment_says(tmp_path: Path) -> None:
+    """Only a process that was started as a test reads the variables."""
+    witness = tmp_path / "witness.jsonl"
+    code = (
+        "import sys; from lakewarden.executors import points; import lakewarden.service.wiring; "
+        "points.reach(points.Point.SETTLED, run='r1', service='clean'); "
+        "sys.exit(any(name.startswith('lakewarden.testing') for name in sys.modules))"
+    )
+    faults = json.dumps([{"point": "settled", "act": "crash"}])
+    environment = {**os.environ, VARIABLE: faults, "LAKEWARDEN_WITNESS": str(witness)}
+
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+    assert not witness.exists()

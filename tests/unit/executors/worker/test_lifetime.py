@@ -1,0 +1,186 @@
+"""A worker lives until the moment that its daemon has set. After that moment nothing revives it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from lakewarden.executors.contract import Asked, Assignment, Ended, Granted, Outcome, Succeeded, Yielded
+from lakewarden.executors.progress import StagesDone
+from lakewarden.executors.protocol import FromWorker, PermitAnswer
+from lakewarden.executors.worker.lifetime import Lifetime
+from lakewarden.executors.worker.runs import WorkerRun
+from lakewarden.executors.worker.session import Session
+from lakewarden.planners.model.clock import ManualClock, SystemClock
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.step import Step
+from lakewarden.planners.model.table import TableId
+from lakewarden.planners.storage import LocalStorage
+from lakewarden.testing.fake import FakeTable
+from lakewarden.testing.fake.programs import FakeCompaction
+
+RUN = RunId("run-1")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def lifetime(clock: ManualClock) -> Lifetime:
+    bound = Lifetime(clock)
+    bound.bind()
+    return bound
+
+
+def _pass(clock: ManualClock, seconds: float) -> None:
+    clock.advance(timedelta(seconds=seconds))
+
+
+def test_without_a_moment_there_is_no_limit(lifetime: Lifetime, clock: ManualClock) -> None:
+    """The daemon has not set one yet."""
+    _pass(clock, 10**9)
+
+    assert not lifetime.is_over
+
+
+def test_a_worker_that_starts_slowly_is_judged_by_what_it_heard_last(clock: ManualClock) -> None:
+    """On a busy machine a start may take longer than the distance of two moments. The moments that it receives
+    meanwhile count.
+    """
+    starting = Lifetime(clock)
+    _pass(clock, 25)
+    assert starting.extend(20)
+    assert starting.extend(40)
+    starting.bind()
+    assert not starting.is_over
+    _pass(clock, 15)
+    assert starting.is_over
+
+
+def test_a_worker_that_was_given_up_while_it_started_is_over_at_once(clock: ManualClock) -> None:
+    """When its session is up, its daemon has been silent for too long. Nothing may begin in it."""
+    starting = Lifetime(clock)
+    assert starting.extend(20)
+    _pass(clock, 25)
+    starting.bind()
+    assert starting.is_over
+
+
+def test_every_later_moment_lengthens_it(lifetime: Lifetime, clock: ManualClock) -> None:
+    """It ends at the latest moment that was set, not at the one that arrived last."""
+    assert lifetime.extend(10)
+    assert lifetime.extend(20)
+    assert lifetime.extend(15)
+    _pass(clock, 19.9)
+    assert not lifetime.is_over
+    _pass(clock, 0.1)
+    assert lifetime.is_over
+
+
+def test_a_moment_that_is_said_too_late_changes_nothing(lifetime: Lifetime, clock: ManualClock) -> None:
+    """Once the worker is over, another worker may have begun. It stays over."""
+    lifetime.extend(10)
+    _pass(clock, 10)
+
+    assert not lifetime.extend(1000)
+    assert lifetime.is_over
+
+
+def test_a_wall_clock_that_jumps_changes_nothing(lifetime: Lifetime, clock: ManualClock) -> None:
+    """Only the machine's monotonic clock counts."""
+    lifetime.extend(10)
+    clock.jump(timedelta(hours=1))
+    assert not lifetime.is_over
+    clock.jump(timedelta(hours=-2))
+    _pass(clock, 10)
+    assert lifetime.is_over
+
+
+def test_its_end_is_called_once_the_moment_has_passed() -> None:
+    """The watching thread notices by itself, whatever the other threads wait for."""
+    clock, ended = SystemClock(), threading.Event()
+    lifetime = Lifetime(clock)
+    lifetime.bind()
+    lifetime.extend(clock.monotonic() + 0.1)
+
+    lifetime.watch(ended.set)
+
+    assert ended.wait(5)
+    assert lifetime.is_over
+
+
+class _NoStages:
+    """The stages of a run without Spark: there are none."""
+
+    def done(self, *, at_the_end: bool = False) -> StagesDone:
+        return StagesDone()
+
+
+class _NoJvm:
+    """A session for programs that need none."""
+
+    executor = None
+    application = None
+
+    @contextlib.contextmanager
+    def for_run(self, run: RunId, conf: Mapping[str, str]) -> Iterator[Any]:
+        yield None
+
+    def stages(self, run: RunId) -> _NoStages:
+        return _NoStages()
+
+
+def _carried_out(table: FakeTable, lifetime: Lifetime, *, before_answering: Callable[[Step], None]) -> Outcome:
+    """Execute a compaction with every step granted, after `before_answering` its question."""
+    told: list[FromWorker] = []
+
+    def tell(frame: FromWorker) -> None:
+        told.append(frame)
+        if isinstance(frame, Asked):
+            before_answering(frame.step)
+            run.answer(PermitAnswer(run=RUN, step=frame.step, permit=Granted()))
+
+    assignment = Assignment(
+        run=RUN, epoch=1, table=TableId("t"), format="fake", location=str(table.folder), service=Service.COMPACTION
+    )
+    run = WorkerRun(assignment, tell=tell, expire=lambda: None, lifetime=lifetime)
+    run.carry_out(FakeCompaction(), cast("Session", _NoJvm()), LocalStorage())
+    ended = told[-1]
+    assert isinstance(ended, Ended)
+    return ended.outcome
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_permit_that_is_found_after_the_moment_is_void(
+    step: Step, lifetime: Lifetime, clock: ManualClock, tmp_path: Path
+) -> None:
+    """If a worker was frozen between the permit and the step, it does not take the step. The table is not changed."""
+    table = FakeTable.create(tmp_path / "table")
+    table.write()
+    lifetime.extend(30)
+
+    outcome = _carried_out(table, lifetime, before_answering=lambda asked: _pass(clock, 30 if asked is step else 0))
+
+    assert isinstance(outcome, Yielded)
+    assert "after the moment" in outcome.reason
+    assert table.log_files == 1
+
+
+def test_a_permit_in_time_is_taken(lifetime: Lifetime, clock: ManualClock, tmp_path: Path) -> None:
+    """Until the moment, a run works as any other."""
+    table = FakeTable.create(tmp_path / "table")
+    table.write()
+    lifetime.extend(30)
+
+    outcome = _carried_out(table, lifetime, before_answering=lambda asked: _pass(clock, 9.9))
+
+    assert isinstance(outcome, Succeeded)
+    assert table.log_files == 0

@@ -1,0 +1,70 @@
+"""The trial of every format is complete, and the daemon accepts its configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from faults.formats.registry import TRIALS
+from faults.formats.trial import FormatTrial
+from faults.trials.trial_setup import SPARK
+from lakewarden.demo.daemon import merged
+from lakewarden.demo.environment import Environment
+from lakewarden.demo.formats.hudi.demo import table_entry
+from lakewarden.planners.registry import FORMATS
+from lakewarden.service.config.loading import load
+
+
+@pytest.fixture(params=sorted(TRIALS))
+def trial(request: pytest.FixtureRequest) -> FormatTrial:
+    """Return the trial of a format."""
+    return TRIALS[request.param]()
+
+
+def test_the_table_is_one_that_the_daemon_takes(trial: FormatTrial, tmp_path: Path) -> None:
+    """The entry has its services and its options, before there is a table. A setting of the trial takes none of the
+    format's own away.
+    """
+    environment = Environment(tmp_path, trial.format_demo)
+    if trial.format_demo.format == "hudi":  # its own entry waits for a ZooKeeper
+        entry = table_entry(environment.table, zookeeper="127.0.0.1:2181")
+    else:
+        entry = dict(trial.table_entry(environment, lambda true, otherwise: None))
+    own = trial.format_demo.settings(tmp_path)
+    workers = {"default": {"formats": [trial.format_demo.format]}}
+    whole = merged(merged(own, {"spark": SPARK}), {"spark": workers})
+    whole["tables"] = [{"id": "orders", "mode": "act", **entry, "services": dict(trial.policies)}]
+    (tmp_path / "lakewarden.yaml").write_text(yaml.safe_dump(whole))
+
+    loaded = load(tmp_path / "lakewarden.yaml")
+
+    [table] = loaded.tables
+    assert {service.value for service in table.policies} == set(trial.policies)
+    assert loaded.settings.spark["default"].memory == SPARK["default"]["memory"]
+    for key, value in own.get("spark", {}).get("default", {}).get("conf", {}).items():
+        assert loaded.settings.spark["default"].conf[key] == value
+
+
+def test_every_service_that_is_hit_has_a_policy(trial: FormatTrial) -> None:
+    """Its runs come by themselves."""
+    assert {service.value for service in trial.targets.services} == set(trial.policies)
+    assert set(trial.targets.services) <= set(FORMATS[trial.format_demo.format].services)
+
+
+def test_a_point_that_some_services_pass_is_one_of_the_targets(trial: FormatTrial) -> None:
+    """And these services are hit."""
+    assert set(trial.targets.passed_by) <= set(trial.targets.points)
+    for services in trial.targets.passed_by.values():
+        assert set(services) <= set(trial.targets.services)
+
+
+def test_before_there_is_a_table_nothing_is_pending_and_nothing_is_left_over(
+    trial: FormatTrial, tmp_path: Path
+) -> None:
+    """The daemon is started first."""
+    environment = Environment(tmp_path, trial.format_demo)
+    trial.make_work(environment)
+    assert not trial.pending(environment)
+    assert not trial.left_over(environment)

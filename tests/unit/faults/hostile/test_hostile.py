@@ -1,0 +1,92 @@
+"""The checks of `./dev faults --hostile` find each kind of harm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from faults.hostile.gauges import Measured, breaches
+from faults.hostile.lake import SERVICES, unserviced
+from faults.hostile.looks import wrong_with
+from tests.support.hostile.hostile_table import Hostile, Looks
+
+
+def measured(**other: Any) -> Measured:
+    return Measured(**{"probes": 60, "scrapes": 60, "memory_samples": 60, "ages": {"good": 9.0}, **other})
+
+
+def test_a_quiet_trial_has_no_breach() -> None:
+    """Values within their limits are no breach."""
+    assert breaches(measured(memory=2**29, log=2**20, livez_slowest=4.9), cadence=5) == []
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        ({"livez_failures": ["/livez: TimeoutError timed out"]}, "/livez failed 1 of 60 times"),
+        ({"metrics_failures": ["/metrics: HTTP status 500"]}, "/metrics failed 1 of 60 times"),
+        ({"ages": {"good": 9.0, "late": 10.1}}, "not observed within twice their cadence of 5 s: late 10.1 s"),
+        ({"memory": 2**30 + 1}, "held 1024 MiB"),
+        ({"log": 11 * 2**20}, "its log grew to 11.0 MiB"),
+        ({"harness_errors": ["_weigh: OSError"]}, "a gauge failed"),
+        ({"probes": 0}, "nothing was measured"),
+    ],
+)
+def test_each_harm_that_is_measured_is_told(harm: dict[str, Any], told: str) -> None:
+    """Every limit is compared with its measurement."""
+    (breach,) = breaches(measured(**harm), cadence=5)
+    assert told in breach
+
+
+def hostile(looks: Looks) -> Hostile:
+    return Hostile(name="bad", format="hudi", attacks="us", looks=looks, make=lambda _: None)
+
+
+def shown(decision: str = "NotDue", reason: str = "", **other: Any) -> dict[str, Any]:
+    services = {"clean": {"decision": {"decision": decision, "reason": reason}}}
+    empty: dict[str, Any] = {
+        "failure": None,
+        "faults": [],
+        "claimed": None,
+        "observed_seconds_ago": 1.0,
+        "name": "trips",
+    }
+    return {**empty, "services": services, **other}
+
+
+@pytest.mark.parametrize("looks", list(Looks))
+@pytest.mark.parametrize("told", [{"failure": "it hangs"}, {"faults": ["it is damaged"]}])
+def test_a_hostile_table_in_trouble_looks_as_it_must(looks: Looks, told: dict[str, Any]) -> None:
+    """For any attack, a reported error or fault is a right answer."""
+    assert wrong_with(hostile(looks), shown(**told)) is None
+
+
+def test_a_table_that_attacks_and_looks_healthy_is_found() -> None:
+    """A table without a fault is wrong, and so is one that only its mode holds back, or one that was never observed."""
+    assert wrong_with(hostile(Looks.FAILING), shown()) is not None
+    assert wrong_with(hostile(Looks.BLOCKED), shown()) is not None
+    assert wrong_with(hostile(Looks.BLOCKED), shown("WouldRun", "1 of 1 commits")) is not None
+    assert wrong_with(hostile(Looks.BLOCKED), shown("Blocked", "its plan names files outside of the table")) is None
+    assert wrong_with(hostile(Looks.SHOWN), shown()) is None
+    assert wrong_with(hostile(Looks.SHOWN), shown(observed_seconds_ago=None)) is not None
+    assert wrong_with(hostile(Looks.SHOWN), None) is not None
+
+
+@pytest.mark.parametrize("letter", ["\x1b", "\x07", "\r", "\x85", "\u202e", "\u2028", "\ud800"])
+def test_what_no_terminal_should_see_is_found_wherever_it_is_shown(letter: str) -> None:
+    """This holds for a name, a fault, the name of a service, and everything else in the API."""
+    assert wrong_with(hostile(Looks.SHOWN), shown(name=f"a{letter}b")) is not None
+    assert wrong_with(hostile(Looks.FAILING), shown(faults=[letter])) is not None
+
+
+def run(service: str, state: str) -> dict[str, Any]:
+    return {"table": "good", "service": service, "state": state, "outcome": "it broke"}
+
+
+def test_a_good_table_that_is_not_serviced_or_fails_is_found() -> None:
+    """An observation alone is no service. A failure beside hostile tables counts as caused by them."""
+    done = [run(service, "SUCCEEDED") for service in SERVICES]
+    assert unserviced(["good"], done) == []
+    assert unserviced(["good"], done[1:]) == [f"good: no {next(iter(SERVICES))} has succeeded"]
+    assert "it broke" in unserviced(["good"], [*done, run("clean", "FAILED")])[0]

@@ -1,0 +1,104 @@
+"""The report counts faults by their victim, and the times of the recoveries."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from faults.formats.hudi.trial import TARGETS
+from faults.formats.registry import TRIALS
+from faults.injection.schedule import ScheduledFault, Victim
+from faults.trials.recovery import Recovery
+from faults.trials.report import line_of, name_of, report_of
+from faults.trials.rounds import Round
+from lakewarden.demo.report import WriterTally
+from lakewarden.executors.points import Point
+from lakewarden.planners.model.instant import Service
+
+POINTS = TARGETS.points
+
+
+def a_round(number: int, *, reached: bool = True, seconds: float | None = 4.0, victim: Victim = Victim.JVM) -> Round:
+    fault = ScheduledFault(
+        number=number,
+        service=Service.CLEAN,
+        point=Point.EXECUTED,
+        victim=victim,
+        by_itself=False,
+        frozen_seconds=2,
+        patient=True,
+    )
+    recovered_at = None if seconds is None else 10 + seconds
+    recovery = Recovery(
+        service=Service.CLEAN, run="r1", pending=(), injected_at=10, recovered_at=recovered_at, heartbeat=1.5
+    )
+    return Round(fault=fault, reached=reached, recovery=recovery)
+
+
+ROUNDS = [a_round(1), a_round(2, reached=False, seconds=None), a_round(3, seconds=8, victim=Victim.DAEMON)]
+
+
+def test_a_fault_counts_for_its_point_only_if_that_was_reached(tmp_path: Path) -> None:
+    """A fault without a recovery has no time."""
+    report = report_of(
+        ROUNDS,
+        table_format="hudi",
+        points=POINTS,
+        seed=7,
+        seconds=60,
+        violations=["rows: ..."],
+        writer=WriterTally(commits=9, failures=0),
+        runs={"clean": {"SUCCEEDED": 2}},
+        resumed=0,
+    )
+    report.write(tmp_path / "report.json")
+    told = json.loads((tmp_path / "report.json").read_text())
+    assert (told["rounds"], told["elsewhere"], told["violations"]) == (3, 1, ["rows: ..."])
+    assert told["kills"]["K4 executed"] == 2
+    assert sum(told["kills"].values()) == 2
+    assert told["by_victim"] == {"daemon": 1, "jvm": 2}
+    assert told["recovery_seconds"] == {"p50": 6.0, "max": 8.0}
+    assert told["heartbeat_wait_seconds"] == {"p50": 1.5, "max": 1.5}
+    assert told["writer"] == {"commits": 9, "failures": 0, "reasons": []}
+
+
+def test_the_seed_is_printed_with_what_was_found() -> None:
+    """So the trial can be repeated."""
+    console = Console(record=True, width=200)
+    report = report_of(
+        ROUNDS,
+        table_format="hudi",
+        points=POINTS,
+        seed=4711,
+        seconds=60,
+        violations=["rows: one is missing"],
+        writer=WriterTally(commits=9, failures=0),
+        runs={},
+        resumed=0,
+    )
+    report.tell(console)
+    text = console.export_text()
+    assert "rows: one is missing" in text
+    assert "1 violations; the seed is 4711" in text
+
+
+def test_a_round_that_was_not_recovered_from_says_so() -> None:
+    """If the round was waited for, its line says so in capitals."""
+    assert "NOT RECOVERED YET" in line_of(ROUNDS[1], of=3)
+    assert "elsewhere" in line_of(ROUNDS[1], of=3)
+    assert "recovered after 4.0 s (1.5 s for a heartbeat)" in line_of(ROUNDS[0], of=3)
+
+
+@pytest.mark.parametrize("table_format", sorted(TRIALS))
+def test_points_are_named_with_the_numbers_of_the_manual(table_format: str) -> None:
+    """docs/faults.md has K0 to K8, and the points between them. Only a format without plans has no K2."""
+    names = [name_of(point) for point in TRIALS[table_format]().targets.points]
+    manual = (Path(__file__).parents[4] / "docs" / "faults.md").read_text()
+
+    assert all(f"| {name} |" in manual for name in names)
+    numbers = [name.split()[0] for name in names if name.startswith("K")]
+    assert [number for number in numbers if number != "K2"] == ["K0", "K1", *(f"K{number}" for number in range(3, 9))]
+    assert ("K2" in numbers) == (table_format in ("hudi", "iceberg"))

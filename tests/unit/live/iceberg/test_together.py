@@ -1,0 +1,172 @@
+"""Every kind of writer beside one daemon: the place of each batch, the readings of an incremental reader, and the
+report.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import Catalog
+from rich.console import Console
+
+from lakewarden.demo.formats.iceberg.demo import NAMESPACE
+from lakewarden.demo.report import Range
+from lakewarden.demo.writers.record import Record, RecordWriter, read_record
+from lakewarden.demo.writers.writing import Committer
+from live.iceberg.together.appends import BranchedCommitter, MovingCommitter, StagedCommitter
+from live.iceberg.together.incremental import HistoryGoneError, IncrementalReader
+from live.iceberg.together.report import IncrementalTally, TableTally, TogetherReport
+from live.iceberg.together.rows import expected, found
+from live.iceberg.together.streams import RENAMED_BEFORE, appended, deletes, publishes, upserted
+from live.iceberg.together.tables import BRANCH, Name, create, identifier, open_catalog
+from live.report import LiveReaderTally, LiveServiceTally, LiveWriterTally, TimeTravel, tell
+
+GOOD = TogetherReport(
+    table_type="merge-on-read",
+    writer_kind="every kind of",
+    seconds=300.0,
+    wanted_commits=100,
+    enabled=("compaction",),
+    each_succeeds=3,
+    rows_expected=200,
+    rows_found=200,
+    rows_wrong=0,
+    writer=LiveWriterTally(commits=60, failures=0, caused_by_us=0),
+    reader=LiveReaderTally(queries=100, failures=0),
+    services={"compaction": LiveServiceTally(succeeded=4)},
+    counted={"data_files": Range(peak=20, end=2)},
+    time_travel=TimeTravel(instants=9),
+    others={"upserts": LiveWriterTally(commits=41, failures=1, caused_by_us=0)},
+    tables={"upserts": TableTally(expected=60, wrong=0)},
+    incremental=IncrementalTally(readings=9, rows=90),
+)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    (tmp_path / "warehouse").mkdir()
+    opened = open_catalog(tmp_path)
+    opened.create_namespace(NAMESPACE)
+    return opened
+
+
+def written(committer: Committer, record: Path, batches: int) -> Record:
+    writer = RecordWriter(record)
+    for batch in range(1, batches + 1):
+        writer.begun(batch, appended(batch))
+        committer.commit(batch, appended(batch))
+        writer.acknowledged(batch)
+    return read_record(record)
+
+
+def test_a_renamed_table_keeps_its_rows_and_another_one_has_its_name(catalog: Catalog, tmp_path: Path) -> None:
+    """Both are written to afterwards, and lie in folders of their own."""
+    create(catalog, tmp_path, Name.MOVING, folder="moving")
+    record = written(MovingCommitter(tmp_path, appended), tmp_path / "record", RENAMED_BEFORE + 3)
+
+    wanted = expected(Name.MOVING, record)
+
+    assert {home: len(rows) for home, rows in wanted.items()} == {
+        (Name.MOVED, "main"): 4 * (RENAMED_BEFORE - 1 + 2),
+        (Name.MOVING, "main"): 4 * 2,
+    }
+    for (name, branch), rows in wanted.items():
+        assert found(catalog.load_table(identifier(name)), branch) == (rows, 0)
+    assert (
+        catalog.load_table(identifier(Name.MOVING)).location() != catalog.load_table(identifier(Name.MOVED)).location()
+    )
+
+
+def test_a_branch_has_the_rows_of_before_it_and_its_own(catalog: Catalog, tmp_path: Path) -> None:
+    """Main has none of the branch's own rows."""
+    create(catalog, tmp_path, Name.BRANCHED, folder="branched")
+    record = written(BranchedCommitter(tmp_path, appended), tmp_path / "record", 5)
+
+    wanted = expected(Name.BRANCHED, record)
+
+    assert {branch: len(rows) for (_, branch), rows in wanted.items()} == {"main": 4 * 3, BRANCH: 4 * 3}
+    table = catalog.load_table(identifier(Name.BRANCHED))
+    for (_, branch), rows in wanted.items():
+        assert found(table, branch) == (rows, 0)
+
+
+def test_staged_files_lie_in_the_table_before_they_are_committed(catalog: Catalog, tmp_path: Path) -> None:
+    """Each is committed once."""
+    table = create(catalog, tmp_path, Name.STAGED, folder="staged")
+    record = written(StagedCommitter(tmp_path, appended), tmp_path / "record", 3)
+
+    [rows] = expected(Name.STAGED, record).values()
+
+    assert found(table.refresh(), "main") == (rows, 0)
+    committed = {task.file.file_path for task in table.scan().plan_files()}
+    assert len(list((tmp_path / "warehouse" / NAMESPACE / "staged" / "data").rglob("*.parquet"))) > 2 * len(committed)
+
+
+def test_an_incremental_reader_gets_each_appended_row_once(catalog: Catalog, tmp_path: Path) -> None:
+    """Other commits in between change nothing. If its snapshot is gone, the reader says so and does not start again."""
+    table = create(catalog, tmp_path, Name.STAGED, folder="staged")
+    committer, reader = StagedCommitter(tmp_path, appended), IncrementalReader()
+    assert reader.read(table).ids == ()
+    committer.commit(1, appended(1))
+    table.refresh().delete("id == 5")
+    committer.commit(2, appended(2))
+    whole = {int(row.key) for batch in (1, 2) for row in appended(batch)} - {5}
+    assert sorted(reader.read(table.refresh()).ids) == sorted(whole)
+    committer.commit(3, appended(3))
+    table.refresh().delete("id == 4")
+    committer.commit(4, appended(4))
+    ids = reader.read(table.refresh()).ids
+    assert sorted(ids) == sorted(int(row.key) for batch in (3, 4) for row in appended(batch))
+    assert reader.read(table.refresh()).ids == ()
+
+    stopped_at = table.metadata.current_snapshot_id
+    committer.commit(5, appended(5))
+    assert stopped_at is not None
+    table.refresh().maintenance.expire_snapshots().by_id(stopped_at).commit()
+    for _ in range(2):
+        with pytest.raises(HistoryGoneError, match=str(stopped_at)):
+            reader.read(table.refresh())
+
+
+def test_an_upsert_job_replaces_deletes_and_publishes() -> None:
+    """The published rows have ids that no checkpoint has."""
+    many = range(1, 200)
+    published = {row.key for batch in many if publishes(batch) for row in upserted(batch)}
+    others = {row.key for batch in many if not publishes(batch) for row in upserted(batch)}
+    assert published
+    assert not published & others
+    assert all(row.deleted == deletes(batch) for batch in many for row in upserted(batch))
+    assert any(deletes(batch) for batch in many)
+    assert all(len({row.key for row in upserted(batch)}) == len(upserted(batch)) for batch in many)
+
+
+def test_all_writers_make_the_commits_together() -> None:
+    """A failure that the writers caused themselves is reported, and is no shortcoming."""
+    assert GOOD.shortcomings() == []
+    console = Console(file=io.StringIO(), width=200)
+    tell(console, GOOD)
+    assert "101 commits of all writers" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (replace(GOOD, wanted_commits=102), "101 of 102 commits were made"),
+        (replace(GOOD, others={"staged": LiveWriterTally(commits=41, failures=1, caused_by_us=1)}), "because of us"),
+        (replace(GOOD, others={"staged": LiveWriterTally(commits=0, failures=0, caused_by_us=0)}), "committed nothing"),
+        (replace(GOOD, tables={"moved": TableTally(expected=9, wrong=1)}), "1 of 9 rows are wrong"),
+        (replace(GOOD, tables={"moved": TableTally(expected=9, wrong=0, twice=2)}), "2 are there twice"),
+        (replace(GOOD, tables={"moved": TableTally(expected=9, wrong=9, unreadable="it is gone")}), "it is gone"),
+        (replace(GOOD, incremental=IncrementalTally(readings=9, rows=9, failures=("no",))), "readings failed: no"),
+        (replace(GOOD, incremental=IncrementalTally(readings=9, rows=9, missed=3)), "missed 3 rows"),
+        (replace(GOOD, incremental=IncrementalTally(readings=9, rows=9, twice=4)), "got 4 again"),
+        (replace(GOOD, incremental=IncrementalTally(readings=9, rows=0)), "has read no row"),
+        (replace(GOOD, rows_wrong=1), "1 of 200 rows are wrong"),
+    ],
+)
+def test_whatever_was_promised_and_not_shown_is_a_shortcoming(bad: TogetherReport, said: str) -> None:
+    """It is named in one sentence."""
+    assert [one for one in bad.shortcomings() if said in one]

@@ -1,0 +1,58 @@
+"""The rows of a catalog in a database, and what is raised if they cannot be read."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from lakewarden.planners.databases.rows import CatalogRows, RowErrors
+from lakewarden.planners.formats.paimon.catalogs.settings import JdbcCatalog
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+
+ALL = sa.text("SELECT name FROM things WHERE kind = :kind ORDER BY name")
+
+
+class FormatsOwnError(TemporaryError):
+    """What a format raises if there is no answer."""
+
+
+def rows_of(file: Path) -> CatalogRows:
+    settings = JdbcCatalog(type="jdbc", uri=f"jdbc:sqlite:{file}", warehouse="/lake")
+    return CatalogRows(
+        "lake", settings, table="things", errors=RowErrors(correct="look at it", unreachable=FormatsOwnError)
+    )
+
+
+def test_the_rows_that_a_statement_finds_are_told(tmp_path: Path) -> None:
+    """Each by the names of its columns, as they are at that moment."""
+    file = tmp_path / "catalog.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE things (kind TEXT, name TEXT)")
+        database.execute("INSERT INTO things VALUES ('a', 'one'), ('b', 'two'), ('a', 'three')")
+        database.commit()
+    assert rows_of(file).select(ALL, kind="a") == [{"name": "one"}, {"name": "three"}]
+
+
+def test_a_database_without_the_table_is_for_a_person_with_the_remedy_of_the_format(tmp_path: Path) -> None:
+    """The message names the catalog and the table."""
+    with closing(sqlite3.connect(tmp_path / "catalog.db")) as database:
+        database.execute("CREATE TABLE others (name TEXT)")
+    with pytest.raises(PermanentError, match=r"catalog lake has no table things: look at it"):
+        rows_of(tmp_path / "catalog.db").select(ALL, kind="a")
+
+
+def test_no_answer_is_the_formats_own_error(tmp_path: Path) -> None:
+    """So that the format can tell it from others."""
+    with pytest.raises(FormatsOwnError, match="the catalog lake does not answer"):
+        rows_of(tmp_path / "none" / "catalog.db").select(ALL, kind="a")
+
+
+def test_a_file_that_is_no_database_is_damaged(tmp_path: Path) -> None:
+    """It is for a person."""
+    (tmp_path / "catalog.db").write_bytes(b"no database at all, but long enough for its header" * 100)
+    with pytest.raises(PermanentError, match="is damaged: restore it from a backup"):
+        rows_of(tmp_path / "catalog.db").select(ALL, kind="a")

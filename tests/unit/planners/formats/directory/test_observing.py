@@ -1,0 +1,295 @@
+"""A directory is observed by its listings, and a folder is listed again only where something may have changed."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakewarden.planners.formats.directory.format import DirectoryFormat
+from lakewarden.planners.formats.directory.listing.folders import Folder
+from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import Service, State
+from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Observation
+from lakewarden.planners.settings import parse_duration
+from lakewarden.planners.storage import LocalStorage
+from tests.support.directory.directories import age, directory_table, put
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+class Counted(LocalStorage):
+    """Local disks, with the folders that were listed."""
+
+    def __init__(self) -> None:
+        self.listed: list[str] = []
+
+    def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
+        self.listed.append(location)
+        return super().listing(location, most=most)
+
+
+def made(folder: Path, hours: int = 4, at: datetime = NOW - 5 * HOUR) -> Path:
+    for hour in range(hours):
+        put(folder / f"dt=2026-03-01/hr={hour:02d}/part-1", at)
+    for path in (folder / "dt=2026-03-01", folder):
+        age(path, at)
+    return folder
+
+
+def observed(
+    folder: Path,
+    previous: Observation | None = None,
+    *,
+    now: datetime = NOW,
+    storage: LocalStorage | None = None,
+    options: DirectoryTableOptions | None = None,
+) -> Observation:
+    table = directory_table(folder, options=options)
+    return DirectoryFormat().observe(table, storage or LocalStorage(), previous, now=now)
+
+
+def test_a_directory_is_described_by_its_partitions(tmp_path: Path) -> None:
+    """How many there are, and how far; the newest of what happened stands in the timeline."""
+    folder = made(tmp_path / "trips")
+    put(folder / "dt=2026-03-01/hr=00/_SUCCESS", NOW - 3 * HOUR, b"")
+    put(folder / "dt=2026-03-01/hr=03/.part-2.inprogress.77", NOW - HOUR)
+    view = observed(folder).view
+    assert view.kind == "4 partitions (1 active, 2 to be committed, 1 committed), 4 files, 16B"
+    assert (view.name, view.identity.location) == ("trips", str(folder))
+    told = [(one.time.partition(" ")[2], one.action, one.state) for one in view.timeline.instants[-2:]]
+    assert told == [
+        ("dt=2026-03-01/hr=03", "part_in_progress", State.INFLIGHT),
+        ("dt=2026-03-01/hr=03", "write", State.COMPLETED),
+    ]
+    assert view.backlogs[Service.PARTITION_COMMIT].commits == 2
+
+
+@pytest.mark.parametrize("other", [".hoodie", "metadata", "snapshot", "_delta_log"])
+def test_a_table_of_another_format_is_never_a_directory(tmp_path: Path, other: str) -> None:
+    """A marker in it would be a stray file, and its partitions are the format's own."""
+    folder = made(tmp_path / "trips")
+    (folder / other).mkdir()
+    with pytest.raises(PermanentError, match="is no plain directory"):
+        observed(folder)
+
+
+def test_a_place_without_data_is_no_directory(tmp_path: Path) -> None:
+    """Neither a missing folder, nor an empty one, nor one with hidden files alone, nor a file."""
+    (tmp_path / "empty").mkdir()
+    put(tmp_path / "hidden/_x", NOW)
+    put(tmp_path / "file", NOW)
+    for name in ("empty", "hidden", "file", "missing"):
+        with pytest.raises(PermanentError, match=name):
+            observed(tmp_path / name)
+
+
+def test_one_changed_partition_is_the_only_one_that_is_listed(tmp_path: Path) -> None:
+    """Neither its neighbours, nor the folders above it."""
+    folder = made(tmp_path / "trips", hours=50)
+    storage = Counted()
+    first = observed(folder, storage=storage)
+    assert len(storage.listed) == 53  # the folder itself is also looked at to recognise it
+    put(folder / "dt=2026-03-01/hr=07/part-2", NOW - HOUR)
+    storage.listed.clear()
+    second = observed(folder, first, now=NOW + timedelta(seconds=10), storage=storage)
+    assert storage.listed == [f"{folder}/dt=2026-03-01/hr=07"]
+    assert second.view.kind == "50 partitions (50 to be committed), 51 files, 204B"
+
+
+def test_a_look_at_all_folders_lists_those_above_partitions_and_what_changed(tmp_path: Path) -> None:
+    """A partition whose folder has its old time is not listed again."""
+    folder = made(tmp_path / "trips", hours=50)
+    storage = Counted()
+    first = observed(folder, storage=storage)
+    storage.listed.clear()
+    observed(folder, first, now=NOW + HOUR, storage=storage)
+    assert set(storage.listed) == {str(folder), f"{folder}/dt=2026-03-01"}
+
+
+def test_a_partition_that_came_or_went_is_seen(tmp_path: Path) -> None:
+    """By the time of the folder above it."""
+    folder = made(tmp_path / "trips")
+    first = observed(folder)
+    put(folder / "dt=2026-03-02/hr=00/part-1", NOW - HOUR)
+    shutil.rmtree(folder / "dt=2026-03-01/hr=02")
+    second = observed(folder, first, now=NOW + timedelta(seconds=10))
+    paths = {path for path, one in second.memo.folders.items() if one.files}
+    assert paths == {f"dt=2026-03-01/hr={hour:02d}" for hour in (0, 1, 3)} | {"dt=2026-03-02/hr=00"}
+    shutil.rmtree(folder / "dt=2026-03-01")
+    third = observed(folder, second, now=NOW + timedelta(seconds=20))
+    assert {path for path, one in third.memo.folders.items() if one.files} == {"dt=2026-03-02/hr=00"}
+
+
+def test_an_equal_token_vouches_until_time_alone_changes_something(tmp_path: Path) -> None:
+    """Until a partition becomes inactive, and never beyond the next look at all folders."""
+    folder = made(tmp_path / "trips", at=NOW - timedelta(seconds=30))
+    table, form, storage = directory_table(folder), DirectoryFormat(), LocalStorage()
+    kept = form.observe(table, storage, None, now=NOW)
+    assert kept.token == form.token(table, storage)
+    assert kept.keep_until == NOW + timedelta(seconds=30)
+    later = form.observe(table, storage, kept, now=NOW + timedelta(seconds=31))
+    assert later.view.backlogs[Service.PARTITION_COMMIT].commits == 4
+    assert later.keep_until == NOW + timedelta(minutes=10)
+
+
+def test_a_young_change_is_not_vouched_for(tmp_path: Path) -> None:
+    """Another one within the same tick would leave the token as it is."""
+    folder = made(tmp_path / "trips", at=NOW - timedelta(seconds=1))
+    kept = observed(folder)
+    assert not kept.vouched_for(token=kept.token, now=NOW)
+
+
+def test_a_file_that_grows_in_place_is_seen_while_its_partition_is_young(tmp_path: Path) -> None:
+    """No folder shows it, so a young partition is listed each time."""
+    folder = made(tmp_path / "trips", at=NOW - timedelta(seconds=30))
+    first = observed(folder)
+    file = folder / "dt=2026-03-01/hr=00/part-1"
+    file.write_bytes(b"row\n" * 9)
+    age(file, NOW)
+    second = observed(folder, first, now=NOW + timedelta(seconds=10))
+    assert second.memo.folders["dt=2026-03-01/hr=00"].bytes == 36
+
+
+_STEPS = st.lists(
+    st.tuples(st.sampled_from(["put", "hide", "finish", "drop", "mark", "wait"]), st.integers(0, 3)), max_size=12
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=_STEPS)
+def test_reading_only_what_changed_brings_what_reading_everything_brings(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+) -> None:
+    """Whatever happens between two looks, and the token tells of each change."""
+    folder, now = made(tmp_path_factory.mktemp("lake") / "trips"), NOW
+    table, form, storage = directory_table(folder), DirectoryFormat(), LocalStorage()
+    kept = form.observe(table, storage, None, now=now)
+    for number, (step, hour) in enumerate(steps):
+        now += timedelta(seconds=30)
+        before = _times(folder)
+        _take(step, folder / f"dt=2026-03-01/hr={hour:02d}", number, now)
+        changed = before != _times(folder)
+        assert (form.token(table, storage) != kept.token) == changed
+        kept = form.observe(table, storage, kept, now=now + timedelta(seconds=5))
+        assert kept.memo.folders == DirectoryFormat().observe(table, storage, None, now=now).memo.folders
+
+
+def _times(folder: Path) -> set[tuple[Path, int]]:
+    """Return the folders with their times: what shows that an entry came, went or got another name."""
+    return {(path, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_dir()}
+
+
+def _take(step: str, partition: Path, number: int, now: datetime) -> None:
+    hidden = sorted(partition.glob(".part*"))
+    match step:
+        case "put" | "hide":
+            new = not partition.exists()
+            put(partition / f"{'.' if step == 'hide' else ''}part-{number}", now)
+            if new:
+                age(partition.parent, now)
+        case "finish" if hidden:
+            hidden[0].rename(partition / hidden[0].name[1:])
+            age(partition, now)
+        case "drop" if partition.exists() and len(list(partition.parent.iterdir())) > 1:
+            shutil.rmtree(partition)
+            age(partition.parent, now)
+        case "mark" if partition.exists():
+            put(partition / "_SUCCESS", now, b"")
+
+
+class Many(LocalStorage):
+    """A directory of very many folders that nobody has to make."""
+
+    def __init__(self, partitions: int, files: int) -> None:
+        self._partitions, self._files = partitions, files
+
+    def changed_at(self, location: str) -> datetime | None:
+        return NOW - HOUR
+
+    def listing(self, location: str, *, most: int = MOST_ENTRIES) -> Sequence[FileEntry]:
+        return list(self._entries(location))
+
+    def _entries(self, location: str) -> Iterator[FileEntry]:
+        if location.endswith("/trips"):
+            for number in range(self._partitions):
+                yield FileEntry(name=f"key={number:06d}", size=0, modified=NOW - HOUR, is_folder=True)
+            return
+        for number in range(self._files):
+            yield FileEntry(name=f"part-{number}", size=10, modified=NOW - HOUR - number * timedelta(minutes=1))
+
+
+_OF_THE_OBSERVER = [
+    tracemalloc.Filter(inclusive=True, filename_pattern=pattern) for pattern in ("*/lakewarden/planners/*", __file__)
+]
+"""What it allocates, and what the storage gives to it. Threads of other tests are left out."""
+
+
+@pytest.mark.long
+def test_no_path_of_a_file_is_kept() -> None:
+    """What is kept of a partition is a few numbers: as much for 300 files as for a thousand."""
+    observed(Path("/lake/trips"), storage=Many(1, 1))  # what is kept once is not of a partition
+    kept = []
+    for files in (300, 1000):  # Python keeps numbers below 257 once for all
+        tracemalloc.start()
+        observation = observed(Path("/lake/trips"), storage=Many(20, files))
+        gc.collect()
+        ours = tracemalloc.take_snapshot().filter_traces(_OF_THE_OBSERVER)
+        tracemalloc.stop()
+        kept.append(sum(trace.size for trace in ours.traces) / 20)
+        assert len(observation.memo.folders) == 21
+    assert kept[1] < kept[0] + 2000  # 700 paths would be more than 5,600 bytes, in whatever form
+    assert kept[1] < 3000
+
+
+def test_an_abandoned_part_holds_nothing_back(tmp_path: Path) -> None:
+    """Where the owner says after how long."""
+    folder = made(tmp_path / "trips", hours=1)
+    put(folder / "dt=2026-03-01/hr=00/.part-2.inprogress.77", NOW - 50 * HOUR)
+    age(folder / "dt=2026-03-01/hr=00", NOW - 5 * HOUR)
+    options = DirectoryTableOptions(abandoned_after=parse_duration("2d"))
+    assert observed(folder).view.backlogs == {}
+    assert observed(folder, options=options).view.backlogs[Service.PARTITION_COMMIT].commits == 1
+
+
+def test_a_link_that_leads_back_is_not_followed_for_ever(tmp_path: Path) -> None:
+    """A file has one partition: the link is left out."""
+    folder = made(tmp_path / "trips")
+    before: dict[str, Folder] = observed(folder).memo.folders
+    (folder / "again").symlink_to(folder)
+    assert set(observed(folder).memo.folders) == set(before)
+
+
+def test_a_folder_that_is_too_deep_is_refused(tmp_path: Path) -> None:
+    """It is said how deep it may be."""
+    folder = made(tmp_path / "trips")
+    put(folder / ("deeper/" * 20 + "rows.csv"), NOW)
+    with pytest.raises(PermanentError, match="more than 16 levels"):
+        observed(folder)
+
+
+def test_plain_levels_are_partitions_too(tmp_path: Path) -> None:
+    """A writer need not name its columns."""
+    folder = tmp_path / "trips"
+    put(folder / "2026/03/01/rows.csv", NOW - HOUR)
+    folders: dict[str, Folder] = observed(folder).memo.folders
+    assert [path for path, one in folders.items() if one.is_partition] == ["2026/03/01"]
+
+
+def test_a_name_that_no_database_takes_is_shown_escaped(tmp_path: Path) -> None:
+    """A disk takes any bytes for a name. The view holds text that can be stored and printed."""
+    folder = made(tmp_path / "trips")
+    put(folder / "dt=\udcff\x1b[2J/.part-1.inprogress.7", NOW)
+    view = observed(folder).view
+    texts = [*view.notes[Service.PARTITION_COMMIT], *(one.time for one in view.timeline.instants)]
+    assert any("dt=\\udcff\\x1b[2J" in text for text in texts)
+    assert all(text.isprintable() for text in texts)

@@ -1,0 +1,90 @@
+"""A partition is active while a part is in progress, or within the writer's own rhythm."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lakewarden.planners.formats.directory.listing.folders import Folder, usual_interval
+from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
+from lakewarden.planners.formats.directory.writers import activity
+from lakewarden.planners.formats.directory.writers.activity import active
+from lakewarden.planners.settings import parse_duration
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+OPTIONS = DirectoryTableOptions()
+
+
+def changed(seconds_ago: float, *, interval: float | None = None) -> Folder:
+    at = NOW.timestamp() - seconds_ago
+    return Folder(files=1, newest=at, changed=at, interval=interval)
+
+
+@pytest.mark.parametrize(
+    ("interval", "usual", "quiet"),
+    [(None, None, 60), (10, None, 60), (300, None, 900), (None, 300, 900), (10, 300, 900), (300, 10, 900)],
+)
+def test_the_rhythm_is_three_intervals_and_never_less_than_a_minute(
+    interval: float | None, usual: float | None, quiet: int
+) -> None:
+    """Of the partition's own interval and the table's the longer one counts."""
+    before, after = (active(changed(age, interval=interval), (), usual, OPTIONS, NOW) for age in (quiet, quiet + 0.001))
+    assert before is not None
+    assert before.until == NOW
+    assert after is None
+
+
+def test_a_part_in_progress_keeps_a_partition_active_for_ever() -> None:
+    """However old it is: a job may be restored that goes on with it."""
+    old = replace(changed(10**7), staged=1, staged_at=NOW.timestamp() - 10**7)
+    found = active(old, (), None, OPTIONS, NOW)
+    assert found is not None
+    assert found.until is None
+
+
+def test_a_part_is_abandoned_only_where_the_owner_says_after_how_long() -> None:
+    """Its own time counts."""
+    options = DirectoryTableOptions(abandoned_after=parse_duration("7d"))
+    week = 7 * 86_400
+    young, old = (replace(changed(10**7), staged=1, staged_at=NOW.timestamp() - age) for age in (week, week + 1))
+    assert active(young, (), None, options, NOW) is not None
+    assert active(old, (), None, options, NOW) is None
+    folder_of_parts = replace(changed(10**7), staging=1)
+    assert active(folder_of_parts, (), None, options, NOW) is not None
+
+
+def test_a_folder_of_parts_above_keeps_all_partitions_below_active() -> None:
+    """Spark and Hive write into `_temporary` or a staging folder, for any partition. A file there is not of them."""
+    folder = changed(10**6)
+    assert active(folder, [Folder(), Folder(staging=1)], None, OPTIONS, NOW) is not None
+    assert active(folder, [Folder(staged=1)], None, OPTIONS, NOW) is None
+
+
+def test_a_change_in_the_future_is_a_change_now() -> None:
+    """The clock of a store may be ahead."""
+    assert active(changed(-100), (), None, OPTIONS, NOW) is not None
+
+
+def test_the_interval_is_the_median_between_checkpoints() -> None:
+    """Files of one checkpoint are one change, and one late file changes no rhythm."""
+    tasks = [checkpoint * 300.0 + task * 0.2 for checkpoint in range(10) for task in range(4)]
+    assert usual_interval(array("d", tasks)) == pytest.approx(300)
+    assert usual_interval(array("d", [*tasks, 10**6])) == pytest.approx(300)
+
+
+@pytest.mark.parametrize("written", [[], [5.0], [0.0, 259_200.0], [0.0, 1.0, 2.0]])
+def test_few_changes_are_no_rhythm(written: list[float]) -> None:
+    """A file and its late follower would keep the partition active for days."""
+    assert usual_interval(array("d", written)) is None
+
+
+def test_the_tables_interval_is_that_of_the_partitions_that_changed_last() -> None:
+    """A writer that has become faster is known by what it does now."""
+    old = [changed(10**6 + n, interval=3600) for n in range(100)]
+    new = [changed(n, interval=60) for n in range(64)]
+    assert activity.usual_interval([*old, *new]) == 60
+    assert activity.usual_interval([changed(1)]) is None
+    assert timedelta(seconds=180) == activity.quiet_time(changed(1), 60, OPTIONS)

@@ -1,0 +1,66 @@
+"""The files that the metadata table lists, and the files in a table's folders."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.planners.formats.hudi.indexes.metadata_check import Committed, Differences, differences, named
+from lakewarden.planners.formats.hudi.metadata.plans import DataFile
+
+OLD, DONE, AT_WORK = "20260101000000000", "20260301000000000", "20260302000000000"
+COMMITTED = Committed(completed=frozenset({DONE}), before=DONE)
+
+
+def base(instant: str) -> str:
+    return f"0b1c-0_0-12-34_{instant}.parquet"
+
+
+def log(instant: str) -> str:
+    return f".0b1c-0_{instant}.log.1_0-12-34"
+
+
+_names = st.sampled_from([make(time) for make in (base, log) for time in (OLD, DONE, AT_WORK)])
+_folders = st.dictionaries(st.sampled_from(["", "p0", "p1"]), st.frozensets(_names))
+
+
+@pytest.mark.parametrize("make", [base, log])
+def test_what_is_part_of_the_table_and_unknown_to_the_metadata_table_is_named(make: object) -> None:
+    """Its commit is on the timeline, or archived. Files of a write in flight are not part of the table."""
+    assert callable(make)
+    for instant, told in ((OLD, True), (DONE, True), (AT_WORK, False)):
+        found = differences({"p0": []}, {"p0": [make(instant)]}, COMMITTED)
+        assert found.unknown == ({DataFile("p0", make(instant))} if told else set())
+
+
+def test_a_log_that_is_being_appended_to_is_not_judged_where_its_name_does_not_say_by_whom() -> None:
+    """In layout 1 the name has the instant of the slice. Without a write in flight the file is the table's."""
+    appended = replace(COMMITTED, appended=True, quiet=False)
+    assert not differences({}, {"p0": [log(DONE)]}, appended).unknown
+    assert differences({}, {"p0": [base(DONE)]}, appended).unknown
+    assert differences({}, {"p0": [log(DONE)]}, replace(appended, quiet=True)).unknown
+
+
+@given(known=_folders, stored=_folders)
+def test_equal_listings_do_not_differ_and_what_is_gone_is_always_told(
+    known: dict[str, frozenset[str]], stored: dict[str, frozenset[str]]
+) -> None:
+    """A partition that only one of the two knows is compared with an empty one."""
+    assert differences(known, known, COMMITTED) == Differences()
+    found = differences(known, stored, COMMITTED)
+    assert {(one.partition, one.name) for one in found.gone} == {
+        (path, name) for path, names in known.items() for name in names - stored.get(path, frozenset())
+    }
+    assert found.still(found) == found
+    assert found.still(Differences()) == Differences(), "what is no difference any more was a commit in between"
+
+
+def test_a_table_of_which_all_is_unknown_is_told_in_a_few_lines() -> None:
+    """A hundred thousand names are too many for a message."""
+    text = named([DataFile("p0", base(f"{DONE[:-3]}{n:03}")) for n in range(100)])
+    assert text.startswith(f"p0/{base(f'{DONE[:-3]}000')}, ")
+    assert text.endswith(", and 80 more")
+    assert named([DataFile("", base(DONE))]) == base(DONE)

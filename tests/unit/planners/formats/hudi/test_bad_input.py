@@ -1,0 +1,184 @@
+"""Any content of a table's folder leads to a clear reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import fsspec
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from lakewarden.planners.formats.hudi import HUDI
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.view import TableView
+from lakewarden.planners.storage import storage_for
+from tests.support.hudi.hudi_look import look, made, registered, seen
+from tests.support.hudi.hudi_table import HudiTable, base_file, log_file
+
+TIMES = st.sampled_from(
+    ["20260101000001000", "20260101000002000", "00000000000000001", "99999999999999999", "99991231235959999",
+     "00010101000000000", "20261301000000000", "20260101000001", "20260101000001000001"]
+)  # fmt: skip
+ENDINGS = st.sampled_from(
+    [f".{action}{state}" for state in ("", ".requested", ".inflight")
+     for action in ("commit", "deltacommit", "replacecommit", "compaction", "clustering", "clean", "rollback",
+                    "savepoint", "restore", "indexing", "nonsense")]
+)  # fmt: skip
+NAMES = st.builds(
+    lambda time, completed, ending: f"{time}{completed}{ending}",
+    TIMES,
+    st.one_of(st.just(""), TIMES.map(lambda time: f"_{time}")),
+    ENDINGS,
+)
+ODD = {
+    f"{time}{completed}.{action}": content
+    for completed in ("", "_20260101000003000")
+    for time, action, content in (
+        ("20260101000000500", "deltacommit", b"{}"),
+        ("20260101000001000", "clean", b'{"lastCompletedCommitTimestamp": 5}'),
+        ("20260101000002000", "rollback", b'{"instantsRollback": [{"commitTime": null, "action": "deltacommit"}]}'),
+    )
+}
+CONTENTS = st.one_of(
+    st.binary(max_size=40),
+    st.binary(max_size=40).map(lambda some: b"Obj\x01" + some),
+    st.sampled_from(
+        [b"{}", b"[]", b"7", b"null", b'{"partitionToWriteStats": {"p0": [{"path": "p0/a.parquet"}]}}',
+         b'{"partitionToWriteStats": {"p0": {"path": 1}}}', b'{"partitionToWriteStats": {"p0": [{"path": 7}]}}',
+         b'{"partitionToReplaceFileIds": {"p0": 3}}', b'{"partitionToWriteStats": {"p0": ["x"]}}',
+         b'{"instantToRollback": {}}', b'{"instantsRollback": 1}', b'{"extraMetadata": []}',
+         b'{"operations": [{}]}', b'{"clusteringPlan": {"inputGroups": [1]}}', b'{"lastCompletedCommitTimestamp": 5}']
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(files=ODD)
+@given(files=st.dictionaries(NAMES, CONTENTS, max_size=8))
+def test_no_file_on_a_timeline_raises_more_than_we_know(tmp_path: Path, version: int, files: dict[str, bytes]) -> None:
+    """Names that are garbage are no instants. Contents that are garbage are faults that name their file."""
+    shutil.rmtree(tmp_path / "trips", ignore_errors=True)
+    table = made(tmp_path, version=version, zone=ZoneInfo("America/Los_Angeles"))
+    for name, content in files.items():
+        (table.timeline / name).write_bytes(content)
+    view = seen(table)
+    assert all(any(name in fault for name in files) or "the file of its plan is gone" in fault for fault in view.faults)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.one_of(st.binary(max_size=200), st.text(max_size=100).map(lambda text: f"hoodie.{text}".encode())))
+def test_no_properties_raise_more_than_we_know(tmp_path: Path, content: bytes) -> None:
+    """There is a table that can be read, or an error with the reason."""
+    shutil.rmtree(tmp_path / "trips", ignore_errors=True)
+    table = made(tmp_path)
+    (table.home / "hoodie.properties").write_bytes(content)
+    with pytest.raises(LakewardenError):
+        seen(table)
+
+
+@pytest.mark.parametrize("damage", [b"\x00\xff\x13garbage", b"hoodie.table.name=trips\nhoodie.table.type=MERGE_ON"])
+def test_damaged_properties_are_read_from_their_backup_or_said_to_be_damaged(tmp_path: Path, damage: bytes) -> None:
+    """Half a type is no type."""
+    table = made(tmp_path)
+    properties = table.home / "hoodie.properties"
+    shutil.copy(properties, table.home / "hoodie.properties.backup")
+    properties.write_bytes(damage)
+    assert seen(table).kind == "MERGE_ON_READ"
+    (table.home / "hoodie.properties.backup").unlink()
+    with pytest.raises(TemporaryError, match="half-written or damaged"):
+        seen(table)
+
+
+def test_a_table_that_is_not_there_is_said_not_to_be_there(tmp_path: Path) -> None:
+    """The request for its token already says so."""
+    table = made(tmp_path)
+    shutil.rmtree(table.home)
+    with pytest.raises(PermanentError, match=r"holds no Hudi table: it has no \.hoodie folder"):
+        look(table, format_=HUDI)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_lost_timeline_is_a_fault_and_an_empty_one_is_new(tmp_path: Path, version: int) -> None:
+    """A table must not look new because its timeline is gone. Then nothing would be known to be needed."""
+    table = made(tmp_path, version=version)
+    assert seen(table).faults == ()
+    table.write({"p0": []})
+    shutil.rmtree(table.timeline)
+    assert seen(table).faults == (f"the timeline's folder {table.timeline} is missing",)
+    assert look(table).keep_until == table.clock.now()
+
+
+def test_a_timeline_that_a_store_without_folders_does_not_show_is_new(tmp_path: Path) -> None:
+    """Object stores know no empty folders."""
+    table = made(tmp_path)
+    memory = fsspec.filesystem("memory")
+    memory.pipe("memory://lake/trips/.hoodie/hoodie.properties", (table.home / "hoodie.properties").read_bytes())
+    location = "memory://lake/trips"
+    elsewhere = dataclasses.replace(registered(table), location=location)
+    view = HUDI.observe(elsewhere, storage_for(location), None, now=table.clock.now()).view
+    assert (view.faults, view.timeline.instants) == ((), ())
+
+
+def test_a_table_that_was_deleted_and_made_again_is_another_and_nothing_of_the_old_one_is_remembered(
+    tmp_path: Path,
+) -> None:
+    """This also holds if an observation of the old table is passed on."""
+    old = made(tmp_path)
+    old.write({"p0": [log_file("a", "1")]})
+    before = look(old)
+    shutil.rmtree(old.folder)
+    new = HudiTable(old.folder, version=9, clock=old.clock, zone=old.zone)
+    new.write({"p1": [base_file("b", "1")]})
+    assert look(new, previous=before).view == look(new).view
+    assert look(new).view.identity != before.view.identity
+
+
+def test_a_foreign_executor_of_our_plan_shows_by_its_heartbeat(tmp_path: Path) -> None:
+    """While its heartbeat beats once a minute, as Hudi's does, the view shows until when the instant is guarded."""
+    table = made(tmp_path)
+    plan = table.plan_compaction(run="run-1")
+    table.start(plan, "compaction")
+    assert guard_of(table) > timedelta(0)
+    table.clock.advance(timedelta(minutes=2))
+    assert guard_of(table) > timedelta(0)
+    table.clock.advance(timedelta(minutes=2))
+    assert guard_of(table) < timedelta(0)
+    table.beat(plan)
+    assert guard_of(table) > timedelta(0)
+
+
+def guard_of(table: HudiTable) -> timedelta:
+    """Return for how long the one pending compaction is guarded."""
+    (plan,) = seen(table).timeline.pending(Service.COMPACTION)
+    assert plan.guarded_until is not None
+    return plan.guarded_until - table.clock.now()
+
+
+def test_a_plan_that_names_missing_files_is_seen_as_any_other(tmp_path: Path) -> None:
+    """Observing opens no data files. The executor of the plan finds out."""
+    table = made(tmp_path)
+    table.write({"p0": []})
+    table.plan_compaction(files={"p0": ("gone-0_0-1-2_20260101000000000.parquet", ".gone-0_1.log.1_0-1-2")})
+    view: TableView = seen(table)
+    assert (view.faults, len(view.timeline.pending(Service.COMPACTION))) == ((), 1)
+
+
+def test_what_left_the_timeline_is_past_and_what_is_to_come_is_not(tmp_path: Path) -> None:
+    """An instant that is older than everything active was archived or rolled back. It is not pending."""
+    table = made(tmp_path)
+    empty = seen(table).timeline
+    first, second = table.write({}), table.write({})
+    whole = seen(table).timeline
+    for name in table.timeline.glob(f"{first}*"):
+        table.remove(name.name)
+    rest = seen(table).timeline
+    assert [timeline.is_past(first) for timeline in (empty, whole, rest)] == [False, False, True]
+    assert not rest.is_past(second)
+    assert not rest.is_past(table.next_time())

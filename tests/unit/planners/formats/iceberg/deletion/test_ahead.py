@@ -1,0 +1,101 @@
+"""Another catalog is ahead of the table's catalog, as after a migration. A clean would expire snapshots that the other
+catalog still has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakewarden.planners.formats.iceberg.deletion.ahead import require_newest
+from lakewarden.planners.formats.iceberg.metadata.files import read_table
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.storage import LocalStorage
+from tests.support.iceberg.iceberg_table import IcebergTable
+from tests.support.values import NOW
+
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> IcebergTable:
+    """Make a table of two commits, five days old."""
+    made = IcebergTable(tmp_path / "trips")
+    for _ in range(2):
+        made.append()
+    for path in made.metadata.iterdir():
+        aged(path, 5 * DAY)
+    return made
+
+
+def aged(path: Path, ago: timedelta) -> Path:
+    written = (NOW - ago).timestamp()
+    os.utime(path, (written, written))
+    return path
+
+
+def unknown(table: IcebergTable, *, ago: timedelta, **said: Any) -> None:
+    """Put a metadata file into the folder that the catalog does not know."""
+    raw = json.loads(table.metadata_file.read_text()) | {key.replace("_", "-"): value for key, value in said.items()}
+    path = table.metadata / "00009-unknown.metadata.json"
+    path.write_text(json.dumps(raw))
+    aged(path, ago)
+
+
+def ask(table: IcebergTable) -> None:
+    require_newest(read_table(str(table.metadata_file), LocalStorage()), LocalStorage(), now=NOW)
+
+
+def test_a_newer_version_of_the_table_is_anothers_catalogs(table: IcebergTable) -> None:
+    """The snapshots that would expire here may be needed there. The reason names the file that shows it."""
+    unknown(table, ago=2 * HOUR, last_sequence_number=99)
+    with pytest.raises(PermanentError, match=r"00009-unknown\.metadata\.json is a newer version"):
+        ask(table)
+
+
+@pytest.mark.parametrize(
+    ("ago", "said"),
+    [
+        (timedelta(minutes=30), {"last_sequence_number": 99}),  # its writer is committing it, or was killed
+        (6 * DAY, {"last_sequence_number": 99}),  # a lost attempt from before the newest version
+        (2 * HOUR, {}),
+        (2 * HOUR, {"last_sequence_number": 99, "table_uuid": "another"}),  # the files are its own
+    ],
+    ids=["young", "an attempt of before", "the same version", "another table"],
+)
+def test_what_is_no_newer_version_holds_nothing_back(table: IcebergTable, ago: timedelta, said: dict[str, Any]) -> None:
+    """A clean deletes only what this table's own snapshots name."""
+    unknown(table, ago=ago, **said)
+    ask(table)
+
+
+def test_a_newer_version_is_found_whatever_compresses_it(table: IcebergTable) -> None:
+    """iceberg-go compresses by zstd if the table says so."""
+    raw = json.loads(table.metadata_file.read_text()) | {"last-sequence-number": 99}
+    path = table.metadata / "00009-unknown.zstd.metadata.json"
+    path.write_bytes(pa.compress(json.dumps(raw).encode(), codec="zstd", asbytes=True))
+    aged(path, 2 * HOUR)
+    with pytest.raises(PermanentError, match=r"zstd\.metadata\.json is a newer version"):
+        ask(table)
+
+
+def test_half_a_version_of_a_killed_writer_holds_nothing_back(table: IcebergTable) -> None:
+    """No client has ever committed it."""
+    path = table.metadata / "00009-half.metadata.json"
+    path.write_bytes(table.metadata_file.read_bytes()[:100])
+    aged(path, 2 * HOUR)
+    ask(table)
+
+
+def test_a_listing_that_does_not_show_the_newest_version_is_not_believed(table: IcebergTable) -> None:
+    """It is the listing of another folder, or an older one."""
+    metadata = read_table(str(table.metadata_file), LocalStorage())
+    table.metadata_file.unlink()
+    with pytest.raises(TemporaryError, match="does not show"):
+        require_newest(metadata, LocalStorage(), now=NOW)

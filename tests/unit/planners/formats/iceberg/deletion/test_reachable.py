@@ -1,0 +1,265 @@
+"""What may be deleted with the expired snapshots: files that only they need. If a file is unreadable, nothing is
+deleted.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakewarden.planners.formats.iceberg.deletion.reachable import (
+    DeletableFile,
+    FileKind,
+    Suspects,
+    metadata_files,
+    only_reachable_from,
+)
+from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, read_table
+from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling
+from lakewarden.planners.storage import LocalStorage
+from tests.support.iceberg.iceberg_look import CountingStorage
+from tests.support.iceberg.iceberg_table import POSITION_DELETES, IcebergTable
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> IcebergTable:
+    """Make a table without rows."""
+    return IcebergTable(tmp_path / "trips")
+
+
+def metadata_of(table: IcebergTable) -> TableMetadata:
+    return read_table(str(table.metadata_file), LocalStorage())
+
+
+def needed_by(table: IcebergTable, snapshots: Collection[int]) -> set[tuple[FileKind, str]]:
+    """Return the files that snapshots need, as the table's writer recorded them."""
+    needed = set()
+    for one in snapshots:
+        needed.add((FileKind.MANIFEST_LIST, table.snapshots[one].line["manifest-list"]))
+        needed |= {(FileKind.MANIFEST, str(manifest.path)) for manifest in table.snapshots[one].manifests}
+        needed |= {(FileKind.CONTENT, file.path) for file in table.live(one)}
+    return needed
+
+
+def written_at_random(table: IcebergTable, chance: random.Random) -> None:
+    """Apply random appends, deletes, rewrites, branches and rollbacks."""
+    for _ in range(chance.randrange(3, 9)):
+        match chance.choice(["append", "delete", "drop", "rewrite", "manifests", "branch", "roll back"]):
+            case "delete" if table.live():
+                of = chance.choice(table.live())
+                table.commit("delete", add=[table.file(content=POSITION_DELETES, references=of.path)])
+            case "drop" if table.live():
+                table.commit("delete", remove=[chance.choice(table.live())])
+            case "rewrite" if table.live():
+                table.rewrite()
+            case "manifests" if table.live():
+                table.rewrite_manifests()
+            case "branch":
+                table.commit("append", add=[table.file(1)], branch="audit")
+            case "roll back" if table.current is not None:
+                table.roll_back(chance.choice(list(table.snapshots)))
+            case _:
+                table.append()
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_exactly_what_no_other_snapshot_needs_may_go(table: IcebergTable, seed: int) -> None:
+    """This holds for any history, and for any expired snapshots."""
+    chance = random.Random(seed)
+    written_at_random(table, chance)
+    expired = [one for one in table.snapshots if chance.random() < 0.5]
+    found = only_reachable_from(expired, metadata_of(table), LocalStorage())
+    expected = needed_by(table, expired) - needed_by(table, set(table.snapshots) - set(expired))
+    assert {(file.kind, file.path) for file in found.files()} == expected
+
+
+def test_a_file_that_is_written_differently_is_the_same_file(table: IcebergTable) -> None:
+    """One writer of a table writes `file:/x`, another `/x`. A file that a snapshot of the second one needs is kept."""
+    kept = table.file()
+    expired = table.append(kept)
+    table.commit("replace", remove=[kept])
+    table.append(type(kept)(path=f"file:{kept.path}"))
+    assert kept.path not in only_reachable_from([expired], metadata_of(table), LocalStorage())
+
+
+def test_statistics_go_with_their_snapshot(table: IcebergTable) -> None:
+    """No other snapshot needs them."""
+    expired, kept = table.append(), table.append()
+    statistics = {expired: ("/s/old.stats",), kept: ("/s/new.stats",)}
+    metadata = replace(metadata_of(table), statistics_of=statistics)
+    found = only_reachable_from([expired], metadata, LocalStorage()).files()
+    assert [file.path for file in found if file.kind is FileKind.STATISTICS] == ["/s/old.stats"]
+
+
+@pytest.mark.parametrize("whose", ["expired", "retained"])
+@pytest.mark.parametrize("what", ["gone", "broken"])
+def test_a_manifest_that_cannot_be_read_lets_nothing_go(table: IcebergTable, whose: str, what: str) -> None:
+    """The files that it names are not known."""
+    expired = table.append()
+    table.commit("overwrite", add=[table.file()], remove=table.live())
+    manifests = {one.path for one in table.snapshots[expired].manifests}
+    retained = {one.path for one in table.snapshots[table.current or 0].manifests} - manifests
+    [path, *_] = sorted(manifests if whose == "expired" else retained)
+    path.write_bytes(path.read_bytes()[:200]) if what == "broken" else path.unlink()
+    with pytest.raises((CorruptMetadataError, VanishedError)) as raised:
+        only_reachable_from([expired], metadata_of(table), LocalStorage())
+    if what != "broken":
+        assert "so no file is deleted: if it stays so, restore it" in str(raised.value)
+
+
+def test_what_the_table_needs_by_now_is_spared(table: IcebergTable) -> None:
+    """A snapshot that came after the list may need one of its files again. A cherry-pick is an example."""
+    picked = table.file()
+    expired = table.append(picked)
+    table.commit("delete", remove=[picked])
+    suspects = only_reachable_from([expired], metadata_of(table), LocalStorage())
+    assert picked.path in suspects
+    table.append(picked)
+    suspects.spare_reachable(metadata_of(table), LocalStorage(), without=[expired])
+    assert picked.path not in suspects
+
+
+def test_a_manifest_that_a_new_snapshot_takes_over_is_spared(table: IcebergTable) -> None:
+    """If a branch is created from an expiring snapshot and committed to, it shares the manifests of that snapshot."""
+    expired = table.append()
+    table.commit("delete", remove=table.live())
+    suspects = only_reachable_from([expired], metadata_of(table), LocalStorage())
+    assert {file.kind for file in suspects.files()} == {FileKind.CONTENT, FileKind.MANIFEST, FileKind.MANIFEST_LIST}
+    table.refs["audit"] = {"snapshot-id": expired, "type": "branch"}
+    table.commit("append", add=[table.file()], branch="audit")
+    suspects.spare_reachable(metadata_of(table), LocalStorage(), without=[expired])
+    assert {file.kind for file in suspects.files()} == {FileKind.MANIFEST_LIST}
+
+
+def test_a_manifest_is_read_once_however_often_the_table_is_looked_at(table: IcebergTable) -> None:
+    """A manifest never changes. Of a table with thousands of manifests only the new ones cost anything."""
+    expired = table.append()
+    table.commit("overwrite", add=[table.file()], remove=table.live())
+    table.append()
+    storage = CountingStorage()
+    suspects = only_reachable_from([expired], metadata_of(table), storage)
+    read = [name for name in storage.names if "-m" in name]
+    assert len(read) == len(set(read))
+    table.append()
+    storage.names.clear()
+    suspects.spare_reachable(metadata_of(table), storage, without=[expired])
+    assert len([name for name in storage.names if "-m" in name]) == 1
+
+
+def test_a_manifest_list_is_read_once_however_often_the_table_is_looked_at(table: IcebergTable) -> None:
+    """A table has one for each snapshot. All of them were read twice for a plan, and again for each batch."""
+    snapshots = [table.append() for _ in range(6)]
+    table.commit("delete", remove=table.live())
+    storage = CountingStorage()
+    suspects = only_reachable_from(snapshots[:2], metadata_of(table), storage)
+    lists = [name for name in storage.names if name.startswith("snap-")]
+    assert sorted(lists) == sorted(path.name for path in table.metadata.glob("snap-*"))
+    table.append()
+    some = suspects.among(suspects.files())
+    for held in (suspects, some):
+        storage.names.clear()
+        held.spare_reachable(metadata_of(table), storage, without=snapshots[:2])
+        assert [name[:5] for name in storage.names] == ["snap-", *(name[:5] for name in storage.names[1:])]
+        assert len([name for name in storage.names if name.startswith("snap-")]) == 1
+
+
+def test_what_only_some_suspects_knew_is_not_taken_from_the_others(table: IcebergTable) -> None:
+    """If a list is read for all suspects, only the suspects that it names are removed."""
+    expired = [table.append(), table.append()]
+    table.commit("delete", remove=table.live())
+    suspects = only_reachable_from(expired, metadata_of(table), LocalStorage())
+    some = suspects.among(suspects.files()[:3])
+    table.append(*(type(table.file())(path=file.path) for file in suspects.files() if file.kind is FileKind.CONTENT))
+    some.spare_reachable(metadata_of(table), LocalStorage(), without=expired)
+    assert FileKind.CONTENT not in {file.kind for file in some.files()}
+
+
+class Patient(LocalStorage):
+    """Answers no request for a list before four requests are waiting."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Barrier(4, timeout=30)
+
+    def read(self, location: str, *, limit: int = 2**26) -> bytes:
+        """Wait for the other requests."""
+        if "/snap-" in location:
+            self.asked.wait()
+        return super().read(location, limit=limit)
+
+
+def test_lists_are_read_several_at_a_time(table: IcebergTable) -> None:
+    """A store answers in fifty milliseconds, and a table has fifty thousand lists."""
+    for _ in range(8):
+        table.append()
+    suspects = Suspects([], Spelling())
+    suspects.spare_reachable(metadata_of(table), Patient())
+
+
+def test_what_names_others_is_deleted_after_them(table: IcebergTable) -> None:
+    """If the deletion is killed in between, the manifest still tells which files it named."""
+    expired = table.append()
+    table.commit("delete", remove=table.live())
+    kinds = [file.kind for file in only_reachable_from([expired], metadata_of(table), LocalStorage()).files()]
+    assert kinds == [FileKind.CONTENT, FileKind.MANIFEST, FileKind.MANIFEST_LIST]
+
+
+def test_metadata_files_lead_to_older_ones_and_all_of_them_are_known(tmp_path: Path) -> None:
+    """The log of one file is bounded. The oldest file that exists knows the earlier ones."""
+    for number, log in {1: [], 2: [1], 3: [1, 2], 4: [2, 3]}.items():
+        names = ", ".join(f'{{"metadata-file": "{tmp_path}/v{one}.metadata.json"}}' for one in log)
+        text = f'{{"format-version": 2, "location": "{tmp_path}", "last-updated-ms": 0, "metadata-log": [{names}]}}'
+        (tmp_path / f"v{number}.metadata.json").write_text(text)
+    newest = read_table(f"{tmp_path}/v4.metadata.json", LocalStorage())
+    assert metadata_files(newest, LocalStorage()) == {f"{tmp_path}/v{one}.metadata.json" for one in range(1, 5)}
+    (tmp_path / "v2.metadata.json").unlink()
+    assert f"{tmp_path}/v1.metadata.json" in metadata_files(newest, LocalStorage())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("file:///x/f", "/x/f"),
+        ("file:/x/f", "/x/f"),
+        ("file://localhost/x/f", "/x/f"),
+        ("/x//y/f", "/x/y/f"),
+        ("s3a://b/t/f", "s3://b/t/f"),
+        ("s3n://b/t//f", "s3://b/t/f"),
+        ("abfs://c@a/f", "abfss://c@a/f"),
+    ],
+)
+def test_paths_of_one_file_are_spelled_alike(one: str, other: str) -> None:
+    """Engines spell a path in different ways."""
+    assert Spelling()(one) == Spelling()(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("/x/p=a%2Fb/f", "/x/p=a/b/f"), ("file:/x/a%20b/f", "/x/a b/f")])
+def test_paths_are_taken_letter_by_letter(one: str, other: str) -> None:
+    """Iceberg's paths are not encoded. A per cent sign stands for itself in every scheme."""
+    assert Spelling()(one) != Spelling()(other)
+    assert Spelling()(one).endswith(one.removeprefix("file:"))
+
+
+def test_a_link_to_a_folder_is_seen_through(tmp_path: Path) -> None:
+    """The metadata may name the link, and the listing the folder."""
+    (tmp_path / "real" / "p=[1]*").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert Spelling()(f"file:{tmp_path}/link/p=[1]*/f") == f"{tmp_path}/real/p=[1]*/f"
+    assert Spelling().folder(f"{tmp_path}/link/") == f"{tmp_path}/real"
+
+
+def test_a_file_that_is_known_under_another_host_is_mistaken() -> None:
+    """Its name does not show whether it is the same file. So it stays, and is reported."""
+    listed = [DeletableFile(FileKind.ORPHAN, f"hdfs://{host}/t/f") for host in ("nn1:8020", "nn2:8020")]
+    suspects = Suspects([listed[0]], Spelling())
+    suspects.spare("hdfs://nn1/t/f")
+    assert not suspects
+    assert suspects.mistaken == {"hdfs://nn1:8020/t/f": "hdfs://nn1/t/f"}
+    both = Suspects(listed, Spelling())
+    both.spare("hdfs://nn2:8020/t/f")
+    assert not both

@@ -1,0 +1,183 @@
+"""What holds the compaction of a Paimon table back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from lakewarden.planners.formats.paimon.backlog.blockers import blockers
+from lakewarden.planners.formats.paimon.catalogs.settings import HiveCatalog
+from lakewarden.planners.formats.paimon.format import PAIMON
+from lakewarden.planners.formats.paimon.options.core_options import BucketMode
+from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
+from lakewarden.planners.model.clock import ManualClock
+from lakewarden.planners.model.instant import Service
+from tests.support.paimon.paimon_look import registered, sight_of, view_of
+from tests.support.paimon.paimon_table import ADD, PaimonTable
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> PaimonTable:
+    table = PaimonTable(tmp_path / "t", clock=ManualClock())
+    table.append()
+    return table
+
+
+def reasons(table: PaimonTable) -> list[str]:
+    """Return why nothing is compacted."""
+    return [one.reason for one in view_of(table).blockers if one.concerns(Service.COMPACTION)]
+
+
+def later(table: PaimonTable, by: timedelta) -> None:
+    assert isinstance(table.clock, ManualClock)
+    table.clock.advance(by)
+
+
+def test_a_write_only_table_is_compacted(table: PaimonTable) -> None:
+    """Nothing holds it back."""
+    assert reasons(table) == []
+
+
+def test_a_table_whose_writers_compact_is_left_alone_with_the_remedy(table: PaimonTable) -> None:
+    """By the option of the table, which is false by default."""
+    table.alter(write_only="false")
+    blocker, of_clean = view_of(table).blockers
+    assert "write-only is false" in blocker.reason
+    assert "writer-options" in blocker.remedy
+    assert not blocker.concerns(Service.CLEAN)
+    assert "the writers expire the snapshots themselves" in of_clean.reason
+    assert of_clean.services == {Service.CLEAN}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"changelog__num_retained__min": "20"},
+        {"changelog__time_retained": "1 d"},
+        {"data_file__path_directory": "data"},
+        {"index_file_in_data_file_dir": "true"},
+    ],
+)
+def test_a_table_with_files_that_an_expiry_would_not_find_or_would_take_away_is_not_cleaned(
+    table: PaimonTable, options: dict[str, str]
+) -> None:
+    """Changelogs that outlive their snapshots need files of theirs. Orphans reads those, and files in other folders
+    hold it back too. A compaction is not held back.
+    """
+    table.alter(**options)
+    [blocker] = view_of(table).blockers
+    assert "deletes nothing" in blocker.reason
+    elsewhere = not any(key.startswith("changelog") for key in options)
+    assert blocker.services == ({Service.CLEAN, Service.ORPHANS} if elsewhere else {Service.CLEAN})
+
+
+def test_a_table_with_a_changelog_of_its_own_is_not_cleaned(table: PaimonTable) -> None:
+    """Although its options say nothing of it by now."""
+    table.append()
+    table.keep_changelog(1)
+    assert [blocker.services for blocker in view_of(table).blockers] == [{Service.CLEAN}]
+
+
+def test_a_table_that_another_program_has_just_compacted_is_left_alone(table: PaimonTable) -> None:
+    """A job that began before the option was set compacts on. Our own compactions do not count."""
+    table.compact(user="lakewarden-1")
+    assert reasons(table) == []
+    table.compact(user="a-flink-job")
+    told = "the commit user a-flink-job compacted in snapshot 3"
+    assert [told in reason for reason in reasons(table)] == [True]
+    later(table, timedelta(minutes=61))
+    assert reasons(table) == []
+
+
+def test_an_append_table_is_left_alone_after_files_were_replaced(tmp_path: Path) -> None:
+    """A DELETE of Spark would fail if a compaction had taken its files away. With a primary key it only adds some."""
+    events = PaimonTable(tmp_path / "events", clock=ManualClock(), keyed=False, options={"write-only": "true"})
+    orders = PaimonTable(tmp_path / "orders", clock=ManualClock())
+    for one in (events, orders):
+        one.commit([(ADD, one.file())], kind="OVERWRITE")
+    assert ["replaced files in snapshot 1" in reason for reason in reasons(events)] == [True]
+    assert reasons(orders) == []
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "named"),
+    [
+        ("row-tracking.enabled", "true", "row tracking"),
+        ("data-evolution.enabled", "true", "data evolution"),
+        ("data-file.external-paths", "s3://elsewhere", "files outside the table's folder"),
+        ("commit.callbacks", "com.example.Tell", "the option commit.callbacks"),
+        ("metadata.iceberg.storage", "table-location", "the option metadata.iceberg.storage"),
+        ("clustering.incremental", "true", "the option clustering.incremental"),
+        ("bucket", "-2", "postponed buckets"),
+    ],
+)
+def test_a_feature_that_is_not_compacted_is_refused_by_its_name(
+    table: PaimonTable, option: str, value: str, named: str
+) -> None:
+    """An operator reads which one it is."""
+    table.alter(**{option.replace("-", "_").replace(".", "__"): value})
+    [reason] = reasons(table)
+    assert named in reason
+
+
+def test_dynamic_buckets_across_partitions_are_refused(table: PaimonTable) -> None:
+    """Their index lies in the state of the writer."""
+    sight = sight_of(table)
+    options = replace(sight.schema.options, bucket_mode=BucketMode.CROSS_PARTITION)
+    found = blockers(registered(table), replace(sight, schema=replace(sight.schema, options=options)))
+    assert ["across partitions" in one.reason for one in found] == [True]
+
+
+def test_metadata_of_a_newer_release_is_refused_where_it_says_something(table: PaimonTable) -> None:
+    """A field without a value is none: nothing would be lost."""
+    table.append(table.file(stated={"_NEWER": None}))
+    assert reasons(table) == []
+    table.append(table.file(stated={"_NEWER": 7}))
+    assert ["_NEWER" in reason for reason in reasons(table)] == [True]
+
+
+def test_a_field_of_a_snapshot_of_a_newer_release_is_refused(table: PaimonTable) -> None:
+    """It might say how rows are to be read."""
+    table.append(stated={"futureField": 1})
+    assert ["futureField" in reason for reason in reasons(table)] == [True]
+
+
+def test_a_store_without_a_rename_that_replaces_nothing_is_refused(table: PaimonTable) -> None:
+    """On an object store a second committer could replace the commit of a writer."""
+    there = replace(registered(table), location="s3://lake/db.db/t")
+    assert ["renaming a file" in one.reason for one in blockers(there, sight_of(table))] == [True]
+
+
+@pytest.mark.parametrize(
+    ("location", "lock", "served"),
+    [
+        ("s3://lake/db.db/t", None, True),
+        ("s3://lake/db.db/t", False, False),
+        ("hdfs://nn/db.db/t", True, False),
+        ("gs://lake/db.db/t", True, False),
+    ],
+)
+def test_on_s3_the_lock_of_a_catalog_keeps_commits_apart(
+    table: PaimonTable, location: str, lock: bool | None, served: bool
+) -> None:
+    """By default Paimon's catalogs take it on object stores. Without it nothing is deleted either: what no snapshot
+    names may be all that is left of a commit that was replaced. No other store was tried.
+    """
+    catalog = HiveCatalog(type="hive", uri="thrift://hms:9083", lock=lock)
+    there = replace(registered(table), location=location, catalog=catalog)
+    found = blockers(there, sight_of(table))
+    assert len(found) == (not served)
+    for service in set(PAIMON.services) - {Service.CLUSTERING}:
+        assert any(one.concerns(service) for one in found) is not served
+
+
+def test_how_long_a_table_is_left_alone_is_its_owners_choice(table: PaimonTable) -> None:
+    """A job that compacts seldom needs longer."""
+    table.compact(user="a-flink-job")
+    later(table, timedelta(hours=2))
+    options = PaimonTableOptions(left_alone_for=timedelta(hours=3))
+    assert blockers(replace(registered(table), options=options), sight_of(table))
+    assert not blockers(registered(table), sight_of(table))

@@ -1,0 +1,64 @@
+"""Which buckets one run compacts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakewarden.planners.formats.paimon.backlog.choice import chosen
+from lakewarden.planners.formats.paimon.options.service_options import CompactionOptions, CompactStrategy
+from tests.support.paimon.paimon_look import look
+from tests.support.paimon.paimon_table import PaimonTable
+
+MINOR = CompactionOptions(strategy=CompactStrategy.MINOR)
+
+
+def taken(
+    table: PaimonTable, options: CompactionOptions | None = None, most_bytes: int = 10**9
+) -> list[tuple[int, int]]:
+    """Return the partitions and buckets that are chosen, in their order."""
+    found = look(table)
+    assert found.memo.totals is not None
+    buckets = chosen(found.memo.totals, found.sight.schema, options or CompactionOptions(), most_bytes=most_bytes)
+    return [(int.from_bytes(one.partition[12:], "little"), one.number) for one in buckets]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> PaimonTable:
+    """Make a table with two, six and one sorted runs in three partitions, and with a compacted fourth."""
+    table = PaimonTable(tmp_path / "t")
+    for p, runs in ((0, 2), (1, 6), (2, 1)):
+        for _ in range(runs):
+            table.append(table.file(p))
+    table.append(table.file(3, level=5))
+    return table
+
+
+def test_a_full_compaction_takes_what_has_more_than_one_sorted_run_the_most_first(table: PaimonTable) -> None:
+    """A single file of level 0 is moved to the highest level, and one there is left alone."""
+    assert taken(table) == [(1, 0), (0, 0), (2, 0)]
+
+
+def test_a_minor_compaction_takes_the_buckets_at_the_trigger(table: PaimonTable) -> None:
+    """Paimon picks nothing in the others, unless readers do not see level 0."""
+    assert taken(table, MINOR) == [(1, 0)]
+    table.alter(deletion_vectors__enabled="true")
+    assert taken(table, MINOR) == [(1, 0), (0, 0), (2, 0)]
+
+
+def test_one_run_is_bounded_and_takes_at_least_one_bucket(table: PaimonTable) -> None:
+    """A bucket that is larger than the bound does not keep the smaller ones waiting for ever."""
+    assert taken(table, most_bytes=1) == [(1, 0)]
+    assert taken(table, most_bytes=7000) == [(1, 0), (2, 0)]
+    assert taken(table, CompactionOptions(max_buckets=2)) == [(1, 0), (0, 0)]
+
+
+def test_small_files_of_an_append_table_are_joined_from_five_on(tmp_path: Path) -> None:
+    """Of a table with buckets Paimon joins three."""
+    events = PaimonTable(tmp_path / "events", keyed=False, options={"write-only": "true"})
+    events.append(*(events.file(0) for _ in range(4)), *(events.file(1) for _ in range(5)))
+    assert taken(events) == [(1, 0)]
+    bucketed = PaimonTable(tmp_path / "bucketed", keyed=False, options={"bucket": "1", "write-only": "true"})
+    bucketed.append(*(bucketed.file(0) for _ in range(2)), *(bucketed.file(1) for _ in range(3)))
+    assert taken(bucketed) == [(1, 0)]

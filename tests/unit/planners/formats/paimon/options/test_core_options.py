@@ -1,0 +1,79 @@
+"""The options of a table, with Paimon's defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import pytest
+
+from lakewarden.planners.formats.paimon.options.core_options import BucketMode, CoreOptions, core_options
+
+_MEBIBYTE = 2**20
+
+
+def read(
+    raw: Mapping[str, str], *, version: int = 3, has_key: bool = True, key_has_partition: bool = True
+) -> CoreOptions:
+    return core_options(raw, version=version, has_key=has_key, key_has_partition=key_has_partition)
+
+
+def test_without_options_a_table_has_the_defaults() -> None:
+    """Those of 0.9.0 and 1.3.1 are the same."""
+    found = read({})
+    assert (found.bucket, found.write_only, found.trigger, found.levels) == (-1, False, 5, 6)
+    assert (found.retained_for, found.retained_least) == (timedelta(hours=1), 10)
+    assert found.small == int(128 * _MEBIBYTE * 0.7)
+    assert read({}, has_key=False).small == int(256 * _MEBIBYTE * 0.7)
+
+
+def test_a_schema_of_version_1_has_one_bucket() -> None:
+    """The spec says so of tables of the first releases."""
+    assert read({}, version=1).bucket_mode is BucketMode.FIXED
+    assert read({}, version=2).bucket_mode is BucketMode.DYNAMIC
+
+
+@pytest.mark.parametrize(
+    ("bucket", "has_key", "key_has_partition", "mode"),
+    [
+        ("3", True, True, BucketMode.FIXED),
+        ("3", False, True, BucketMode.FIXED),
+        ("-1", True, True, BucketMode.DYNAMIC),
+        ("-1", True, False, BucketMode.CROSS_PARTITION),
+        ("-1", False, False, BucketMode.UNAWARE),
+        ("-2", True, True, BucketMode.POSTPONED),
+    ],
+)
+def test_the_mode_of_the_buckets(bucket: str, mode: BucketMode, *, has_key: bool, key_has_partition: bool) -> None:
+    """A key without the partition may move from one partition to another."""
+    assert read({"bucket": bucket}, has_key=has_key, key_has_partition=key_has_partition).bucket_mode is mode
+
+
+def test_an_older_key_of_an_option_is_known() -> None:
+    """The newer one goes first."""
+    assert read({"write.compaction-skip": "true"}).write_only
+    assert not read({"write.compaction-skip": "true", "write-only": "FALSE"}).write_only
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [{"bucket": "many"}, {"write-only": "yes"}, {"target-file-size": "big"}, {"snapshot.time-retained": "1 year"}],
+)
+def test_a_value_that_paimon_does_not_take_is_refused_by_its_key(raw: dict[str, str]) -> None:
+    """No default is put in its place."""
+    with pytest.raises(ValueError, match=next(iter(raw))):
+        read(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "hides"),
+    [
+        ({}, False),
+        ({"deletion-vectors.enabled": "true"}, True),
+        ({"merge-engine": "first-row"}, True),
+        ({"bucket": "-2"}, True),
+    ],
+)
+def test_level_0_may_be_hidden_from_readers(raw: dict[str, str], *, hides: bool) -> None:
+    """Then the lag of a compaction is the lag of the data."""
+    assert read(raw).hides_level_0 is hides

@@ -1,0 +1,116 @@
+"""A reader process has decoded untrusted files. The daemon takes values from it, and nothing else."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakewarden.planners.model.clock import SystemClock
+from lakewarden.planners.model.errors import TemporaryError, UnknownError
+from lakewarden.planners.model.lock import LockReading, LockSight
+from lakewarden.planners.model.table import Table, TableId
+from lakewarden.planners.reading.frames import LARGEST_BYTES, Frames, checked, framed
+from lakewarden.planners.reading.observing import Answers, ObservationAnswer, ReadFailure
+from lakewarden.planners.storage import LocalStorage
+from lakewarden.testing.fake import FAKE, FakeTable
+
+
+class _Calls:
+    """What a reader process under hostile control could send."""
+
+    def __init__(self, call: Callable[..., Any], *arguments: Any) -> None:
+        self._call, self._arguments = call, arguments
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self._call, self._arguments
+
+
+def by_name(module: str, name: str, argument: str) -> bytes:
+    """Return a pickle that calls the function of a dotted name, in a known module."""
+    strings = b"".join(b"\x8c" + bytes([len(one)]) + one.encode() for one in (module, name))
+    return b"\x80\x04" + strings + b"\x93" + b"\x8c" + bytes([len(argument)]) + argument.encode() + b"\x8c\x01w\x86R."
+
+
+def test_answers_arrive_as_they_were_sent(tmp_path: Path) -> None:
+    """Views arrive with all their content, and errors with their delay."""
+    lake = FakeTable.create(tmp_path / "trips", clock=SystemClock())
+    lake.write()
+    lake.begin_write()
+    table = Table(id=TableId("trips"), format="fake", location=str(lake.folder))
+    observation = FAKE.observe(table, LocalStorage(), None, now=SystemClock().now())
+    sight = LockSight(number="1", since=SystemClock().now(), mark="2-0", taken=2)
+    view = replace(observation.view, lock=LockReading(name="/hudi/trips", before=sight, after=sight))
+    answers = Answers(
+        unchanged=[1, 2],
+        others=[
+            ObservationAnswer(3, observation=type(observation)(token=observation.token, view=view)),
+            ObservationAnswer(4, failure=ReadFailure.of(TemporaryError("not now"))),
+        ],
+    )
+    frames = Frames()
+    frames.feed(framed(answers))
+    content = frames.next()
+    assert content is not None
+    assert checked(content) == answers
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(lambda path: pickle.dumps(_Calls(os.truncate, path, 0)), id="a function"),
+        pytest.param(lambda path: pickle.dumps(_Calls(io.FileIO, path, "w")), id="a type that acts"),
+        pytest.param(lambda path: by_name("lakewarden.planners.reading.frames", "io.FileIO", path), id="a dotted name"),
+        pytest.param(lambda path: by_name("lakewarden.planners.model.view", "datetime", path), id="what it imports"),
+        pytest.param(lambda path: pickle.dumps(_Calls(LocalStorage)), id="a type of ours that is no value"),
+        pytest.param(lambda path: pickle.dumps(_Calls(socket.socket)), id="a socket"),
+        pytest.param(lambda path: by_name("lakewarden.planners.reading.__main__", "serve", path), id="a module"),
+        pytest.param(lambda path: b"\x80\x04", id="half a pickle"),
+        pytest.param(lambda path: b"", id="nothing"),
+    ],
+)
+def test_nothing_but_values_is_taken(tmp_path: Path, sent: Callable[[str], bytes]) -> None:
+    """No function is called, no file is opened, no module is imported."""
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    with pytest.raises(UnknownError, match="no answer"):
+        checked(sent(str(victim)))
+    assert victim.read_text() == "kept"
+
+
+@given(st.binary(max_size=200))
+def test_rubbish_is_an_error_and_nothing_else(rubbish: bytes) -> None:
+    """This holds for anything that a reader sends."""
+    try:
+        checked(rubbish)
+    except UnknownError:
+        return
+
+
+def test_frames_come_whole_however_they_are_cut() -> None:
+    """A socket returns the bytes that have arrived."""
+    sent = framed([1]) + framed([2])
+    frames = Frames()
+    found = []
+    for one in sent:
+        frames.feed(bytes([one]))
+        while (content := frames.next()) is not None:
+            found.append(checked(content))
+    assert found == [[1], [2]]
+
+
+def test_a_frame_without_measure_is_refused() -> None:
+    """It is refused before any memory is taken for it."""
+    frames = Frames()
+    frames.feed((LARGEST_BYTES + 1).to_bytes(8, "big"))
+    with pytest.raises(UnknownError, match="larger than"):
+        frames.next()

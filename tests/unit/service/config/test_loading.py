@@ -1,0 +1,167 @@
+"""What a configuration file becomes."""
+
+from __future__ import annotations
+
+import socket
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from lakewarden.planners.formats.hudi.options.service_options import CleanOptions
+from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions, ZookeeperLock
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import Mode, Policy, Scheduling
+from lakewarden.planners.triggers import AllOf, AnyOf, NumCommits, NumCommitsAfterLastRequest, TimeElapsed
+from lakewarden.service.config.loading import Config, load
+
+FIVE_LINES = """
+tables:
+  - id: sales.orders
+    format: hudi
+    path: /data/lake/orders
+    options: {lock: {provider: zookeeper, url: "zk1:2181", base_path: /hudi/locks, lock_key: orders}}
+    services: {compaction: {}, clean: }
+"""
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Config:
+    """Return what the shortest useful file becomes."""
+    return _load(tmp_path, FIVE_LINES)
+
+
+def _load(folder: Path, text: str) -> Config:
+    file = folder / "lakewarden.yaml"
+    file.write_text(text)
+    return load(file)
+
+
+def test_five_lines_connect_a_table(loaded: Config) -> None:
+    """A table needs an id, a format, a path, its lock and the services it wants; the rest has defaults."""
+    (table,) = loaded.tables
+
+    assert (table.id, table.format, table.location) == ("sales.orders", "hudi", "/data/lake/orders")
+    assert (table.mode, table.poll, table.spark) == (Mode.OBSERVE, timedelta(seconds=10), "default")
+    assert table.options == HudiTableOptions(
+        lock=ZookeeperLock(provider="zookeeper", url="zk1:2181", base_path="/hudi/locks", lock_key="orders")
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "url"),
+    [
+        ("", "http://127.0.0.1:8080"),
+        ("host: 10.0.0.7, port: 9000", "http://10.0.0.7:9000"),
+        ('host: "::1"', "http://[::1]:8080"),
+        ("host: 0.0.0.0", f"http://{socket.gethostname()}:8080"),
+        ("public_url: https://lakewarden.example/", "https://lakewarden.example"),
+    ],
+)
+def test_the_api_has_an_address_for_others(tmp_path: Path, written: str, url: str) -> None:
+    """Writers are told where to announce their commits: nobody can call an address that listens everywhere."""
+    keys = "access: {authentication: keys}"
+    assert _load(tmp_path, f"{keys}\napi: {{{written}}}").settings.api.url == url
+
+
+@pytest.mark.parametrize(
+    ("written", "peer"),
+    [
+        ("public_url: 'http://lake.example.com/'", "http://lake.example.com"),
+        ("peer_url: 'http://{hostname}.pods.data.svc:8080/'", "http://NAME.pods.data.svc:8080"),
+        ("public_url: 'http://lake.example.com', peer_url: 'https://one.example.com'", "https://one.example.com"),
+    ],
+)
+def test_replicas_may_reach_each_other_at_an_address_of_their_own(tmp_path: Path, written: str, peer: str) -> None:
+    """Writers reach all pods by one name, and a pod is reached by its own. Its name is put in."""
+    api = _load(tmp_path, f"api: {{{written}}}").settings.api
+
+    assert api.peer == peer.replace("NAME", socket.gethostname())
+    assert (urlsplit(api.peer).hostname or "") in api.names
+
+
+@pytest.mark.parametrize("url", ["http://user:hunter2@lake.example", "ftp://lake.example", "http://", "http:///x"])
+def test_an_address_for_others_has_no_password(tmp_path: Path, url: str) -> None:
+    """Every viewer sees it."""
+    with pytest.raises(PermanentError, match="public_url"):
+        _load(tmp_path, f"api: {{public_url: '{url}'}}")
+
+
+def test_services_without_a_trigger_have_hudis_own(loaded: Config) -> None:
+    """Five commits make a compaction due and one commit a clean, as Hudi's own inline services have it."""
+    policies = loaded.tables[0].policies
+
+    assert policies[Service.COMPACTION].trigger == NumCommits(at_least=5)
+    assert policies[Service.CLEAN] == Policy(trigger=NumCommits(at_least=1), options=CleanOptions())
+
+
+def test_a_relative_data_folder_counts_from_the_configuration(loaded: Config, tmp_path: Path) -> None:
+    """The store is found again whatever directory the daemon is started in."""
+    assert loaded.data_dir == tmp_path / "lakewarden-data"
+
+
+def test_triggers_are_composed_as_they_are_written(tmp_path: Path) -> None:
+    """all_of and any_of nest, and every kind of trigger can be written."""
+    written = "{any_of: [{num_commits: 10}, {all_of: [{num_commits_after_last_request: 2}, {time_elapsed: 90m}]}]}"
+    text = FIVE_LINES.replace("compaction: {}", f"compaction: {{trigger: {written}}}")
+
+    (table,) = _load(tmp_path, text).tables
+
+    assert table.policies[Service.COMPACTION].trigger == AnyOf(
+        triggers=(
+            NumCommits(at_least=10),
+            AllOf(triggers=(NumCommitsAfterLastRequest(at_least=2), TimeElapsed(at_least=timedelta(minutes=90)))),
+        )
+    )
+
+
+def test_a_tables_own_settings_win_over_the_defaults(tmp_path: Path) -> None:
+    """Defaults hold for every table that does not say otherwise, and for no other."""
+    text = "defaults: {mode: plan, poll: 30s}\n" + FIVE_LINES + "  - {id: b, format: hudi, path: /b, mode: act}\n"
+
+    first, second = _load(tmp_path, text).tables
+
+    assert (first.mode, second.mode) == (Mode.PLAN, Mode.ACT)
+    assert first.poll == second.poll == timedelta(seconds=30)
+
+
+def test_a_table_has_the_zone_of_its_workers(tmp_path: Path) -> None:
+    """Instants are stamped in the zone of the profile's JVM, so that is the zone the table is served in."""
+    text = "spark: {default: {}, east: {timezone: Asia/Shanghai}}\n" + FIVE_LINES + "    spark: east\n"
+
+    (table,) = _load(tmp_path, text).tables
+
+    assert table.zone.key == "Asia/Shanghai"
+
+
+def test_a_policy_says_whose_plans_are_executed(tmp_path: Path) -> None:
+    """Schedule and grace reach the policy."""
+    text = FIVE_LINES.replace("compaction: {}", "compaction: {schedule: both, grace: 90s}")
+
+    policy = _load(tmp_path, text).tables[0].policies[Service.COMPACTION]
+
+    assert (policy.schedule, policy.grace) == (Scheduling.BOTH, timedelta(seconds=90))
+
+
+def test_an_address_is_known_by_its_one_spelling(tmp_path: Path) -> None:
+    """A writer's `file:` address and a path with a slash at its end are the same table."""
+    text = FIVE_LINES.replace("/data/lake/orders", "file:///data/lake/orders/")
+
+    assert _load(tmp_path, text).tables[0].location == "/data/lake/orders"
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# only a comment\n", "---\n", "\ufeff"])
+def test_an_empty_file_is_no_configuration(tmp_path: Path, text: str) -> None:
+    """It may be a file that is just being written. A daemon that obeyed it would let all its tables go."""
+    with pytest.raises(PermanentError, match=r"is empty|not just None"):
+        _load(tmp_path, text)
+
+
+def test_a_file_without_tables_is_all_defaults(tmp_path: Path) -> None:
+    """Nothing else has to be written before the first table is."""
+    config = _load(tmp_path, "tables: []")
+
+    assert config.tables == ()
+    assert (config.settings.api.port, config.settings.management.port) == (8080, 8081)

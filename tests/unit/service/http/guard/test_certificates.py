@@ -1,0 +1,187 @@
+"""A port that speaks TLS, with a certificate that is read again."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from lakewarden.planners.model.errors import PermanentError
+from lakewarden.service.config.daemon.http_limits import LimitSettings
+from lakewarden.service.config.identity.tls import TlsSettings
+from lakewarden.service.http.guard.certificates import Certificates
+from lakewarden.service.http.server import HttpServer
+
+PEMS = Path(__file__).parents[4] / "fixtures" / "tls"
+LIMITS = LimitSettings(connections=8, connections_by_sender=8, first_byte="1s", head="1s")
+
+
+def _put(folder: Path, name: str) -> TlsSettings:
+    """Put a certificate and its key where the settings find them."""
+    settings = TlsSettings(certificate=folder / "tls.crt", key=folder / "tls.key")
+    shutil.copyfile(PEMS / f"{name}.crt", settings.certificate)
+    shutil.copyfile(PEMS / f"{name}.key", settings.key)
+    return settings
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[HttpServer]:
+    app = FastAPI()
+
+    @app.get("/")
+    def root() -> str:
+        return "x" * 1_000_000
+
+    tls = _put(tmp_path, "one")
+    with HttpServer(app, name="api", host="127.0.0.1", port=0, limits=LIMITS, tls=tls) as made:
+        yield made
+
+
+def _trusting(name: str) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(PEMS / f"{name}.crt"))
+
+
+def test_a_port_with_a_certificate_answers_by_tls_alone(server: HttpServer) -> None:
+    """A client that trusts the certificate is answered, also at length. Others are not."""
+    url = f"https://127.0.0.1:{server.port}/"
+    with httpx.Client(verify=_trusting("one")) as client:
+        assert len(client.get(url).json()) == 1_000_000
+        assert client.get(url).status_code == 200
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url, verify=_trusting("two"))
+    with pytest.raises(httpx.TransportError):
+        httpx.get(url.replace("https", "http"))
+
+
+def test_clients_that_do_not_finish_the_handshake_keep_no_other_out(server: HttpServer) -> None:
+    """More of them than there are connections. They make room, and are closed in the end."""
+    silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(30)]
+    with httpx.Client(verify=_trusting("one"), timeout=10) as client:
+        assert client.get(f"https://127.0.0.1:{server.port}/").status_code == 200
+    for one in silent:
+        one.settimeout(10)
+        with suppress(ConnectionError):
+            while one.recv(1000):
+                pass
+        one.close()
+
+
+def test_a_silent_client_is_closed_by_tls_too(server: HttpServer) -> None:
+    """It finished the handshake, and sent nothing more. The end does not wait for it."""
+    begun = time.monotonic()
+    with (
+        socket.create_connection(("127.0.0.1", server.port)) as plain,
+        _trusting("one").wrap_socket(plain, server_hostname="localhost") as client,
+    ):
+        client.settimeout(10)
+        with suppress(ConnectionError, ssl.SSLError):
+            assert client.recv(10) == b""
+    assert 0.9 < time.monotonic() - begun < 8
+
+
+def test_a_slow_head_is_refused_by_tls_too(server: HttpServer) -> None:
+    """The client gets the refusal."""
+    with (
+        socket.create_connection(("127.0.0.1", server.port)) as plain,
+        _trusting("one").wrap_socket(plain, server_hostname="localhost") as client,
+    ):
+        client.settimeout(10)
+        client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+        assert client.recv(12) == b"HTTP/1.1 408"
+
+
+def test_a_refusal_is_read_by_tls_too_if_the_request_comes_with_the_end_of_the_handshake(tmp_path: Path) -> None:
+    """Every new connection beyond the rate gets 429, and none is cut without a word."""
+    limits = LimitSettings(requests_by_sender=1)
+    tls = _put(tmp_path, "one")
+    with HttpServer(FastAPI(), name="api", host="127.0.0.1", port=0, limits=limits, tls=tls) as made:
+        answers = [_asked_with_the_handshake(made.port) for _ in range(20)]
+
+    assert set(answers) == {b"HTTP/1.1 404", b"HTTP/1.1 429"}
+
+
+def _asked_with_the_handshake(port: int) -> bytes:
+    """Send the end of the handshake and a request in one piece, and return the begin of the answer."""
+    came, goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = _trusting("one").wrap_bio(came, goes, server_hostname="localhost")
+    with socket.create_connection(("127.0.0.1", port)) as plain:
+        plain.settimeout(30)
+        _exchanged(client.do_handshake, plain, came, goes)
+        client.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return _exchanged(lambda: client.read(12), plain, came, goes) or b""
+
+
+def _exchanged(step: Callable[[], bytes | None], plain: socket.socket, came: ssl.MemoryBIO, goes: ssl.MemoryBIO) -> Any:
+    """Return what a step of TLS returns once the server has sent what it needs."""
+    while True:
+        try:
+            return step()
+        except ssl.SSLWantReadError:
+            plain.sendall(goes.read())
+            if not came.write(plain.recv(2**16)):
+                came.write_eof()
+
+
+def _name(certificates: Certificates) -> str:
+    """Return the certificate that a client gets from the context."""
+    client, ours = (ssl.MemoryBIO(), ssl.MemoryBIO()), (ssl.MemoryBIO(), ssl.MemoryBIO())
+    trusting = ssl.create_default_context(cafile=str(PEMS / "one.crt"))
+    trusting.load_verify_locations(str(PEMS / "two.crt"))
+    asking = trusting.wrap_bio(*client, server_hostname="localhost")
+    answering = certificates.context().wrap_bio(*ours, server_side=True)
+    for _ in range(10):
+        for end in (asking, answering):
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+            ours[0].write(client[1].read())
+            client[0].write(ours[1].read())
+    subject = (asking.getpeercert() or {})["subject"]
+    return str(subject[0][0][1])
+
+
+def test_a_renewed_certificate_is_used_without_a_restart(tmp_path: Path) -> None:
+    """While the new files do not fit together, the old certificate stays in use."""
+    certificates = Certificates("api", _put(tmp_path, "one"), every_seconds=0)
+    assert _name(certificates) == "lakewarden one"
+
+    shutil.copyfile(PEMS / "two.crt", tmp_path / "tls.crt")
+    assert _name(certificates) == "lakewarden one"
+    (tmp_path / "tls.key").unlink()
+    assert _name(certificates) == "lakewarden one"
+    shutil.copyfile(PEMS / "two.key", tmp_path / "tls.key")
+    assert _name(certificates) == "lakewarden two"
+
+
+def test_the_files_are_looked_at_every_few_seconds(tmp_path: Path) -> None:
+    """A flood of connections reads no file."""
+    certificates = Certificates("api", _put(tmp_path, "one"), every_seconds=0.2)
+    _put(tmp_path, "two")
+    assert _name(certificates) == "lakewarden one"
+    time.sleep(0.25)
+    assert _name(certificates) == "lakewarden two"
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key"),
+    [
+        ("one.crt", "two.key"),
+        ("one.crt", "locked.key"),
+        ("one.key", "one.key"),
+        ("none", "one.key"),
+        ("one.crt", "none"),
+    ],
+)
+def test_a_certificate_that_cannot_be_used_ends_the_start(certificate: str, key: str) -> None:
+    """The message names the setting. No password is asked for at a terminal."""
+    settings = TlsSettings(certificate=PEMS / certificate, key=PEMS / key)
+    with pytest.raises(PermanentError, match=r"^api\.tls cannot be used: "):
+        Certificates("api", settings)

@@ -1,0 +1,125 @@
+"""The log of a run over REST, here and from another replica."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakewarden.executors.pool.run_logs import LogLine, RunLogs
+from lakewarden.planners.model.instant import RunId
+from lakewarden.service.model.replica import ReplicaId
+from lakewarden.service.store.memory import MemoryStore
+from tests.unit.service.http.conftest import ServedDaemon
+
+
+@pytest.fixture
+def served(make_served: Callable[..., ServedDaemon], tmp_path: Path) -> ServedDaemon:
+    """Return a running daemon with a folder for the logs of runs."""
+    served = make_served(run_logs=RunLogs(tmp_path / "logs", each=16384, total=2**20))
+    for _ in range(3):
+        served.lake.write()
+    served.start()
+    served.look()
+    return served
+
+
+def _ended_run(served: ServedDaemon) -> RunId:
+    run = served.api.post("/v1/tables/trips/services/compaction/runs").raise_for_status().json()["id"]
+    served.moments.ending()
+    return RunId(run)
+
+
+def _logs(served: ServedDaemon) -> RunLogs:
+    assert served.run_logs is not None
+    return served.run_logs
+
+
+def test_the_lines_are_read_by_page_as_json_as_text_and_as_lines_of_json(served: ServedDaemon) -> None:
+    """As the client accepts. The next page is in the header, too."""
+    run = _ended_run(served)
+    lines = [
+        LogLine(at=f"12:00:0{n}", level="warn", source="jvm", message=f"line {n}", fields={"a": "b"}) for n in (1, 2, 3)
+    ]
+    _logs(served).add(run, lines)
+    path = f"/v1/runs/{run}/log"
+
+    first = served.api.get(path, params={"limit": 2}).raise_for_status()
+    assert [one["message"] for one in first.json()["items"]] == ["line 1", "line 2"]
+    rest = served.api.get(first.links["next"]["url"]).raise_for_status().json()
+    assert ([one["number"] for one in rest["items"]], rest["next"]) == ([3], None)
+
+    text = served.api.get(path, headers={"accept": "text/plain"})
+    assert text.headers["content-type"].startswith("text/plain")
+    assert text.text.splitlines()[0] == '12:00:01 WARN jvm: line 1 a="b"'
+    assert served.api.get(path, headers={"accept": "text/html,*/*"}).text == text.text
+
+    as_lines = served.api.get(path, params={"after": 2}, headers={"accept": "application/x-ndjson"})
+    assert [json.loads(line)["number"] for line in as_lines.text.splitlines()] == [3]
+
+
+def test_lines_that_were_deleted_are_told(served: ServedDaemon) -> None:
+    """A reader knows that the middle of a long log is missing."""
+    run = _ended_run(served)
+    for number in range(1000):
+        _logs(served).add(run, [LogLine(message=f"line {number}")])
+    text = served.api.get(f"/v1/runs/{run}/log", headers={"accept": "text/plain"}).text
+    assert "lines were deleted, because the log was too long" in text
+    assert text.splitlines()[-1].endswith("line 999")
+
+
+def test_a_run_without_a_log_is_told_apart_from_no_run(served: ServedDaemon) -> None:
+    """Its log may be deleted, or on the disk of a replica that has ended."""
+    run = _ended_run(served)
+    deleted = served.api.get(f"/v1/runs/{run}/log")
+    assert deleted.status_code == 404
+    assert "is deleted" in deleted.json()["detail"]
+    assert isinstance(served.store, MemoryStore)
+    served.store._runs[run] = replace(served.store._runs[run], owner=ReplicaId("gone-1"))
+    gone = served.api.get(f"/v1/runs/{run}/log")
+    assert gone.status_code == 404
+    assert "replica gone-1 carried it out" in gone.json()["detail"]
+    assert "has ended" in gone.json()["detail"]
+    assert "there is no run" in served.api.get("/v1/runs/nope/log").json()["detail"]
+
+
+def test_another_replica_passes_the_request_on_to_the_one_that_has_the_log(
+    make_served: Callable[..., ServedDaemon], served: ServedDaemon
+) -> None:
+    """Whichever replica is asked. Once the one with the log cannot be reached, the answer says so."""
+    run = _ended_run(served)
+    _logs(served).add(run, [LogLine(message="on the disk of the owner")])
+    other = make_served(beside=served)
+    other.start()
+    path = f"/v1/runs/{run}/log"
+    found = other.api.get(path).raise_for_status().json()
+    assert [one["message"] for one in found["items"]] == ["on the disk of the owner"]
+    served.stop()
+    away = other.api.get(path)
+    assert away.status_code in (404, 503)
+    assert "replica" in away.json()["detail"]
+
+
+def test_the_page_of_a_run_shows_its_last_lines(served: ServedDaemon) -> None:
+    """As text, whatever a line says, with the way to the whole log."""
+    run = _ended_run(served)
+    _logs(served).add(run, [LogLine(message=f"<b>{n}</b>") for n in range(229)])
+    _logs(served).add(run, [LogLine(level="error", source="jvm", message="<b>the end</b>")])
+
+    text = served.api.get(f"/runs/{run}").raise_for_status().text
+
+    assert '<span class="error">ERROR jvm: &lt;b&gt;the end&lt;/b&gt;</span>' in text
+    assert "&lt;b&gt;30&lt;/b&gt;" in text
+    assert "&lt;b&gt;29&lt;/b&gt;" not in text
+    assert "30 lines were written before these" in text
+    assert f'<a href="/v1/runs/{run}/log">' in text
+
+
+def test_the_page_of_a_run_says_that_its_log_is_not_here(served: ServedDaemon) -> None:
+    """A link leads to the replica that has it, through the same address."""
+    run = _ended_run(served)
+
+    assert "is on the replica that carried out the run" in served.api.get(f"/runs/{run}").raise_for_status().text

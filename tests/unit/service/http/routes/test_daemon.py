@@ -1,0 +1,57 @@
+"""The configuration and the end of a daemon over REST."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+
+from lakewarden.planners.model.clock import SystemClock
+from lakewarden.service.config.loading import load
+from lakewarden.service.http.api import build_api
+from lakewarden.service.http.redacted import REDACTED, ConfigurationPart, Redacted
+from lakewarden.service.http.server import HttpServer
+from lakewarden.testing.formats import TEST_FORMATS
+from tests.unit.service.http.conftest import ServedDaemon
+
+CONFIGURATION = """
+spark: {default: {conf: {spark.hadoop.fs.s3a.secret.key: hunter2, spark.x: "https://user:hunter2@host/"}}}
+storage: [{prefix: "s3://bucket", access_key: {env: KEY}, secret_key: {file: /run/key}}]
+tables: [{id: a, format: fake, path: /x}]
+"""
+
+
+def test_the_configuration_is_shown_without_secrets(served: ServedDaemon, tmp_path: Path) -> None:
+    """The place of a secret stays, a secret does not. What has a default is shown with it."""
+    file = tmp_path / "lakewarden.yaml"
+    file.write_text(CONFIGURATION)
+    settings = load(file, formats=TEST_FORMATS).settings
+    app = build_api(
+        served.composed.status,
+        clock=SystemClock(),
+        hook_heard=None,
+        configuration=ConfigurationPart(shown=Redacted(settings)),
+    )
+
+    with (
+        HttpServer(app, name="api", host="127.0.0.1", port=0) as server,
+        httpx.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=60) as client,
+    ):
+        answer = client.get("/v1/config")
+
+    shown = answer.raise_for_status().json()["configuration"]
+    assert "hunter2" not in answer.text
+    assert shown["spark"]["default"]["conf"]["spark.hadoop.fs.s3a.secret.key"] == REDACTED
+    assert shown["storage"][0]["secret_key"] == {"env": None, "file": "/run/key"}
+    assert shown["api"]["port"] == 8080
+    assert served.api.get("/v1/config").json() == {"configuration": {}, "refused": []}
+
+
+def test_a_drained_daemon_ends_as_by_a_signal(served: ServedDaemon) -> None:
+    """Once. A second request would end it at once, so it does nothing."""
+    first, second = served.api.post("/v1/drain"), served.api.post("/v1/drain")
+
+    assert (first.status_code, first.json(), second.json()) == (202, {"stopping": True}, {"stopping": False})
+    assert "the daemon is stopping" in served.management.get("/readyz").json()["missing"]
+    [act] = served.store.acts(limit=1)
+    assert act.kind == "drained"

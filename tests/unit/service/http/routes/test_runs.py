@@ -1,0 +1,173 @@
+"""Runs, asked for and looked at through the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+import pytest
+
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import RunId, Service
+from lakewarden.planners.model.table import Mode, TableId
+from lakewarden.service.model.run import Run, RunState
+from lakewarden.service.store.memory import MemoryStore
+from tests.unit.service.http.conftest import ServedDaemon
+
+COMPACT = "/v1/tables/trips/services/compaction/runs"
+
+
+def test_a_run_that_is_asked_for_skips_its_trigger(served: ServedDaemon) -> None:
+    """Three commits are far from the thousand of the trigger; the run is new, and does the work."""
+    answer = served.api.post(COMPACT)
+    ended = served.moments.ending()
+
+    run = answer.json()
+    assert (answer.status_code, run["reason"], run["requested_by"]) == (202, "asked for", "api")
+    assert (ended.id, ended.state, served.lake.log_files) == (run["id"], RunState.SUCCEEDED, 0)
+
+
+def test_a_run_can_be_looked_up_after_its_end(served: ServedDaemon) -> None:
+    """The run says when it began and ended, what instant it made, and how it went."""
+    run = served.api.post(COMPACT).json()["id"]
+    served.moments.ending()
+
+    shown = served.api.get(f"/v1/runs/{run}").json()
+
+    assert (shown["id"], shown["table"], shown["service"], shown["state"]) == (run, "trips", "compaction", "SUCCEEDED")
+    assert shown["created_at"] <= shown["started_at"] <= shown["ended_at"]
+    assert shown["run_seconds"] >= 0
+    assert shown["instant"]
+
+
+def test_asking_twice_gives_the_run_that_is_already_active(served: ServedDaemon) -> None:
+    """There is one run at a time, and the second answer says which, and what it waits for."""
+    served.lake.begin_write()
+    first = served.api.post(COMPACT)
+    waits_for = served.moments.wait()
+
+    second = served.api.post(COMPACT)
+
+    assert (first.status_code, second.status_code) == (202, 200)
+    assert first.json()["id"] == second.json()["id"]
+    assert served.api.get(f"/v1/runs/{first.json()['id']}").json()["waits_for"] == waits_for
+    assert served.api.get("/v1/tables/trips").json()["services"]["compaction"]["active_run"] == first.json()["id"]
+
+
+def test_a_block_is_never_skipped(served: ServedDaemon) -> None:
+    """What blocks a service is the answer, with what would unblock it, and nothing was run."""
+    served.api.post("/v1/tables/trips/pause", json={"reason": "hands off"}).raise_for_status()
+
+    answer = served.api.post(COMPACT)
+
+    assert answer.status_code == 409
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json() == {
+        "type": "urn:lakewarden:problem:blocked",
+        "title": "It cannot be done now",
+        "status": 409,
+        "detail": "paused: hands off",
+        "instance": "/v1/tables/trips/services/compaction/runs",
+        "code": "blocked",
+        "remedy": "resume it",
+    }
+    assert served.api.get("/v1/runs").json() == {"items": [], "next": None}
+
+
+@pytest.mark.parametrize("pause", ["/v1/pause", "/v1/tables/trips/pause"])
+def test_a_pause_ends_with_its_resume(served: ServedDaemon, pause: str) -> None:
+    """Pausing a table and pausing everything both hold, until the one who paused resumes."""
+    assert served.api.post(pause).status_code == 204
+    assert served.api.post(COMPACT).status_code == 409
+
+    assert served.api.post(pause.replace("pause", "resume")).status_code == 204
+    assert served.api.post(COMPACT).status_code == 202
+
+
+@pytest.mark.parametrize("service", ["clustering", "bogus"])
+def test_a_service_without_a_policy_is_not_found(served: ServedDaemon, service: str) -> None:
+    """The answer names the services that could be asked for."""
+    answer = served.api.post(f"/v1/tables/trips/services/{service}/runs")
+
+    assert answer.status_code == 404
+    assert answer.json()["detail"].endswith("it has: compaction, clean")
+
+
+def test_runs_are_listed_newest_first_and_can_be_chosen(served: ServedDaemon) -> None:
+    """Table, service, states and a limit narrow the list."""
+    ids = []
+    for _ in range(2):
+        served.lake.write()
+        ids.append(served.api.post(COMPACT).json()["id"])
+        served.moments.ending()
+
+    def listed(query: str) -> list[str]:
+        return [run["id"] for run in served.api.get(f"/v1/runs?{query}").json()["items"]]
+
+    assert listed("") == ids[::-1]
+    assert listed("limit=1") == ids[1:]
+    assert listed("table=trips&service=compaction&state=SUCCEEDED&state=FAILED") == ids[::-1]
+    assert listed("service=clean") == listed("state=QUEUED") == listed("table=other") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "named"), [("limit=0", "query.limit"), ("state=DONE", "query.state.0"), ("service=x", "query.service")]
+)
+def test_a_query_that_makes_no_sense_is_refused(served: ServedDaemon, query: str, named: str) -> None:
+    """The parameter is named, in the one shape of errors."""
+    answer = served.api.get(f"/v1/runs?{query}")
+
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "invalid"
+    assert answer.json()["detail"].startswith(named)
+
+
+def test_an_unknown_run_is_not_found(served: ServedDaemon) -> None:
+    """Nor is it an error of the server."""
+    assert served.api.get("/v1/runs/nope").status_code == 404
+
+
+class AwayStore(MemoryStore):
+    """A store that cannot be read."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def runs(
+        self,
+        *,
+        table: TableId | None = None,
+        service: Service | None = None,
+        states: Collection[RunState] = (),
+        before: RunId | None = None,
+        limit: int = 100,
+    ) -> Sequence[Run]:
+        raise self._error
+
+
+def test_a_store_that_is_away_is_said_to_be_away(make_served: Callable[..., ServedDaemon]) -> None:
+    """The caller is told to try again, and when."""
+    answer = make_served(store=AwayStore(TemporaryError("the database is away"))).api.get("/v1/runs")
+
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")
+    assert (answer.json()["code"], answer.json()["detail"]) == ("unavailable", "the database is away")
+
+
+def test_a_bug_is_answered_without_its_stack_trace(make_served: Callable[..., ServedDaemon]) -> None:
+    """What went wrong inside is for the log; the caller gets the one shape of errors."""
+    answer = make_served(store=AwayStore(ZeroDivisionError("secret"))).api.get("/v1/runs")
+
+    assert answer.status_code == 500
+    assert answer.json()["code"] == "internal"
+    assert "secret" not in answer.text
+
+
+def test_a_run_on_a_table_that_is_only_planned_for_is_refused_with_its_remedy(served: ServedDaemon) -> None:
+    """Nothing blocks the service. Its mode does not let it run."""
+    [status] = served.composed.status.tables()
+    served.composed.offer([replace(status.table, mode=Mode.PLAN)], [], {})
+    refused = served.api.post("/v1/tables/trips/services/compaction/runs")
+    assert refused.status_code == 409
+    assert "the mode of the table only lets it be planned" in refused.text
+    assert "set the table's mode to act" in refused.text

@@ -1,0 +1,118 @@
+"""What an operator wants to know every morning, over REST and on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lakewarden.cli.status import lines
+from lakewarden.planners.model.decision import Blocked, Due, NotDue
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.model.table import DeletionBudget, Policy, Table, TableId
+from lakewarden.planners.triggers import NumCommits
+from lakewarden.service.control.plane import TableStatus
+from lakewarden.service.http.routes.status import blocked_of
+from lakewarden.service.model.history import Debt, DebtPoint
+from lakewarden.service.model.reasons import CODES
+from lakewarden.service.model.run import RunState
+from tests.support.daemon.daemon_harness import prepare
+from tests.unit.service.http.conftest import ServedDaemon
+
+CLEAN, COMPACTION = Service.CLEAN, Service.COMPACTION
+
+
+def _asked(served: ServedDaemon) -> dict[str, Any]:
+    found: dict[str, Any] = served.api.get("/v1/fleet/status").raise_for_status().json()
+    return found
+
+
+def _status(name: str, **decisions: Any) -> TableStatus:
+    policies = dict.fromkeys((CLEAN, COMPACTION), Policy(trigger=NumCommits(at_least=1)))
+    table = Table(id=TableId(name), format="hudi", location=f"/lake/{name}", policies=policies)
+    return TableStatus(table=table, decisions={Service(key): one for key, one in decisions.items()})
+
+
+def test_blocks_are_grouped_by_the_code_of_their_reason() -> None:
+    """The most frequent first. Names and numbers in a sentence make no group of their own."""
+    found = blocked_of(
+        [
+            _status("a", clean=Blocked(reason="paused: x"), compaction=Blocked(reason="paused: y", remedy="resume it")),
+            _status("b", clean=Blocked(reason="paused: z"), compaction=NotDue(reason="3 of 10 commits")),
+            _status("c", clean=Due(reason="now"), compaction=Blocked(reason="no lock is named")),
+        ]
+    )
+    assert [(one.code, one.services, one.tables) for one in found] == [("paused", 3, 2), ("lock_missing", 1, 1)]
+    assert (found[0].table, found[0].reason) == ("a", "paused: x")
+    assert all(one.meaning and one.cure for one in found)
+
+
+def test_a_pause_is_shown_with_its_code_and_its_cure(served: ServedDaemon) -> None:
+    """Each decision of the table has the code, too."""
+    served.api.post("/v1/tables/trips/pause", json={"reason": "for the night"}).raise_for_status()
+    served.look()
+    found = _asked(served)
+    [paused] = found["blocked"]
+    assert (paused["code"], paused["services"], paused["tables"]) == ("paused", 2, 1)
+    assert (found["tables"], found["paused"]) == (1, 1)
+    explained = served.api.get("/v1/tables/trips/explain").raise_for_status().json()
+    codes = {one["decision"]["code"] for one in explained["services"].values() if one["decision"]}
+    assert codes == {"paused"}
+    assert codes <= set(CODES)
+
+
+def test_the_debt_is_compared_with_the_day_before(served: ServedDaemon) -> None:
+    """The first and the last point of the day. Without a point there is none."""
+    assert _asked(served)["debt_now"] is None
+    now = datetime.now(UTC).replace(second=0, microsecond=0)
+    served.store.keep_debt(
+        [
+            DebtPoint(at=now - timedelta(hours=hours), grain=1440, services={CLEAN: Debt(files=files, pending=1)})
+            for hours, files in ((40, 500), (20, 100), (2, 40))
+        ]
+    )
+    found = _asked(served)
+    assert (found["debt_before"]["files"], found["debt_now"]["files"]) == (100, 40)
+    assert "40 files (-60)" in list(lines(found))[-1]
+
+
+def test_a_deletion_that_waits_is_named(make_served: Callable[..., ServedDaemon]) -> None:
+    """The number of its files, as an approval shows it."""
+    served = make_served(budget=DeletionBudget(files=0))
+    prepare(served.lake)
+    served.start()
+    served.look()
+    served.api.post("/v1/tables/trips/services/clean/runs").raise_for_status()
+    assert served.moments.ending().state is RunState.CANCELLED
+    served.moments.decision()
+    found = _asked(served)
+    [waiting] = found["approvals"]
+    assert (waiting["table"], waiting["service"], waiting["files"]) == ("trips", "clean", 1)
+    assert [one["code"] for one in found["blocked"]] == ["approval_needed"]
+    assert found["ran"] == [{"service": "clean", "state": "CANCELLED", "runs": 1}]
+    assert "  trips clean: 1 files" in list(lines(found))
+
+
+def test_the_command_prints_twenty_lines_at_most(served: ServedDaemon) -> None:
+    """However many reasons and services there are. What is in quarantine is never left out."""
+    found = _asked(served)
+    block = {"code": "paused", "services": 2, "tables": 1, "table": "t", "cure": "Resume it."}
+    held = {**block, "code": "quarantined", "table": "q"}
+    numbers = ("read_files", "read_bytes", "write_files", "delete_files", "delete_bytes", "versions", "unknown")
+    would = {"service": "ttl", "tables": 2, "seconds": 3.0, "core_seconds": 4.0, **dict.fromkeys(numbers, 0)}
+    waiting = {"table": "t", "service": "clean", "files": 3, "asked_at": "2026-01-01T00:00:00Z"}
+    foreign = {"table": "t", "service": "clean", "instant": "1", "at": "2026-01-01T00:00:00Z"}
+    many = {
+        **found,
+        "blocked": [*[block] * 25, held],
+        "would_run": [would] * 12,
+        "approvals": [waiting] * 20,
+        "foreign_services": [foreign] * 20,
+    }
+    said = list(lines(many))
+    assert len(said) <= 20
+    assert any("21 other reasons" in one for one in said)
+    assert "in quarantine: 2 services on 1 tables, first q" in said
+    assert any("and 18 runs of ttl, ttl" in one for one in said)
+    assert any("other programs serve 20 tables, first t: clean 1" in one for one in said)
+    assert said[0].startswith("1 tables, 0 cannot be observed")

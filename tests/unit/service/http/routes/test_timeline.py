@@ -1,0 +1,55 @@
+"""The timeline of a table over REST."""
+
+from __future__ import annotations
+
+from tests.unit.service.http.conftest import ServedDaemon
+
+TIMELINE = "/v1/tables/trips/timeline"
+
+
+def test_the_pages_together_have_each_instant_once_the_newest_first(served: ServedDaemon) -> None:
+    """A client that follows the cursor reads the whole timeline."""
+    seen, after = [], ""
+    while True:
+        page = served.api.get(f"{TIMELINE}?limit=1{after}").raise_for_status().json()
+        seen += page["items"]
+        if page["next"] is None:
+            break
+        after = f"&after={page['next']}"
+
+    assert [one["time"] for one in seen] == sorted((one["time"] for one in seen), reverse=True)
+    assert len(seen) == len({one["time"] for one in seen}) == 3
+    assert {one["stands_for"] for one in seen} == {"write"}
+
+
+def test_what_waits_is_listed_alone(served: ServedDaemon) -> None:
+    """A pending plan has its state, and no time of completion."""
+    plan = served.lake.plan_compaction()
+    served.look(news=1)
+
+    [waiting] = served.api.get(f"{TIMELINE}?pending=true").json()["items"]
+
+    assert (waiting["time"], waiting["state"], waiting["completed_at"]) == (plan, "REQUESTED", None)
+    assert served.api.get(f"{TIMELINE}?action=none").json() == {"items": [], "next": None}
+    assert served.api.get(f"{TIMELINE}?after=x").status_code == 422
+    assert served.api.get("/v1/tables/nope/timeline").status_code == 404
+
+
+def test_what_is_ours_is_listed_with_its_run(served: ServedDaemon) -> None:
+    """Writes of others are left out."""
+    run = served.api.post("/v1/tables/trips/services/compaction/runs").json()["id"]
+    served.moments.ending()
+    served.look(news=1)
+
+    assert [one["run"] for one in served.api.get(f"{TIMELINE}?ours=true").json()["items"]] == [run]
+
+
+def test_an_archived_timeline_of_a_format_without_one_is_refused_by_name(served: ServedDaemon) -> None:
+    """The format is named, and an answer that depends on it is never an empty page."""
+    answer = served.api.get(f"{TIMELINE}?archived=true")
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "not_supported")
+    assert "archived timeline" in answer.json()["detail"]
+    for other in ("pending", "ours"):
+        assert served.api.get(f"{TIMELINE}?archived=true&{other}=true").status_code == 409
+    assert served.api.get(f"{TIMELINE}?archived=false").json() == served.api.get(TIMELINE).json()
