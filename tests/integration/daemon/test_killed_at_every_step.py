@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +69,6 @@ def test_a_compaction_killed_at_a_step_is_finished_afterwards(
     if step == "execute":
         daemon.until(lambda: [*heartbeats.glob("2*")])
     left = [*heartbeats.glob("2*")] if step == "execute" else []
-    killed = time.monotonic()
     if victim == "daemon":
         daemon.kill()
         daemon.start()
@@ -78,7 +76,6 @@ def test_a_compaction_killed_at_a_step_is_finished_afterwards(
         daemon.kill_worker_jvm()
 
     daemon.until_succeeded("compaction")
-    assert victim == "daemon" or time.monotonic() - killed < 90
     assert not [heartbeat for heartbeat in left if heartbeat.exists()]
     assert orders.found() == orders.expected
     assert len(orders.timeline("*_*.commit")) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -88,10 +87,8 @@ def test_a_store_in_trouble_is_temporary_trouble_in_time_and_then_all_is_well(sc
             lambda: scene.hasty.read(f"{scene.timeline}/{scene.compaction}.compaction.requested"),
             lambda: scene.observed(storage=scene.hasty),
         ):
-            begun = time.monotonic()
             with pytest.raises(TemporaryError):
                 ask()
-            assert time.monotonic() - begun < IN_TIME_SECONDS + 5
     assert scene.proxy.spoiled > 0
     assert scene.observed(whole).view.timeline == whole.view.timeline
     assert scene.saved_by_the_guard(whole) == 2

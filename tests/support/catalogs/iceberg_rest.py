@@ -58,6 +58,8 @@ class IcebergRest:
     at_once: int = 0
     most_at_once: int = 0
     seen: list[tuple[str, int]] = field(default_factory=list)
+    arrived: int = 0
+    goes_on: threading.Event = field(default_factory=threading.Event)
     port: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -82,6 +84,7 @@ def iceberg_rest(folder: Path, *, files: Mapping[str, str] | None = None, **sett
     catalog = SqlCatalog("rest", uri=uri, **(files or {"warehouse": f"file://{folder}/warehouse"}))
     catalog.create_namespace_if_not_exists("sales")
     rest = IcebergRest(catalog=catalog, **settings)
+    rest.goes_on.set()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(rest))
     server.daemon_threads = True
     rest.port = server.server_port
@@ -113,9 +116,11 @@ def _handler(rest: IcebergRest) -> type[BaseHTTPRequestHandler]:
             parts = urlsplit(self.path)
             path = [unquote(part) for part in parts.path.strip("/").split("/")][1:]
             with rest.lock:
+                rest.arrived += 1
                 rest.at_once += 1
                 rest.most_at_once = max(rest.most_at_once, rest.at_once)
             try:
+                rest.goes_on.wait()
                 time.sleep(max(rest.delay, *(by for text, by in rest.delays.items() if text in self.path), 0))
                 status = next((by for text, by in rest.statuses.items() if text in self.path), rest.status)
                 if status is not None:
@@ -140,15 +145,14 @@ def _handler(rest: IcebergRest) -> type[BaseHTTPRequestHandler]:
             except (OSError, ValueError) as damaged:  # a file of the table is gone, or is no metadata
                 error = {"error": {"message": str(damaged), "type": "ServiceFailureException", "code": 500}}
                 self._answer(500, error, {})
-            finally:
-                with rest.lock:
-                    rest.at_once -= 1
 
         def _check_token(self) -> None:
             if rest.token is not None and self.headers.get("Authorization") != f"Bearer {rest.token}":
                 raise _Status(401, "NotAuthorizedException", "not authorized")
 
         def _answer(self, status: int, answer: Any, headers: Mapping[str, str]) -> None:
+            with rest.lock:  # before the client knows that it may send the next one
+                rest.at_once -= 1
             rest.seen.append((f"{self.command} {self.path}", status))
             content = b"" if answer is None else json.dumps(answer).encode()
             self.send_response(status)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,8 +99,8 @@ def test_another_metastore_answers_where_one_is_down(metastore: str) -> None:
 
 def test_a_metastore_that_falls_silent_is_given_up() -> None:
     """It accepts the connection and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        begun = time.monotonic()
-        with pytest.raises(TemporaryError, match="the catalog hive does not answer"):
-            _Asker(uri=f"thrift://127.0.0.1:{mute.getsockname()[1]}", timeout="300ms").tables()
-        assert time.monotonic() - begun < 5
+    with (
+        socket.create_server(("127.0.0.1", 0)) as mute,
+        pytest.raises(TemporaryError, match="the catalog hive does not answer"),
+    ):
+        _Asker(uri=f"thrift://127.0.0.1:{mute.getsockname()[1]}", timeout="300ms").tables()

@@ -22,4 +22,4 @@ def test_only_the_heartbeat_of_the_write_into_the_partition_is_aged(tmp_path: Pa
     age_heartbeats(tmp_path, partition="lost-1", age=timedelta(hours=1))
 
     assert time.time() - dead.stat().st_mtime > 3500
-    assert time.time() - living.stat().st_mtime < 3500
+    assert time.time() - living.stat().st_mtime < 3500  # wall time: an hour old is another file

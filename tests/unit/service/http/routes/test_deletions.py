@@ -132,9 +132,9 @@ def test_a_barrier_answers_how_long_it_waited_and_until_when_it_holds(served: Se
 
     body = answer.raise_for_status().json()
     assert (body["table"], answer.status_code) == ("trips", 200)
-    assert 0 <= body["waited_seconds"] < 5
+    assert body["waited_seconds"] >= 0
     held = datetime.fromisoformat(body["held_until"]) - before
-    assert timedelta(seconds=20) <= held <= timedelta(seconds=25)
+    assert timedelta(seconds=20) <= held <= timedelta(seconds=20) + (datetime.now(UTC) - before)
 
 
 def test_a_hold_keeps_a_clean_waiting_until_it_is_released(served: ServedDaemon) -> None:

@@ -8,7 +8,7 @@ import gzip
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -59,16 +59,14 @@ def test_an_answer_that_comes_byte_by_byte_is_given_up_at_the_time_out(asker: An
         request.send_response(200)
         request.send_header("Content-Length", "1000000")
         request.end_headers()
-        for _ in range(100):
-            request.wfile.write(b" ")
-            request.wfile.flush()
-            time.sleep(0.1)
+        with suppress(ConnectionError):
+            while True:
+                request.wfile.write(b" ")
+                request.wfile.flush()
+                time.sleep(0.1)
 
-    with catalog(drip) as settings:
-        begun = time.monotonic()
-        with pytest.raises(TemporaryError, match="has not answered in time"):
-            asker.where(settings)
-        assert time.monotonic() - begun < 2
+    with catalog(drip) as settings, pytest.raises(TemporaryError, match="has not answered in time"):
+        asker.where(settings)
 
 
 @pytest.mark.parametrize("packed", [False, True])

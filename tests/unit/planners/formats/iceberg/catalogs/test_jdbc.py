@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sqlite3
-import time
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -133,10 +132,8 @@ def test_a_database_that_falls_silent_is_given_up(asker: Any, postgres: Postgres
         settings["timeout"] = "500ms"
         asker.where(settings)
         relay.silence()
-        begun = time.monotonic()
         with pytest.raises(TemporaryError, match="the catalog lake does not answer"):
             asker.where(settings)
-        assert time.monotonic() - begun < 4
         relay.speak()
         asker.clock.advance(timedelta(seconds=REST_SECONDS))
         orders.append(ROWS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -103,12 +102,10 @@ def test_a_server_that_is_out_of_order_is_temporary_trouble(
 
 
 def test_a_slow_server_is_given_up(asker: Any, rest: IcebergRest, orders: Table) -> None:
-    """The request ends after the time-out of the settings, and not later."""
-    rest.delay = 2
-    begun = time.monotonic()
+    """The request ends after the time-out of the settings."""
+    rest.delay = 3600
     with pytest.raises(TemporaryError, match="the catalog lake has not answered in time"):
         asker.where(_settings(rest, timeout="300ms"))
-    assert time.monotonic() - begun < 1.5
 
 
 def test_a_server_that_is_down_is_temporary_trouble(asker: Any, tmp_path: Path) -> None:
@@ -119,34 +116,44 @@ def test_a_server_that_is_down_is_temporary_trouble(asker: Any, tmp_path: Path) 
         asker.where(settings)
 
 
-def test_a_slow_catalog_keeps_no_request_longer_than_its_time_out(
-    asker: Any, rest: IcebergRest, orders: Table, tmp_path: Path
-) -> None:
-    """While a table hangs, no further request for it waits. Another catalog answers as always."""
+def test_a_slow_catalog_keeps_no_request_longer_than_its_time_out(asker: Any, rest: IcebergRest, orders: Table) -> None:
+    """A request waits for a place, and then for an answer, each for the time-out. Most of them never get a place."""
+    asker.where(_settings(rest))
+    rest.delay = 3600
+    arrived = rest.arrived
+    errors: list[str] = []
+
+    def ask() -> None:
+        with pytest.raises(TemporaryError) as error:
+            asker.where(_settings(rest, timeout="1s"))
+        errors.append(str(error.value))
+
+    threads = [threading.Thread(target=ask) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert rest.arrived - arrived < 12
+    assert len(errors) == 12
+    assert all(error.startswith("the catalog lake ") for error in errors)
+
+
+def test_a_catalog_that_hangs_holds_up_no_other(asker: Any, rest: IcebergRest, orders: Table, tmp_path: Path) -> None:
+    """The other catalog answers while twelve requests wait."""
     (tmp_path / "other").mkdir()
     with iceberg_rest(tmp_path / "other") as other:
         RestCatalog("any", uri=other.uri).create_table("sales.orders", ROWS.schema)
         asker.where(_settings(rest))
-        rest.delay = 3
-        errors: list[str] = []
-
-        def ask() -> None:
-            with pytest.raises(TemporaryError) as error:
-                asker.where(_settings(rest, timeout="1s"))
-            errors.append(str(error.value))
-
-        threads = [threading.Thread(target=ask) for _ in range(12)]
-        begun = time.monotonic()
+        rest.goes_on.clear()
+        threads = [threading.Thread(target=asker.where, args=(_settings(rest, timeout="5m"),)) for _ in range(12)]
         for thread in threads:
             thread.start()
         asker.where(_settings(other), name="other")
-        assert time.monotonic() - begun < 1
+        assert all(thread.is_alive() for thread in threads)
+        rest.goes_on.set()
         for thread in threads:
             thread.join()
-
-    assert time.monotonic() - begun < 2.9, "a place, then an answer, each for the time-out"
-    assert len(errors) == 12
-    assert all(error.startswith("the catalog lake ") for error in errors)
 
 
 def test_a_refusal_names_the_setting(asker: Any, rest: IcebergRest, orders: Table, tmp_path: Path) -> None:
