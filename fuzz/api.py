@@ -27,18 +27,27 @@ ALONE = "examples,coverage,fuzzing"
 
 _STARTS_WITHIN = 120.0
 _ENDS_THE_DAEMON = "/v1/drain"
-_LOOSE = "positive_data_acceptance"
-"""OpenAPI cannot say which bodies of senders, durations and places of tables are accepted."""
+_CHECKS = """
+[checks]
+enabled = true
+# OpenAPI cannot say which bodies of senders, durations and places of tables are accepted.
+positive_data_acceptance.enabled = false
+
+[[operations]]
+# A deletion empties a collection. The collection is still there afterwards.
+include-path = "/v1/tables/{table}/barrier"
+checks.use_after_free.enabled = false
+"""
 
 
-def fuzz_api(folder: Path, *, seconds: float, seed: int, phases: str = PHASES) -> bool:
+def fuzz_api(folder: Path, *, seconds: float, seed: int) -> bool:
     """Fuzz both ports of a started daemon, and print what was found. Returns whether anything was found.
 
     Found is an answer with a status of 500 or above, or one that its OpenAPI does not describe.
     """
     with started(folder) as (api, management):
         found = [
-            _tried(folder, OPENAPI, api, seconds=seconds, seed=seed, phases=phases),
+            _tried(folder, OPENAPI, api, seconds=seconds, seed=seed, phases=PHASES),
             _tried(folder, OPENAPI_MANAGEMENT, management, seconds=min(seconds, 10), seed=seed, phases=ALONE),
         ]
     return any(found)
@@ -54,6 +63,7 @@ def started(folder: Path) -> Iterator[tuple[str, str]]:
         for _ in range(4):
             table.write()
     (folder / "lakewarden.yaml").write_text(json.dumps(_configuration(lake, *ports)))
+    (folder / "schemathesis.toml").write_text(_CHECKS)
     with (folder / "daemon.log").open("ab") as log:
         command = [*testing.DAEMON, "--config", "lakewarden.yaml"]
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
@@ -94,7 +104,7 @@ def _tried(folder: Path, schema: Path, url: str, *, seconds: float, seed: int, p
     code = "import sys; from schemathesis.cli import schemathesis; sys.exit(schemathesis())"
     command: Sequence[str] = (
         *(sys.executable, "-c", code, "run", str(schema), "--url", url),
-        *("--checks", "all", "--exclude-checks", _LOOSE, "--exclude-path", _ENDS_THE_DAEMON),
+        *("--exclude-path", _ENDS_THE_DAEMON),
         *("--phases", phases, "--max-time", str(max(1, round(seconds))), "--seed", str(seed)),
         *("--request-timeout", "60", "--max-response-time", "60", "--no-color"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,17 @@ settings.register_profile("lakewarden", deadline=None, report_multiple_bugs=Fals
 # To look for what those examples miss: pytest -m hypothesis --hypothesis-profile=explore
 settings.register_profile("explore", deadline=None, report_multiple_bugs=False, max_examples=2000)
 settings.load_profile("lakewarden")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep the garbage collector from going through ten thousand tests and every module, again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ class Part:
 
 
 LINT = Part(name="lint", command=("./dev", "lint"))
-IN_PROCESSES = ("--numprocesses=4", "--dist=loadfile")
+IN_PROCESSES = ("--numprocesses=3", "--dist=loadfile")
 UNIT = Part(name="unit", tests=(*WITHOUT_A_JVM, "-m", "not long", *IN_PROCESSES))
 CORE = Part(name="core", tests=(str(SERVICES), "-m", "core", "--numprocesses=2", "--dist=loadfile"))
 """Most tests wait more than they compute: four processes keep two cores busy, and so do two with two JVMs each."""

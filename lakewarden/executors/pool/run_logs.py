@@ -138,7 +138,7 @@ class RunLogs:
 
     def _parts(self, run: RunId, written: _Written, lines: Sequence[LogLine]) -> Iterator[tuple[str, bytes]]:
         """Yield what is added to each file, in order. Between two parts the tail may become the older part."""
-        part, content = _HEAD if written.head < self._each // 2 else _TAIL, b""
+        part, content = _HEAD if written.head < self._each // 2 else _TAIL, bytearray()
         for line in lines:
             written.number += 1
             encoded = _encoded(replace(line, number=written.number, message=_short(line.message)))
@@ -150,13 +150,13 @@ class RunLogs:
                 written.tail += len(encoded)
                 full = written.tail >= self._each // 4
             if full:
-                yield part, content
+                yield part, bytes(content)
                 if part == _TAIL:
                     self._file(run, _TAIL).replace(self._file(run, _OLDER))
                     written.tail = 0
-                part, content = _TAIL, b""
+                part, content = _TAIL, bytearray()
         if content:
-            yield part, content
+            yield part, bytes(content)
 
     def _found(self, run: RunId) -> _Written:
         """Return how far the log of a run goes, which an earlier daemon may have written."""

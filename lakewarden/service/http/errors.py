@@ -18,9 +18,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
 from lakewarden.service.events.sampling import Sampler
 from lakewarden.service.http.guard.protocol import CONNECTION
-from lakewarden.service.http.problems import ProblemAnswer, ProblemBody, problem_answer
+from lakewarden.service.http.problems import PROBLEM, ProblemAnswer, problem_answer
 from lakewarden.service.http.query.words import in_plain_words
-from lakewarden.service.model.problems import ProblemCode
+from lakewarden.service.model.problems import MEDIA_TYPE, ProblemCode
 
 log = structlog.get_logger(__name__)
 
@@ -38,9 +38,7 @@ _SAID = {
 _SHOWN = 200
 _NOT_JSON = "send the header Content-Type: application/json"
 
-DEFAULT: Mapping[int | str, dict[str, Any]] = {
-    "default": {"model": ProblemBody, "description": "Any error, in the one shape of all errors."}
-}
+DEFAULT: Mapping[int | str, dict[str, Any]] = {"default": {"description": "Any error, in the one shape of all errors."}}
 """The errors of every route. It also stands for an answer that no route lists, such as the refusal of a port."""
 
 _MEANINGS = {
@@ -56,7 +54,10 @@ _MEANINGS = {
 
 def errors(*statuses: int, meaning: str | None = None) -> dict[int | str, dict[str, Any]]:
     """Return the errors that a route declares, for its `responses`."""
-    return {status: {"model": ProblemBody, "description": meaning or _MEANINGS[status]} for status in statuses}
+    return {
+        status: {"description": meaning or _MEANINGS[status], "content": {MEDIA_TYPE: {"schema": PROBLEM}}}
+        for status in statuses
+    }
 
 
 class ApiError(Exception):

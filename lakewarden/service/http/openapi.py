@@ -16,11 +16,10 @@ from lakewarden.service.http.access.once import PARAMETER, acts
 from lakewarden.service.http.access.roles import is_open
 from lakewarden.service.http.hooks import HOOKS
 from lakewarden.service.http.live.etags import IF_NONE_MATCH, NOT_MODIFIED, is_tagged
-from lakewarden.service.http.problems import ProblemBody
+from lakewarden.service.http.problems import PROBLEM, ProblemBody
 from lakewarden.service.model.problems import MEDIA_TYPE, problem
 from lakewarden.service.model.refusals import REFUSALS
 
-_PROBLEM = {"$ref": "#/components/schemas/ProblemBody"}
 _IN_PATH = re.compile(r"\{(\w+)\}")
 _UNUSED = ("HTTPValidationError", "ValidationError")
 _BUG = HTTPStatus.INTERNAL_SERVER_ERROR
@@ -111,12 +110,12 @@ def _name(status: HTTPStatus) -> str:
 
 def _shared(status: HTTPStatus) -> dict[str, Any]:
     said = "; ".join(refusal.message for refusal in REFUSALS if refusal.status is status)
-    return {"description": said or "an unexpected error", "content": {MEDIA_TYPE: {"schema": _PROBLEM}}}
+    return {"description": said or "an unexpected error", "content": {MEDIA_TYPE: {"schema": PROBLEM}}}
 
 
 def _of_a_key() -> dict[str, Any]:
     said = "The `Idempotency-Key` is in use, or cannot be used."
-    return {"description": said, "content": {MEDIA_TYPE: {"schema": _PROBLEM}}}
+    return {"description": said, "content": {MEDIA_TYPE: {"schema": PROBLEM}}}
 
 
 def _with_parameters(operation: dict[str, Any], path: str) -> None:
@@ -129,12 +128,8 @@ def _with_parameters(operation: dict[str, Any], path: str) -> None:
 
 
 def _with_problems(operation: dict[str, Any]) -> None:
-    """Give the errors the media type of problem details, and add those that every operation has."""
+    """Add the errors that every operation has."""
     answers: dict[str, Any] = operation["responses"]
-    for answer in answers.values():
-        content = answer.get("content", {})
-        if content.get("application/json", {}).get("schema") == _PROBLEM:
-            answer["content"] = {MEDIA_TYPE: content["application/json"]}
     answers.pop("default", None)
     for status in _everywhere():
         if status not in _KEYS or not is_open(operation):

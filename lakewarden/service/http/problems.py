@@ -29,6 +29,10 @@ class ProblemBody(BaseModel):
     key: str | None = None
 
 
+PROBLEM = {"$ref": "#/components/schemas/ProblemBody"}
+"""The schema of an error in OpenAPI."""
+
+
 class ProblemAnswer(Answer):
     """An error as the answer."""
 
