@@ -43,7 +43,7 @@ LINT = Part(name="lint", command=("./dev", "lint"))
 IN_PROCESSES = ("--numprocesses=3", "--dist=loadfile")
 UNIT = Part(name="unit", tests=(*WITHOUT_A_JVM, "-m", "not long", *IN_PROCESSES))
 CORE = Part(name="core", tests=(str(SERVICES), "-m", "core", "--numprocesses=2", "--dist=loadfile"))
-"""Most tests wait more than they compute: four processes keep two cores busy, and so do two with two JVMs each."""
+"""Many tests wait: three processes keep two cores busy, and so do two with two JVMs each."""
 LONG_UNIT = Part(name="unit", tests=(*WITHOUT_A_JVM, *IN_PROCESSES), environment={"LAKEWARDEN_PROGRAMS": "1000"})
 CHART = Part(name="chart", command=("./dev", "chart"))
 DOCS = Part(name="docs", command=("./dev", "docs"))

@@ -23,7 +23,8 @@ from tests.support.catalogs.metastore import RealMetastore, make_lock_tables
 from tests.support.daemon.daemon_process import Configured, DaemonProcess
 from tests.support.hudi.orders import Orders
 from tests.support.object_stores.s3_server import S3Server
-from tests.support.pool.driver import Driver, SharedPool, eventually
+from tests.support.pool.driver import Driver, SharedPool
+from tests.support.waiting import eventually
 
 _FORMATS = ("hudi", "iceberg", "paimon")
 """The bundles of all formats are in one session, as in a pool with tables of all."""

@@ -16,8 +16,8 @@ import pytest
 
 from lakewarden.testing.standalone_cluster import StandaloneCluster
 from tests.support.daemon.replica_process import ReplicaProcess
-from tests.support.pool.driver import eventually
 from tests.support.store.postgres import PostgresServer, running_postgres
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.support.daemon.daemon_process import DaemonProcess

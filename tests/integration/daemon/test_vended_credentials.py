@@ -101,7 +101,7 @@ def test_files_are_rewritten_with_what_the_catalog_hands_out(
     daemon.start()
 
     for service in SERVICES:
-        daemon.until(partial(_succeeded, daemon, service), within=240)
+        daemon.until(partial(_succeeded, daemon, service))
 
     assert not [run for run in daemon.get("/v1/runs")["items"] if run["state"] == "FAILED"]
     assert sorted(table.refresh().scan().to_arrow().column("id").to_pylist()) == [0, 1, 2, 3, 4, 5]
@@ -121,7 +121,7 @@ def test_a_table_bucket_refuses_the_plan_of_a_clean_and_the_run_names_the_remedy
     daemon = daemon_of(Vended(server, server.settings()), {"clean": DELETING["clean"]}, formats=["iceberg"])
     daemon.start()
 
-    [failed] = daemon.until(lambda: [run for run in daemon.runs("clean") if run["state"] == "FAILED"], within=240)
+    [failed] = daemon.until(lambda: [run for run in daemon.runs("clean") if run["state"] == "FAILED"])
 
     assert "in a table bucket (S3 Tables), remove its clean and orphans policies" in failed["outcome"]
     assert sorted(table.refresh().scan().to_arrow().column("id").to_pylist()) == [0, 1, 2, 3, 4, 5]
@@ -156,10 +156,10 @@ def test_files_are_deleted_with_what_the_catalog_hands_out(
         daemon = daemon_of(configured, {"compaction": SERVICES["compaction"], **DELETING}, formats=["iceberg"])
         daemon.start()
 
-        daemon.until(lambda: _succeeded(daemon, "compaction"), within=240)
+        daemon.until(lambda: _succeeded(daemon, "compaction"))
         table.refresh().append(ROW)  # a clean counts the commits of writers
-        daemon.until(lambda: not before & _data_files(s3_server, tmp_path.name), within=240)
-        daemon.until(lambda: _succeeded(daemon, "clean"), within=60)
+        daemon.until(lambda: not before & _data_files(s3_server, tmp_path.name))
+        daemon.until(lambda: _succeeded(daemon, "clean"))
         daemon.until(
             lambda: any(run["state"] in {"SUCCEEDED", "CANCELLED"} for run in daemon.runs("orphans")), within=240
         )
@@ -184,7 +184,7 @@ def test_a_run_that_outlives_its_credentials_is_given_new_ones(
         settings = server.settings(uri=relay.uri, oauth2_server_uri=f"{server.uri}/v1/oauth/tokens")
         daemon = daemon_of(Vended(server, settings), {"compaction": SERVICES["compaction"]}, formats=["iceberg"])
         daemon.start()
-        daemon.until(lambda: _succeeded(daemon, "compaction"), within=300)
+        daemon.until(lambda: _succeeded(daemon, "compaction"))
 
     assert max(relay.renewals) - min(relay.renewals) > LIFE
     assert [run["state"] for run in daemon.runs("compaction")] == ["SUCCEEDED"]
@@ -199,7 +199,7 @@ def test_a_table_of_a_catalog_that_is_not_asked_is_hindered_by_name(
     daemon = daemon_of(Vended(server, server.settings(access="storage")), {**SERVICES, **DELETING}, formats=["iceberg"])
     daemon.start()
 
-    daemon.until(lambda: "catalogs.lake.access: vended" in str(daemon.get(f"/v1/tables/{TABLE}")), within=120)
+    daemon.until(lambda: "catalogs.lake.access: vended" in str(daemon.get(f"/v1/tables/{TABLE}")))
     assert not daemon.get("/v1/runs")["items"]
 
 

@@ -103,7 +103,7 @@ def test_old_partitions_are_compacted_beside_a_writer_and_a_reader(
     daemon = daemon_of(clicks, {**SERVICES, "partition_commit": {}}, formats=["directory"])
     daemon.start()
     try:
-        daemon.until(lambda: all(clicks.is_compacted(hour) for hour in range(3)), within=120)
+        daemon.until(lambda: all(clicks.is_compacted(hour) for hour in range(3)))
     finally:
         ended.set()
         for thread in threads:
@@ -142,8 +142,8 @@ def test_a_new_user_sees_expired_partitions_and_orphans_go(
     services = {**SERVICES, "orphans": now, "ttl": {**now, "options": {"retain": "2000d", **time}}}
     daemon = daemon_of(table, services, formats=["directory"])
     daemon.start()
-    daemon.until(lambda: not orphan.exists() and not old.exists(), within=120)
-    daemon.until(lambda: table.is_compacted(1), within=60)
+    daemon.until(lambda: not orphan.exists() and not old.exists())
+    daemon.until(lambda: table.is_compacted(1))
     assert not table.is_compacted(0)  # the deletion of the orphan is a change of its folder, within restore_horizon
     assert table.told() == expected
     figures = {"orphans": "files_deleted", "ttl": "partitions_deleted", "compaction": "bytes_replaced"}
@@ -189,7 +189,7 @@ def test_a_run_killed_at_a_state_of_an_exchange_loses_no_row_and_is_ended_by_the
     with held_at(point, "compaction", start, tmp_path, monkeypatch) as daemon:
         assert clicks.told() == expected
     assert told_by_a_reader_that_lists_again(clicks) == expected
-    daemon.until(lambda: all(clicks.is_compacted(hour) for hour in range(3)), within=120)
-    daemon.until(lambda: not (clicks.folder / "_lakewarden").exists(), within=60)
+    daemon.until(lambda: all(clicks.is_compacted(hour) for hour in range(3)))
+    daemon.until(lambda: not (clicks.folder / "_lakewarden").exists())
     assert clicks.told() == expected
     assert daemon.stop() == 0

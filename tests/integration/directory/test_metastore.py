@@ -110,7 +110,7 @@ def test_readers_by_the_metastore_find_each_row_once_and_never_an_expired_one(
         assert clicks.markers() <= clicks.listed().keys()
         assert len(clicks.listed()) - len(clicks.markers()) == (1 if point == "listed" else 0)
     kept = {_day(1), _day(2)}
-    daemon.until(lambda: clicks.listed().keys() == clicks.markers() == kept, within=120)
+    daemon.until(lambda: clicks.listed().keys() == clicks.markers() == kept)
     assert clicks.ids() == list(range(2 * ROWS))
     before = clicks.listed()[_day(1)].parameters["lakewarden.changed-at"]
     clicks.write(_day(1), 2)
@@ -141,6 +141,6 @@ def test_a_killed_ttl_is_ended_and_its_partition_is_in_no_list(
         home = clicks.folder / f"dt={_day(9)}/hour=07"
         assert (_day(9) in clicks.listed()) == (point == "proposed")
         assert home.exists() == (point in ("proposed", "dropped"))
-    daemon.until(lambda: clicks.listed().keys() == {_day(1)} and not home.exists(), within=120)
+    daemon.until(lambda: clicks.listed().keys() == {_day(1)} and not home.exists())
     assert clicks.ids() == list(range(ROWS))
     assert daemon.stop() == 0

@@ -71,7 +71,7 @@ def test_what_is_inactive_is_committed_and_late_data_again(
     (clicks.folder / "dt=2026-03-01/hour=02/.part-9.inprogress.77").touch()
     daemon = daemon_of(clicks, {"partition_commit": {}}, formats=["directory"])
     daemon.start()
-    daemon.until(lambda: clicks.markers().keys() == {"hour=00", "hour=01"}, within=120)
+    daemon.until(lambda: clicks.markers().keys() == {"hour=00", "hour=01"})
     first = clicks.markers()["hour=00"]
     clicks.write(0)
     daemon.until(lambda: clicks.markers()["hour=00"] > first)
@@ -104,7 +104,7 @@ def test_a_run_killed_at_a_step_leaves_each_partition_with_its_marker_or_without
     with held_at(point, "partition_commit", start, tmp_path, monkeypatch) as daemon:
         markers = clicks.markers()
         assert len(markers) == (3 if point in ("committed", "settled") else 0)
-    daemon.until(lambda: len(clicks.markers()) == 3, within=120)
+    daemon.until(lambda: len(clicks.markers()) == 3)
     assert clicks.markers().items() >= markers.items()
     names = {file.name for file in clicks.folder.rglob("*") if file.is_file()}
     assert names == {"_SUCCESS", "part-0-1", "part-0-2", "part-0-3"}
@@ -134,7 +134,7 @@ def test_beside_a_writer_like_flinks_no_marker_is_too_early(
     writer.start()
     daemon = daemon_of(table, {"partition_commit": {}}, formats=["directory"])
     daemon.start()
-    daemon.until(lambda: len(table.markers()) == 6, within=120)
+    daemon.until(lambda: len(table.markers()) == 6)
     writer.join()
     assert early == []
     assert sink.rows == sum(1 for file in table.folder.rglob("part-*") for _ in file.open())

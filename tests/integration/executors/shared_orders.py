@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.hudi.orders import Orders
-from tests.support.pool.driver import eventually
+from tests.support.waiting import eventually
 
 REJECTED = "HoodieClusteringUpdateException"
 CONFLICT = "HoodieWriteConflictException"

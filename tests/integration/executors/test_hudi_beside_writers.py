@@ -43,7 +43,8 @@ from tests.integration.executors.shared_orders import (
     SharedOrders,
 )
 from tests.support.hudi.orders import Orders
-from tests.support.pool.driver import Driver, eventually
+from tests.support.pool.driver import Driver
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark
 
@@ -240,7 +241,7 @@ def test_a_clustering_killed_between_its_plan_and_its_look_fails_no_writer(
         with writing.held("p1", "p1-0") as write:
             driver.pool.answer(run, Step.COMMIT if point == "withdrawing" else Step.PLAN, Granted())
             write.gate.touch()
-            eventually(told.exists, within=60)
+            eventually(told.exists)
             worker = psutil.Process(driver.pool._owner[run].process.pid)
             for process in [*worker.children(recursive=True), worker]:
                 process.kill()

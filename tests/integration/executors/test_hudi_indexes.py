@@ -25,7 +25,8 @@ from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.ports import SPARK
 from lakewarden.planners.triggers import NumCommits
 from tests.support.hudi.orders import Orders
-from tests.support.pool.driver import Driver, eventually
+from tests.support.pool.driver import Driver
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark
 

@@ -36,7 +36,8 @@ from lakewarden.planners.storage import LocalStorage
 from tests.integration.executors.shared_orders import GIVES_WAY, MAKES_ROOM, SharedOrders
 from tests.integration.executors.test_hudi_buckets import CONSISTENT, DECLARED
 from tests.support.hudi.orders import Orders
-from tests.support.pool.driver import Driver, eventually
+from tests.support.pool.driver import Driver
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark
 
@@ -208,7 +209,7 @@ def test_buckets_whose_resizing_was_killed_are_resized_by_the_next_run(
         run = driver.submit(table, Service.CLUSTERING, **SPLIT)
         driver.advance(run, to=step)
         driver.pool.answer(run, step, Granted())
-        eventually(told.exists, within=60)
+        eventually(told.exists)
         table.add("p0", *KEYS[::3])
         worker = psutil.Process(driver.pool._owner[run].process.pid)
         for process in [*worker.children(recursive=True), worker]:

@@ -23,7 +23,8 @@ from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.step import Step
 from tests.support.pool import light_worker
-from tests.support.pool.living_pool import RUN, Life, alive, eventually, lives
+from tests.support.pool.living_pool import RUN, Life, alive, lives
+from tests.support.waiting import eventually
 
 
 @pytest.fixture

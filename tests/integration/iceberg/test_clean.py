@@ -28,7 +28,7 @@ from lakewarden.executors.contract import (
 from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.model.step import Step
 from tests.integration.iceberg.deletions import EVERYTHING, Deletions, suffering
-from tests.support.pool.driver import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.support.iceberg.trips import Trips

@@ -21,7 +21,7 @@ from lakewarden.executors.contract import (
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 from tests.integration.iceberg.deletions import suffering
-from tests.support.pool.driver import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ import pytest
 from lakewarden.executors.contract import Ended, Failed, FailureKind, Granted, Succeeded, Yielded
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
-from tests.support.pool.driver import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.support.iceberg.trips import Trips

@@ -41,7 +41,7 @@ class _Deaths:
 
     def come(self, *, then_at: str | None = None) -> None:
         """Wait for the run, and kill its JVM. The next fault may be at another point."""
-        self.daemon.until(self._standing.exists, within=120)
+        self.daemon.until(self._standing.exists)
         self._faults.unlink()
         if then_at is not None:
             self.will_be_at(then_at)

@@ -15,7 +15,7 @@ from lakewarden.executors.contract import Ended, Granted, Lost, NothingToDo, Suc
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 from tests.integration.iceberg.deletions import Deletions, suffering
-from tests.support.pool.driver import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.support.iceberg.trips import Trips

@@ -22,7 +22,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 from tests.integration.iceberg.deletions import AT_ONCE, EVERYTHING, Deletions, suffering
 from tests.support.catalogs.iceberg_rest import iceberg_rest
-from tests.support.pool.driver import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.support.iceberg.trips import Trips

@@ -20,7 +20,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 from tests.integration.iceberg.deletions import suffering
 from tests.support.iceberg.iceberg_upserts import UpsertJob, delete_files, rows_by_the_spec
-from tests.support.pool.driver import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.support.iceberg.trips import Lake, Trips

@@ -71,7 +71,7 @@ def test_an_archive_beside_a_writer_loses_nothing(
         write()
         return len([run for run in daemon.runs("archive") if run["state"] == "SUCCEEDED"]) >= 2
 
-    daemon.until(twice_merged, within=120)
+    daemon.until(twice_merged)
     assert all(seen)
     assert orders.read() == sorted(orders.expected)
     assert [run["outcome"] for run in daemon.runs("archive") if run["state"] == "FAILED"] == []

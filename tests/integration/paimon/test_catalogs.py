@@ -31,7 +31,7 @@ from tests.support.catalogs.sqlite_driver import sqlite_driver
 from tests.support.daemon.daemon_process import DaemonProcess
 from tests.support.object_stores.s3_server import BUCKET
 from tests.support.paimon.paimon_orders import PaimonOrders, rows
-from tests.support.pool.driver import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.support.object_stores.s3_server import S3Server
@@ -88,7 +88,7 @@ def metastore_on_s3(
 def stood(driver: Driver, run: RunId, stands: Path) -> None:
     """Return when a run stands at its point. Fails with its outcome if it has ended before."""
     try:
-        eventually(stands.exists, within=70)
+        eventually(stands.exists)
     except AssertionError:
         pytest.fail(f"the run did not come to its point: {driver.next(run, Ended).outcome}")
 
@@ -293,7 +293,7 @@ def test_a_started_daemon_serves_a_table_by_its_name_beside_a_writer_through_the
         done = [{run["state"] for run in daemon.runs(service)} for service in services]
         return all("SUCCEEDED" in one for one in done) and lost not in table.files()
 
-    daemon.until(served, within=150)
+    daemon.until(served)
     assert all(seen)
     assert table.read() == sorted(table.expected)
     assert [run["outcome"] for service in services for run in daemon.runs(service) if run["state"] == "FAILED"] == []

@@ -13,7 +13,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 from tests.support.core import first_in_the_core
 from tests.support.paimon.paimon_orders import PaimonOrders, rows
-from tests.support.pool.driver import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path

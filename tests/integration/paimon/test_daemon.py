@@ -93,7 +93,7 @@ def test_a_started_daemon_cleans_beside_a_writer_and_a_tag_and_the_newest_snapsh
         files = any(one.get("files_deleted") for one in cleans)
         return files and sum(one.get("snapshots_expired", 0) > 0 for one in cleans) >= 2
 
-    daemon.until(twice_cleaned, within=150)
+    daemon.until(twice_cleaned)
     assert all(seen)
     assert orders.read() == sorted(orders.expected)
     assert orders.read(scan__tag_name="first") == tagged
@@ -121,7 +121,7 @@ def test_a_clean_killed_at_a_point_leaves_a_table_that_is_read_and_is_carried_on
     daemon = killed_at(point, "clean", start, tmp_path, monkeypatch)
     assert orders.read() == sorted(orders.expected)
 
-    daemon.until(lambda: [one["id"] for one in orders.snapshots()] == [8], within=120)
+    daemon.until(lambda: [one["id"] for one in orders.snapshots()] == [8])
     daemon.until(lambda: all(run["state"] in {"SUCCEEDED", "FAILED"} for run in daemon.runs("clean")))
     assert orders.read() == sorted(orders.expected)
     assert {one.rpartition("/")[2] for one in orders.data_files()} == set(orders.live_files())

@@ -19,7 +19,7 @@ from tests.support.catalogs.databases import CatalogDatabase, catalog_database, 
 from tests.support.daemon.daemon_process import DaemonProcess
 from tests.support.paimon.paimon_orders import PaimonOrders, rows
 from tests.support.paimon.paimon_proofs import writing
-from tests.support.pool.driver import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.support.pool.driver import Driver
@@ -81,7 +81,7 @@ def test_a_commit_and_those_of_writers_take_turns_under_the_lock(
         run = driver.submit(orders, Service.COMPACTION)
         driver.advance(run, to=Step.COMMIT)
         driver.pool.answer(run, Step.COMMIT, Granted())
-        eventually(stands.exists, within=70)
+        eventually(stands.exists)
         assert locks(database) == ["jdbc.shop.orders"]
         writer = threading.Thread(target=orders.write, args=(rows(100, "beside"),))
         writer.start()
@@ -153,7 +153,7 @@ def test_a_started_daemon_serves_a_table_by_its_name_beside_a_writer_under_the_l
         done = [{run["state"] for run in daemon.runs(service)} for service in services]
         return all("SUCCEEDED" in one for one in done)
 
-    daemon.until(served, within=150)
+    daemon.until(served)
     assert all(seen)
     assert orders.read() == sorted(orders.expected)
     assert [run["outcome"] for service in services for run in daemon.runs(service) if run["state"] == "FAILED"] == []

@@ -44,7 +44,7 @@ def test_orphans_killed_at_a_point_leave_a_table_that_is_read_and_are_carried_on
         runs = daemon.runs("orphans")
         return runs[0]["state"] == ("FAILED" if point == "committed" else "SUCCEEDED") and not lost & orders.files()
 
-    daemon.until(all_ended, within=120)
+    daemon.until(all_ended)
     assert orders.files() - ours(orders) == known
     assert orders.read() == sorted(orders.expected)
     runs = len(daemon.runs("orphans"))
@@ -83,7 +83,7 @@ def test_orphans_beside_a_live_writer_take_nothing_of_it(
         cleaned = any(run["state"] == "SUCCEEDED" for run in daemon.runs("clean"))
         return number > 15 and deleted >= len(lost) and cleaned
 
-    daemon.until(twice_deleted, within=150)
+    daemon.until(twice_deleted)
     assert all(seen)
     assert not lost & orders.files()
     held.commit()

@@ -157,7 +157,7 @@ def test_after_a_kill_at_a_point_each_partition_is_marked(
     """The table shows what is left to do."""
     start = functools.partial(daemon_of, table, {"partition_commit": {"options": AT_ONCE}}, formats=["paimon"])
     daemon = killed_at(point, "partition_commit", start, tmp_path, monkeypatch)
-    daemon.until(lambda: set(marked(table)) == {"2020-01-01", "2020-01-02"}, within=120)
+    daemon.until(lambda: set(marked(table)) == {"2020-01-01", "2020-01-02"})
     daemon.until(lambda: all(run["state"] in {"SUCCEEDED", "FAILED"} for run in daemon.runs("partition_commit")))
     assert table.read() == sorted(table.expected)
     assert list(table.folder.glob("*/.*.tmp")) == []

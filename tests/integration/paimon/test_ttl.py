@@ -18,7 +18,7 @@ from tests.support.core import first_in_the_core
 from tests.support.daemon.daemon_process import DaemonProcess
 from tests.support.daemon.held_runs import killed_at
 from tests.support.paimon.paimon_orders import PaimonOrders, Row
-from tests.support.pool.driver import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.integration.paimon.conftest import Lake
@@ -265,7 +265,7 @@ def test_a_ttl_killed_at_a_point_is_settled_by_what_the_table_shows(
         runs = daemon.runs("ttl")
         return bool(runs) and any(run["state"] == "SUCCEEDED" for run in runs)
 
-    daemon.until(ended, within=120)
+    daemon.until(ended)
     runs = [run for run in reversed(daemon.runs("ttl")) if run["state"] in {"SUCCEEDED", "FAILED"}]
     assert [len(table.signed_by(run["id"])) for run in runs][: len(commits)] == commits
     assert table.read() == of(table.expected, FUTURE)

@@ -20,11 +20,9 @@ from lakewarden import testing
 from lakewarden.demo.process import free_port
 from lakewarden.executors.worker import java
 from lakewarden.testing import fault_points
+from tests.support.waiting import HANGS
 
 TABLE = "sales.orders"
-
-HANGS = 300.0
-"""Seconds after which a test takes a process for one that hangs. It is no measure of speed."""
 
 
 class Configured(Protocol):

@@ -30,7 +30,7 @@ def held_at(
     faults.write_text(json.dumps([_held(point, service, told)]))
     daemon = start()
     daemon.start()
-    daemon.until(told.exists, within=120)
+    daemon.until(told.exists)
     faults.unlink()
     yield daemon
     daemon.kill_worker_jvm()

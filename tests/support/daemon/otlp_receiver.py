@@ -16,6 +16,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.support.waiting import HANGS
+
 _INFLATE: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "deflate": zlib.decompress}
 
 
@@ -45,7 +47,7 @@ class OtlpReceiver:
                 self._spans += [Told(span, resource) for scope in one.scope_spans for span in scope.spans]
             self._arrived.notify_all()
 
-    def run(self, run: str, *, within: float = 60) -> list[Told]:
+    def run(self, run: str, *, within: float = HANGS) -> list[Told]:
         """Wait for the span of a run. Return it, and its children in the order of their begins."""
 
         def root() -> Told | None:

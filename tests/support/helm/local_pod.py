@@ -18,6 +18,7 @@ import pytest
 
 from lakewarden.demo.process import Child, free_port
 from tests.support.helm.chart import Rendered
+from tests.support.waiting import HANGS
 
 _API = 8080
 
@@ -70,7 +71,7 @@ class LocalPod:
         except httpx.TransportError:
             return None
 
-    def until(self, what: Callable[[], Any], *, within: float = 90) -> Any:
+    def until(self, what: Callable[[], Any], *, within: float = HANGS) -> Any:
         """Return what `what` returns once it is true. Fails with the daemon's last words."""
         deadline = time.monotonic() + within
         while not (found := what()):

@@ -29,8 +29,7 @@ from lakewarden.service.rules.writer_failures import Blamed
 from lakewarden.service.state.resources import Resources
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.wiring.daemon import compose
-
-_TIMEOUT = 60.0
+from tests.support.waiting import HANGS
 
 
 class HudiDaemon(Listener):
@@ -69,7 +68,7 @@ class HudiDaemon(Listener):
 
     def failure(self) -> Blamed:
         """Wait for the next failure of a writer that is found."""
-        return self._failures.get(timeout=_TIMEOUT)
+        return self._failures.get(timeout=HANGS)
 
     def succeeded(self, *services: Service) -> None:
         """Wait until a run of each of these services has succeeded."""
@@ -81,15 +80,15 @@ class HudiDaemon(Listener):
 
     def decision(self) -> Decision:
         """Wait for the next new decision."""
-        return self._decisions.get(timeout=_TIMEOUT)
+        return self._decisions.get(timeout=HANGS)
 
     def hook(self) -> tuple[str, str]:
         """Wait for the next hook, and return its sender and its result."""
-        return self._hooks.get(timeout=_TIMEOUT)
+        return self._hooks.get(timeout=HANGS)
 
     def ending(self) -> Run:
         """Wait for the next run that ends."""
-        return self._ended.get(timeout=_TIMEOUT)
+        return self._ended.get(timeout=HANGS)
 
 
 @contextmanager
@@ -135,7 +134,7 @@ def hudi_daemon(
         composed.daemon.start()
         thread = threading.Thread(target=composed.daemon.run)
         thread.start()
-        life.callback(thread.join, _TIMEOUT)
+        life.callback(thread.join, HANGS)
         life.callback(composed.daemon.stop)
         server = life.enter_context(HttpServer(api, name="api", host="127.0.0.1", port=0))
         daemon.served_at(server.port)

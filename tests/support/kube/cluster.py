@@ -21,6 +21,7 @@ from tests.support.helm.kubernetes import ApiServer, running_api_server
 from tests.support.kube.network import Network
 from tests.support.kube.nodes import Nodes
 from tests.support.kube.pods import PodOnNode
+from tests.support.waiting import HANGS
 
 NOTICED_SECONDS = 20
 """After so long without a heartbeat a node counts as lost. Kubernetes' default is 50 s."""
@@ -61,7 +62,7 @@ class Cluster:
             return False
         return True
 
-    def until(self, what: Callable[[], Any], *, within: float = 120) -> Any:
+    def until(self, what: Callable[[], Any], *, within: float = HANGS) -> Any:
         """Return what `what` returns once it is true. Fails with the last words of the pods."""
         deadline = time.monotonic() + within
         while not (found := what()):

@@ -66,7 +66,7 @@ def settled_after_a_kill(
         runs = daemon.runs(service)
         return bool(runs) and runs[0]["state"] == "SUCCEEDED"
 
-    daemon.until(ended, within=120)
+    daemon.until(ended)
     runs = [run for run in reversed(daemon.runs(service)) if run["state"] in {"SUCCEEDED", "FAILED"}]
     users = [one["commitUser"] for one in orders.snapshots()]
     assert [users.count(signature.format(run["id"])) for run in runs] == commits

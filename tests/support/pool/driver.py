@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -29,16 +28,9 @@ from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.storage.settings import StoreSettings
 from lakewarden.testing import WORKER
+from tests.support.waiting import HANGS, eventually
 
 _Event = TypeVar("_Event", Asked, Ended, Lost, CapacityChanged, Started)
-
-
-def eventually(what: Callable[[], bool], *, within: float = 30) -> None:
-    """Return when `what` is true. Fails after `within` seconds."""
-    deadline = time.monotonic() + within
-    while not what():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.05)
 
 
 class Served(Protocol):
@@ -103,10 +95,7 @@ class Driver:
 
     def until_ready(self) -> None:
         """Wait until every slot is free."""
-        eventually(
-            lambda: self.pool.capacity().slots > 0 and self.pool.capacity().free == self.pool.capacity().slots,
-            within=120,
-        )
+        eventually(lambda: 0 < self.pool.capacity().slots == self.pool.capacity().free)
 
     def abandon(self) -> None:
         """Cancel what the last user has left, so that a test that failed takes no slot from the next one."""
@@ -172,7 +161,7 @@ class Driver:
         assert not lost, "\n".join([*lost, *self.pool.log_tails()])
 
     def _hear(self) -> None:
-        self._told.append(self._events.get(timeout=120))
+        self._told.append(self._events.get(timeout=HANGS))
 
     def advance(self, run: RunId, *, to: Step) -> Plan | None:
         """Grant every step before `to`, and return the plan as the question for `to` tells it."""

@@ -24,15 +24,7 @@ from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.testing import WORKER
 from lakewarden.testing.fake import FakeTable
-
-
-def eventually(what: Callable[[], bool], *, within: float = 10) -> None:
-    """Return when `what` is true. Fails after `within` seconds."""
-    deadline = time.monotonic() + within
-    while not what():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.01)
-
+from tests.support.waiting import HANGS, eventually
 
 RUN = RunId("run-1")
 
@@ -70,7 +62,7 @@ class Life:
         return [worker.process.pid for worker in self.pool._workers]
 
     def until(self, fits: Callable[[PoolEvent], bool]) -> PoolEvent:
-        while not fits(event := self._events.get(timeout=60)):
+        while not fits(event := self._events.get(timeout=HANGS)):
             pass
         return event
 

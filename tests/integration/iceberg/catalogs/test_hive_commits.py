@@ -20,7 +20,7 @@ from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_co
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 from tests.integration.iceberg.deletions import AT_ONCE, EVERYTHING, suffering
-from tests.support.pool.driver import eventually
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.support.catalogs.metastore import RealMetastore

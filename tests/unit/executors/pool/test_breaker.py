@@ -18,7 +18,8 @@ from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from tests.support.pool import light_worker, unable_worker
-from tests.support.pool.living_pool import eventually, lives
+from tests.support.pool.living_pool import lives
+from tests.support.waiting import eventually
 
 MINUTE = 60.0
 
@@ -81,7 +82,7 @@ class Harness:
 
     def begin(self, run: str) -> None:
         """Give a run to the pool, as soon as a worker is up."""
-        eventually(lambda: self._submitted(run), within=60)
+        eventually(lambda: self._submitted(run))
 
     def ended(self, run: str) -> Ended | Lost:
         """Give a run to the pool, and return how it ended."""
@@ -127,8 +128,8 @@ def test_a_pool_holds_its_runs_back_while_its_cluster_gives_no_executors(harness
     harness.cluster.touch()
     assert outcome(harness.ended("first")) is Yielded
     assert outcome(harness.ended("second")) is Yielded
-    eventually(lambda: harness.pool.capacity().held is not None, within=60)
-    eventually(lambda: harness.pool.capacity().slots == 2, within=60)
+    eventually(lambda: harness.pool.capacity().held is not None)
+    eventually(lambda: harness.pool.capacity().slots == 2)
     assert harness.pool.capacity().free == 0
     assert unable_worker.WHY in (harness.pool.capacity().held or "")
     assert not harness._submitted("too early")
@@ -145,7 +146,7 @@ def test_no_more_workers_are_started_for_runs_that_are_held_back(harness: Harnes
     harness.cluster.touch()
     harness.ended("first")
     harness.ended("second")
-    eventually(lambda: harness.pool.capacity().held is not None, within=60)
+    eventually(lambda: harness.pool.capacity().held is not None)
     harness.pool.need(7)
     assert harness.pool._need.is_over
     harness.clock.advance(timedelta(minutes=1))
@@ -174,5 +175,5 @@ def test_a_worker_without_executors_says_so_and_its_run_ends_with_that_reason(
         assert isinstance(ended, Ended)
         assert isinstance(ended.outcome, Yielded)
         assert "no executor of 'local[*]' has come within 10s" in ended.outcome.reason
-        eventually(lambda: life.pool.capacity().held is not None, within=60)
+        eventually(lambda: life.pool.capacity().held is not None)
         assert ended.outcome.reason in (life.pool.capacity().held or "")

@@ -14,7 +14,7 @@ from lakewarden.executors.profile import SparkProfile
 from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from tests.support.pool import light_worker
-from tests.support.pool.living_pool import eventually
+from tests.support.waiting import eventually
 
 FIRST, SECOND = RunId("run-1"), RunId("run-2")
 
@@ -77,11 +77,11 @@ def test_the_last_lines_of_a_worker_that_is_killed_are_in_the_log_of_its_run(tmp
         logs=logs,
     )
     pool.start(events.append)
-    eventually(lambda: pool.capacity().slots > 0, within=60)
+    eventually(lambda: pool.capacity().slots > 0)
     pool.submit(_assignment(FIRST))
-    eventually(lambda: any(isinstance(event, Asked) for event in events), within=60)
+    eventually(lambda: any(isinstance(event, Asked) for event in events))
     os.kill(pool._workers[0].process.pid, signal.SIGKILL)
-    eventually(lambda: any(isinstance(event, Lost) for event in events), within=60)
+    eventually(lambda: any(isinstance(event, Lost) for event in events))
     found = logs.lines(FIRST, limit=1000) or ()
     pool.close()
 

@@ -12,7 +12,7 @@ from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.pool.supervision import Wear
 from lakewarden.executors.profile import SparkProfile
 from tests.support.pool import light_worker
-from tests.support.pool.living_pool import eventually
+from tests.support.waiting import eventually
 
 NAMES = ["worker-1", "worker-2", "worker-3"]
 
@@ -108,10 +108,10 @@ def test_a_pool_starts_its_workers_when_runs_wait_and_stops_them_when_none_came(
         assert (pool.capacity().slots, pool.capacity().resting) == (0, 4)
         for times in (1, 2):
             pool.need(1)
-            eventually(lambda: pool.capacity().slots == 2, within=60)
+            eventually(lambda: pool.capacity().slots == 2)
             pool.need(0)
-            eventually(lambda: ends == [WorkerEnd.RESTED] * times, within=60)  # noqa: B023 - called before the next round
-            eventually(lambda: pool.capacity().resting == 4, within=60)
+            eventually(lambda: ends == [WorkerEnd.RESTED] * times)  # noqa: B023 - called before the next round
+            eventually(lambda: pool.capacity().resting == 4)
             assert not pool._workers
     finally:
         pool.close()

@@ -13,7 +13,7 @@ from lakewarden.executors.pool.listening import WorkerLine
 from lakewarden.executors.pool.session_pool import WorkerPool
 from lakewarden.executors.profile import SparkProfile
 from tests.support.pool import light_worker
-from tests.support.pool.living_pool import eventually
+from tests.support.waiting import eventually
 
 
 @pytest.mark.long
@@ -28,15 +28,15 @@ def test_a_pool_reports_why_its_workers_ended_and_not_that_it_was_closed(tmp_pat
     )
 
     def up() -> None:
-        eventually(lambda: pool.capacity().slots > 0, within=60)
+        eventually(lambda: pool.capacity().slots > 0)
 
     pool.start(lambda _event: None)
     up()
     os.kill(pool._workers[0].process.pid, signal.SIGKILL)
-    eventually(lambda: ends == [WorkerEnd.DIED], within=60)
+    eventually(lambda: ends == [WorkerEnd.DIED])
     up()
     pool.evict("the lease is late")
-    eventually(lambda: ends == [WorkerEnd.DIED, WorkerEnd.EVICTED], within=60)
+    eventually(lambda: ends == [WorkerEnd.DIED, WorkerEnd.EVICTED])
     up()
     pool.close()
 
@@ -55,7 +55,7 @@ def test_the_lines_of_a_worker_are_passed_on_with_its_name(tmp_path: Path) -> No
         line=lines.append,
     )
     pool.start(lambda _event: None)
-    eventually(lambda: pool.capacity().slots > 0, within=60)
+    eventually(lambda: pool.capacity().slots > 0)
     with log.open("a") as written:
         written.write("WARN a line of the JVM\n")
     eventually(lambda: ("worker-1", "WARN a line of the JVM") in [(one.worker, one.line.message) for one in lines])

@@ -14,7 +14,7 @@ from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.table import TableId
 from lakewarden.testing.fake import FakeTable
 from tests.support.pool import light_worker
-from tests.support.pool.living_pool import eventually
+from tests.support.waiting import eventually
 
 GIB = 2**30
 
@@ -44,7 +44,7 @@ def test_the_plans_in_one_worker_have_a_limit_together(tmp_path: Path) -> None:
 
     pool.start(lambda _event: None)
     try:
-        eventually(lambda: pool.capacity().slots == 6, within=60)
+        eventually(lambda: pool.capacity().slots == 6)
         assert pool.capacity().largest is None
         begin("huge", 50 * GIB)
         assert pool.capacity().largest is None  # the other worker is idle

@@ -44,8 +44,8 @@ from lakewarden.service.wiring.daemon import compose
 from lakewarden.service.wiring.tracing import heard_by
 from lakewarden.testing.fake import FAKE, FakeTable
 from tests.support.daemon.daemon_harness import HoldingPool
+from tests.support.waiting import HANGS
 
-TIMEOUT = 60.0
 _NEVER = NumCommits(at_least=1000)
 
 
@@ -73,19 +73,19 @@ class Moments(Listener):
 
     def decision(self) -> Decision:
         """Wait for the next decision that is new."""
-        return self._decided.get(timeout=TIMEOUT)
+        return self._decided.get(timeout=HANGS)
 
     def wait(self) -> str:
         """Wait until a run has to wait, and return for what."""
-        return self._waits.get(timeout=TIMEOUT)
+        return self._waits.get(timeout=HANGS)
 
     def ending(self) -> Run:
         """Wait for the next run that ends."""
-        return self._ended.get(timeout=TIMEOUT)
+        return self._ended.get(timeout=HANGS)
 
     def failure(self) -> Blamed:
         """Wait for the next failure of a writer that is found."""
-        return self._failed.get(timeout=TIMEOUT)
+        return self._failed.get(timeout=HANGS)
 
 
 class ServedDaemon:
@@ -176,7 +176,7 @@ class ServedDaemon:
     def _served(self, name: str, app: FastAPI, *, port: int = 0) -> httpx.Client:
         server = self._life.enter_context(self._server(name, app, port))
         url = f"http://127.0.0.1:{server.port}"
-        return self._life.enter_context(httpx.Client(base_url=url, timeout=TIMEOUT, verify=False))
+        return self._life.enter_context(httpx.Client(base_url=url, timeout=HANGS, verify=False))
 
     def _server(self, name: str, app: FastAPI, port: int) -> HttpServer:
         return HttpServer(
@@ -194,7 +194,7 @@ class ServedDaemon:
         self.composed.daemon.start()
         thread = threading.Thread(target=self.composed.daemon.run)
         thread.start()
-        self._life.callback(thread.join, TIMEOUT)
+        self._life.callback(thread.join, HANGS)
         self._life.callback(self.composed.daemon.stop)
 
     def stop(self) -> None:

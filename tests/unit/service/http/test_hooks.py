@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from lakewarden.service.config.daemon.http_limits import BODY_BYTES
-from tests.unit.service.http.conftest import TIMEOUT, ServedDaemon
+from tests.support.waiting import HANGS
+from tests.unit.service.http.conftest import ServedDaemon
 
 HOOK = "/v1/hooks/hudi"
 HEADERS = {
@@ -194,7 +195,7 @@ def test_every_other_body_is_bounded_too(served: ServedDaemon) -> None:
 def test_headers_are_bounded(served: ServedDaemon) -> None:
     """A request whose headers never end is cut off."""
     url = served.api.base_url
-    with socket.create_connection((url.host, url.port or 0), timeout=TIMEOUT) as sender:
+    with socket.create_connection((url.host, url.port or 0), timeout=HANGS) as sender:
         sender.sendall(b"GET /v1/runs HTTP/1.1\r\nHost: x\r\nX-Long: ")
 
         with pytest.raises(ConnectionError):

@@ -12,7 +12,8 @@ from lakewarden.cli import main
 from lakewarden.cli.codes import Code
 from lakewarden.planners.model.table import ActWhen
 from lakewarden.service.rules.adoption import AdoptionTerms
-from tests.unit.service.http.conftest import TIMEOUT, ServedDaemon
+from tests.support.waiting import HANGS
+from tests.unit.service.http.conftest import ServedDaemon
 
 AT_ONCE = AdoptionTerms(plan_for=AdoptionTerms().plan_for * 0, between_waves=AdoptionTerms().between_waves * 0)
 
@@ -29,7 +30,7 @@ def adoptable(make_served: Callable[..., ServedDaemon]) -> ServedDaemon:
 
 def until(read: Callable[[], Any], wanted: Any) -> None:
     """Wait until something is as wanted. The daemon goes on by itself every two seconds."""
-    end = time.monotonic() + TIMEOUT
+    end = time.monotonic() + HANGS
     while (found := read()) != wanted:
         assert time.monotonic() < end, found
         time.sleep(0.05)

@@ -21,6 +21,7 @@ from lakewarden.service.state.readers.port import EndReason
 from lakewarden.service.state.readers.processes import ProcessReaders
 from lakewarden.testing.fake import FakeTable
 from tests.support.daemon.unruly_reader import COMMAND, READS, RELEASED
+from tests.support.waiting import eventually
 
 SOON = 300.0
 """Seconds, after which nothing comes any more."""
@@ -111,14 +112,6 @@ def _reads(process: psutil.Process) -> bool:
         return process.status() != psutil.STATUS_ZOMBIE and COMMAND[-1] in process.cmdline()
     except psutil.Error:
         return False  # it ends this very moment
-
-
-def eventually(true: Callable[[], bool]) -> None:
-    for _ in range(6000):
-        if true():
-            return
-        time.sleep(0.05)  # of real processes there is no other sign
-    raise AssertionError("it did not come")
 
 
 @pytest.mark.parametrize("name", ["hangs", "hangs-at-its-token", "spins"])
