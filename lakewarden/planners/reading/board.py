@@ -46,9 +46,14 @@ class Board:
         _TICKET.pack_into(self._page, self._cell(thread), 0)
 
     def under_way(self) -> list[Begun]:
-        """Return the observations of the threads."""
-        found = (Begun(*_CELL.unpack_from(self._page, self._cell(thread))) for thread in range(self._threads))
-        return [begun for begun in found if begun.ticket]
+        """Return the observations of the threads.
+
+        A thread may begin another one between two reads. So a moment counts only if the same ticket stands beside it
+        before and after: Python clears a field before it writes it.
+        """
+        cells = [self._cell(thread) for thread in range(self._threads)]
+        found = [(self._ticket(cell), self._at(cell), self._ticket(cell)) for cell in cells]
+        return [Begun(ticket, at) for ticket, at, still in found if ticket and ticket == still]
 
     def skip_before(self, ticket: int) -> None:
         """Note that observations with a smaller ticket need not begin any more."""
@@ -58,6 +63,14 @@ class Board:
         """Whether an observation is still wanted."""
         (first,) = _TICKET.unpack_from(self._page, 0)
         return bool(ticket >= first)
+
+    def _ticket(self, cell: int) -> int:
+        (ticket,) = _TICKET.unpack_from(self._page, cell)
+        return int(ticket)
+
+    def _at(self, cell: int) -> float:
+        (at,) = _AT.unpack_from(self._page, cell + _TICKET.size)
+        return float(at)
 
     @staticmethod
     def _cell(thread: int) -> int:

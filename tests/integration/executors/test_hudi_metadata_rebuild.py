@@ -52,7 +52,6 @@ def is_as_it_should_be(driver: Driver, table: Indexed) -> None:
     assert validated(driver, table)["partitions_that_differ"] == 0
 
 
-@pytest.mark.core
 def test_a_metadata_table_is_made_anew_beside_a_writer(driver: Driver, table: Indexed) -> None:
     """It is triggered by REST. No write fails, nothing differs afterwards, its indexes exist again, and the writer
     continues.
