@@ -41,9 +41,10 @@ class Part:
 
 LINT = Part(name="lint", command=("./dev", "lint"))
 IN_PROCESSES = ("--numprocesses=3", "--dist=loadfile")
-UNIT = Part(name="unit", tests=(*WITHOUT_A_JVM, "-m", "not long", *IN_PROCESSES))
-CORE = Part(name="core", tests=(str(SERVICES), "-m", "core", "--numprocesses=2", "--dist=loadfile"))
+UNIT = Part(name="unit", tests=(*WITHOUT_A_JVM, "-m", "not long", "--hypothesis-profile=brief", *IN_PROCESSES))
+IN_SESSIONS = ("--numprocesses=2", "--dist=loadfile")
 """Many tests wait: three processes keep two cores busy, and so do two with two JVMs each."""
+CORE = Part(name="core", tests=(str(SERVICES), "-m", "core", *IN_SESSIONS))
 LONG_UNIT = Part(name="unit", tests=(*WITHOUT_A_JVM, *IN_PROCESSES), environment={"LAKEWARDEN_PROGRAMS": "1000"})
 CHART = Part(name="chart", command=("./dev", "chart"))
 DOCS = Part(name="docs", command=("./dev", "docs"))
@@ -59,7 +60,7 @@ def core() -> Sequence[Part]:
 def everything(root: Path = ROOT) -> Sequence[Part]:
     """Return every test once. The folder of the chart's tests belongs to `./dev chart`."""
     folders = sorted(folder.name for folder in (root / SERVICES).iterdir() if any(folder.rglob("test_*.py")))
-    services = [Part(name=name, tests=(str(SERVICES / name),)) for name in folders if name != "chart"]
+    services = [Part(name=name, tests=(str(SERVICES / name), *IN_SESSIONS)) for name in folders if name != "chart"]
     return (LINT, LONG_UNIT, *services, BENCH, DOCS, CHART, IMAGE)
 
 

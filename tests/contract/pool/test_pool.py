@@ -233,9 +233,9 @@ def test_a_pool_lives_until_the_moment_it_was_told_and_no_longer(harness: Harnes
     """
     clock = SystemClock()
     table = harness.table(writes=2)
-    harness.pool.extend(clock.monotonic() + 2)
     run = harness.submit(table, "out-of-time")
     harness.advance(run, to=Step.COMMIT)
+    harness.pool.extend(clock.monotonic() + 2)
     time.sleep(2)
     harness.pool.answer(run, Step.COMMIT, Granted())
 

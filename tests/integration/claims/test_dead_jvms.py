@@ -4,6 +4,7 @@ waits for it.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakewarden.testing import fault_points
 from tests.support.daemon.daemon_process import TABLE, DaemonProcess
 
 if TYPE_CHECKING:
@@ -22,23 +24,33 @@ pytestmark = pytest.mark.spark
 COMPACTION = {"compaction": {"trigger": {"num_commits": 2}}}
 
 
-def _killed_while_it_executes(daemon: DaemonProcess, orders: Orders) -> Path:
-    """Kill the worker's JVM as soon as its heartbeat is there, and return the heartbeat."""
-    folder = orders.path / ".hoodie" / ".heartbeat"
+@pytest.fixture
+def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file with the faults of the daemon and its workers."""
+    file = tmp_path / "faults.json"
+    monkeypatch.setenv(fault_points.VARIABLE, str(file))
+    return file
+
+
+def _killed_while_it_executes(daemon: DaemonProcess, orders: Orders, faults: Path) -> Path:
+    """Kill the worker's JVM when it has written and committed nothing, and return its heartbeat."""
+    held = faults.with_name("held")
+    faults.write_text(json.dumps([{"point": "executed", "act": "hold", "service": "compaction", "told": str(held)}]))
     daemon.start()
-    daemon.until(lambda: [*folder.glob("2*")])
+    daemon.until(held.exists)
+    [heartbeat] = (orders.path / ".hoodie" / ".heartbeat").glob("2*")
     daemon.kill_worker_jvm()
-    [heartbeat] = folder.glob("2*")
+    faults.unlink()
+    held.unlink()
     return heartbeat
 
 
 def test_a_heartbeat_that_beats_after_our_jvm_died_is_waited_for(
-    orders: Orders,
-    daemon_of: Callable[..., DaemonProcess],
+    orders: Orders, daemon_of: Callable[..., DaemonProcess], faults: Path
 ) -> None:
     """Another client executes our plan. We leave it alone, although the JVM of our run is proved dead."""
     daemon = daemon_of(orders, COMPACTION)
-    heartbeat = _killed_while_it_executes(daemon, orders)
+    heartbeat = _killed_while_it_executes(daemon, orders, faults)
     later = time.time() + 40
     os.utime(heartbeat, (later, later))
     daemon.until(lambda: daemon.workers_ready() == 2)

@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+
+from tests.support.waiting import HANGS, eventually
 
 pytestmark = pytest.mark.spark
 
@@ -40,9 +41,9 @@ class RunningDemo:
     def output(self) -> str:
         return self._output.read_text(errors="replace")
 
-    def until(self, words: str, *, within: float = 240) -> None:
+    def until(self, words: str) -> None:
         """Wait until the demo has printed `words`."""
-        wait_until(lambda: words in self.output or self.process.poll() is not None, within=within)
+        eventually(lambda: words in self.output or self.process.poll() is not None)
         assert words in self.output
 
     def ended(self, *, within: float) -> int:
@@ -60,13 +61,6 @@ class RunningDemo:
         return found
 
 
-def wait_until(what: Callable[[], bool], *, within: float) -> None:
-    deadline = time.monotonic() + within
-    while not what():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.05)
-
-
 def sound_report(demo: RunningDemo, folder: Path, *, within: float, rows: int, commits: int) -> Any:
     """Return the report of a demo that has ended with 0, with every row right and with nothing left behind.
 
@@ -78,7 +72,7 @@ def sound_report(demo: RunningDemo, folder: Path, *, within: float, rows: int, c
     assert report["rows_found"] == report["rows_expected"] > rows
     assert report["writer"]["commits"] >= commits
     assert report["writer"]["failures"] == report["reader"]["failures"] == 0
-    assert demo.left_behind() == []
+    eventually(lambda: demo.left_behind() == [])
     assert not list(folder.glob("lakewarden-demo-*"))
     return report
 
@@ -154,8 +148,8 @@ def test_ctrl_c_ends_it_at_any_moment(tmp_path: Path, moment: str, pause: float)
 
     demo.process.send_signal(signal.SIGINT)
 
-    assert demo.ended(within=60) == 128 + signal.SIGINT, demo.output
-    assert demo.left_behind() == []
+    assert demo.ended(within=HANGS) == 128 + signal.SIGINT, demo.output
+    eventually(lambda: demo.left_behind() == [])
     assert "Traceback" not in demo.output
     assert not list(tmp_path.glob("lakewarden-demo-*"))
 
@@ -168,5 +162,5 @@ def test_a_signal_ends_it_while_it_drains(tmp_path: Path) -> None:
 
     os.killpg(demo.process.pid, signal.SIGTERM)
 
-    assert demo.ended(within=60) == 128 + signal.SIGTERM, demo.output
-    assert demo.left_behind() == []
+    assert demo.ended(within=HANGS) == 128 + signal.SIGTERM, demo.output
+    eventually(lambda: demo.left_behind() == [])

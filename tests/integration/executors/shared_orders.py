@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -84,7 +83,7 @@ class SharedOrders(Orders):
         eventually(lambda: set(self.timeline("*.deltacommit.requested")) != before)
         [begun] = set(self.timeline("*.deltacommit.requested")) - before
         write.time = begun.partition(".")[0]
-        time.sleep(0.5)  # it writes its first file under the table's lock, and then releases the lock
+        eventually(lambda: not self.lock_state().held)  # it writes its first file under the lock
         try:
             yield write
         finally:

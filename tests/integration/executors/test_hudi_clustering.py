@@ -37,6 +37,7 @@ from lakewarden.planners.formats.hudi.options.table_options import HudiTableOpti
 from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
+from tests.integration.iceberg.deletions import suffering
 from tests.support.hudi.orders import Orders
 from tests.support.pool.driver import Driver
 
@@ -277,18 +278,17 @@ def test_a_foreign_clustering_plan_is_executed_only_if_it_was_not_begun(driver: 
     assert table.found() == table.expected
 
 
-def test_a_clustering_whose_jvm_was_killed_is_finished_by_another_run(driver: Driver, table: Scattered) -> None:
+def test_a_clustering_whose_jvm_was_killed_is_finished_by_another_run(
+    driver: Driver, table: Scattered, worker_faults: Path
+) -> None:
     """Kill -9 in the joined step: the run is lost, the next one rolls back and rewrites, and every row is right."""
-    run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
-    plan = driver.advance(run, to=Step.COMMIT)
-    assert plan is not None
-    worker = psutil.Process(driver.pool._owner[run].process.pid)
-    driver.pool.answer(run, Step.COMMIT, Granted())
-    while not table.timeline(f"{plan.instant}.clustering.inflight"):
-        time.sleep(0.001)
-    for jvm in worker.children():
-        jvm.send_signal(signal.SIGKILL)
-    driver.next(run, Lost)
+    with suffering(worker_faults, "written", "crash", service="clustering"):
+        run = driver.submit(table, Service.CLUSTERING, **AT_ONCE)
+        plan = driver.advance(run, to=Step.COMMIT)
+        assert plan is not None
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        driver.next(run, Lost)
+    assert table.timeline(f"{plan.instant}.clustering.inflight")
     assert table.timeline(f"{plan.instant}_*.replacecommit") == []
     assert table.found() == table.expected
     driver.until_ready()

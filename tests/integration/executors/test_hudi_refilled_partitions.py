@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fastavro
-import psutil
 import pytest
 
 from lakewarden.executors.contract import Failed, FailureKind, Granted, Lost, NothingToDo, Succeeded, Yielded
@@ -23,6 +22,7 @@ from lakewarden.planners.formats.hudi.options.service_options import CleanOption
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
+from tests.integration.iceberg.deletions import suffering
 
 if TYPE_CHECKING:
     from tests.support.hudi.orders import Orders
@@ -118,19 +118,22 @@ def test_a_foreign_clean_of_a_folder_deletes_what_it_names_alone(driver: Driver,
     assert orders.found() == orders.expected
 
 
-def test_a_clean_that_was_killed_deletes_nothing_that_was_written_since(driver: Driver, orders: Orders) -> None:
-    """Kill -9 when the clean is in flight: the next run ends it, and the rows of the meantime are there."""
+def test_a_clean_that_was_killed_deletes_nothing_that_was_written_since(
+    driver: Driver, orders: Orders, worker_faults: Path
+) -> None:
+    """Kill -9 when the clean has deleted and is in flight: the next run ends it, and the rows of the meantime are
+    there. Hudi completes a clean last of all, so one without its completion is what a kill before that leaves.
+    """
     dropped = _drop_p0(driver, orders)
     instant = _plan_as_another_cleaner(orders)
-    run = driver.submit(orders, Service.CLEAN, instant=instant, **NEWEST_ONLY)
-    driver.advance(run, to=Step.COMMIT)
-    jvms = psutil.Process(driver.pool._owner[run].process.pid).children()
-    driver.pool.answer(run, Step.COMMIT, Granted())
-    while not orders.timeline(f"{instant}.clean.inflight"):
-        pass
-    for jvm in jvms:
-        jvm.kill()
-    driver.next(run, Lost)
+    with suffering(worker_faults, "committed", "crash", service="clean"):
+        run = driver.submit(orders, Service.CLEAN, instant=instant, **NEWEST_ONLY)
+        driver.advance(run, to=Step.COMMIT)
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        driver.next(run, Lost)
+    [completed] = orders.timeline(f"{instant}_*.clean")
+    (orders.path / ".hoodie" / "timeline" / completed).unlink()
+    assert orders.timeline(f"{instant}.clean.inflight")
     orders.write()
     driver.until_ready()
 

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 
 from lakewarden.executors.contract import Ended, Granted, Lost, NothingToDo, Refused, Succeeded, Yielded
@@ -16,6 +15,7 @@ from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
+from tests.integration.iceberg.deletions import suffering
 
 if TYPE_CHECKING:
     from tests.support.hudi.orders import Orders
@@ -139,19 +139,18 @@ def test_below_table_version_8_partitions_expire_too(driver: Driver, orders: Ord
     assert "hoodie.table.version=6" in (old.path / ".hoodie" / "hoodie.properties").read_text().splitlines()
 
 
-def test_a_deletion_that_was_killed_half_way_is_rolled_back_and_done_again(driver: Driver, orders: Orders) -> None:
+def test_a_deletion_that_was_killed_half_way_is_rolled_back_and_done_again(
+    driver: Driver, orders: Orders, worker_faults: Path
+) -> None:
     """Kill -9 when its commit is in flight: every row is there, and after a rollback the next run deletes."""
     _age(orders, "p0")
-    run = driver.submit(orders, Service.TTL, **WEEK)
-    driver.advance(run, to=Step.COMMIT)
-    jvms = psutil.Process(driver.pool._owner[run].process.pid).children()
-    driver.pool.answer(run, Step.COMMIT, Granted())
     beats = orders.path / ".hoodie" / ".heartbeat"
-    while not (orders.timeline("*.replacecommit.requested") and any(beats.glob("2*"))):
-        pass
-    for jvm in jvms:
-        jvm.kill()
-    driver.next(run, Lost)
+    with suffering(worker_faults, "looking", "crash", service="ttl"):
+        run = driver.submit(orders, Service.TTL, **WEEK)
+        driver.advance(run, to=Step.COMMIT)
+        driver.pool.answer(run, Step.COMMIT, Granted())
+        driver.next(run, Lost)
+    assert orders.timeline("*.replacecommit.requested")
     assert orders.found() == orders.expected
     driver.until_ready()
     [heartbeat] = beats.glob("2*")

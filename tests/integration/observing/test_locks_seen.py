@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock, HudiTableOptions
+from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock
 from lakewarden.planners.formats.hudi.writers.acquisitions.sights import sight
 from lakewarden.planners.formats.hudi.writers.acquisitions.zookeeper import Ensemble
 from lakewarden.planners.model.lock import LockSight
@@ -22,27 +22,20 @@ pytestmark = pytest.mark.spark
 FILESYSTEM = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
 
 
-def seen(orders: Orders) -> LockSight:
-    """Return the lock's state as the table's lock shows it now."""
-    lock = HudiTableOptions.model_validate({"lock": dict(orders.lock)}).lock
-    assert lock is not None
-    return sight(lock, orders.location, LocalStorage())
-
-
 def test_zookeeper_counts_each_commit_of_a_writer_and_none_of_one_with_another_key(orders: Orders) -> None:
     """The node stays while the lock is free. Each commit releases the lock at least once."""
-    assert seen(orders) == LockSight(), "it is a copy, and its lock was never taken"
+    assert orders.lock_state() == LockSight(), "it is a copy, and its lock was never taken"
     orders.write()
-    before = seen(orders)
+    before = orders.lock_state()
     orders.write()
-    after = seen(orders)
+    after = orders.lock_state()
     assert before.taken is not None
     assert after.taken is not None
     assert (after.number, after.held) == (before.number, False)
     assert after.taken > before.taken
 
     dataclasses.replace(orders, lock={**orders.lock, "lock_key": "a.typo"}).write()
-    assert seen(orders) == after
+    assert orders.lock_state() == after
 
 
 def test_an_ensemble_is_asked_of_its_next_server_where_one_is_down(zookeeper: ZooKeeper) -> None:

@@ -12,6 +12,7 @@ import pytest
 import bench
 from bench.__main__ import EVERYTHING, LONG, NAMES, main, module_of
 from bench.figure import figure
+from tests.support.sources import parsed
 from tools.suite import everything
 
 _MODULES = Path(bench.__file__).parent
@@ -28,10 +29,7 @@ def test_the_brief_run_measures_every_bench_there_is() -> None:
     benches = {
         file.stem
         for file in _MODULES.rglob("*.py")
-        if any(
-            isinstance(node, ast.FunctionDef) and node.name == "measure"
-            for node in ast.parse(file.read_text(encoding="utf-8")).body
-        )
+        if any(isinstance(node, ast.FunctionDef) and node.name == "measure" for node in parsed(file).body)
     }
     assert sorted(EVERYTHING) == sorted(benches)
     assert sorted(NAMES + LONG) == sorted(EVERYTHING)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import lakewarden
 from lakewarden.planners.model.instant import Service
+from tests.support.sources import parsed
 
 _ROOT = Path(lakewarden.__file__).parent
 _FORMATS = {folder.name for folder in (_ROOT / "planners" / "formats").iterdir() if (folder / "__init__.py").exists()}
@@ -47,7 +48,7 @@ def _defined() -> Mapping[str, list[Path]]:
     """Return the public classes of the product, each with the modules that define one of its name."""
     found = defaultdict(list)
     for file in sorted({*_ROOT.rglob("*.py")} - {_ROOT / _GENERATED}):
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        for node in parsed(file).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(file.relative_to(_ROOT))
     return found

@@ -11,6 +11,7 @@ import pytest
 
 import lakewarden
 from lakewarden.planners.registry import FORMATS
+from tests.support.sources import parsed
 
 _ROOT = Path(lakewarden.__file__).parent
 
@@ -75,7 +76,7 @@ def test_only_the_registries_name_a_format() -> None:
     files = [(str(file.relative_to(_ROOT)), file) for file in sorted(_ROOT.rglob("*.py"))]
     elsewhere = [(path, file) for path, file in files if not _is_of_a_format(path)]
     assert len(elsewhere) > 200
-    named = {path: found for path, file in elsewhere if (found := _found(ast.parse(file.read_text(encoding="utf-8"))))}
+    named = {path: found for path, file in elsewhere if (found := _found(parsed(file)))}
     assert {path: found for path, found in named.items() if path not in _REGISTRIES} == {}
     assert set(named) == _REGISTRIES
 
@@ -83,7 +84,7 @@ def test_only_the_registries_name_a_format() -> None:
 @pytest.mark.parametrize("registry", sorted(_REGISTRIES))
 def test_a_format_is_one_line_in_each_registry(registry: str) -> None:
     """Except for imports, a registry contains the name of each format in one line."""
-    tree = ast.parse((_ROOT / registry).read_text(encoding="utf-8"))
+    tree = parsed(_ROOT / registry)
     lines = [
         line for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom) for line, _ in _found(node)
     ]

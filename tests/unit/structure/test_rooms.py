@@ -10,6 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import lakewarden
+from tests.support.sources import parsed
 
 _ROOT = Path(lakewarden.__file__).parent
 
@@ -35,7 +36,7 @@ def _modules() -> Mapping[str, Path]:
 def _imported(file: Path, modules: Mapping[str, Path]) -> set[str]:
     """Return the modules of ours that a module imports, including those for its types and within functions."""
     found = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(file)):
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {
                 whole if (whole := f"{node.module}.{alias.name}") in modules else node.module for alias in node.names

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import lakewarden
+from tests.support.sources import parsed
 
 _ROOT = Path(lakewarden.__file__).parent
 
@@ -45,7 +46,7 @@ _ONE_THOUGHT = {
 
 def _functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for file in sorted(_ROOT.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(file)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield f"{file.relative_to(_ROOT)}:{node.lineno}:{node.name}", node
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import lakewarden
 from lakewarden.planners.model.step import Step
+from tests.support.sources import parsed
 
 _ROOT = Path(lakewarden.__file__).parent
 _STEPS = frozenset(Step)
@@ -49,11 +50,7 @@ def test_no_step_is_a_text() -> None:
     """Every step in the product is a `Step`."""
     files = list(_ROOT.rglob("*.py"))
     assert len(files) > 400
-    found = [
-        f"{file.relative_to(_ROOT)}:{line}"
-        for file in files
-        for line in _untyped(ast.parse(file.read_text(encoding="utf-8")))
-    ]
+    found = [f"{file.relative_to(_ROOT)}:{line}" for file in files for line in _untyped(parsed(file))]
     assert found == []
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import lakewarden
+from tests.support.sources import parsed
 
 _ROOT = Path(lakewarden.__file__).parent.parent
 _ROOMS = ("lakewarden", "live", "faults", "bench", "fuzz", "deploy", "helm", "tests/support")
@@ -86,7 +87,7 @@ def test_no_identifier_and_no_module_has_a_word_of_an_office_or_a_theatre() -> N
     found = set()
     for file in files:
         path = file.relative_to(_ROOT)
-        names = {*path.with_suffix("").parts, *_identifiers(ast.parse(file.read_text(encoding="utf-8")))}
+        names = {*path.with_suffix("").parts, *_identifiers(parsed(file))}
         allowed = _ALLOWED.keys() if str(path) in _ALLOWED_IN else frozenset()
         found |= {f"{path}: {name}" for name in names if _unwanted(name) - allowed}
     assert not sorted(found)
@@ -94,12 +95,7 @@ def test_no_identifier_and_no_module_has_a_word_of_an_office_or_a_theatre() -> N
 
 def test_each_exception_is_needed() -> None:
     """A word without a use is forbidden everywhere."""
-    used = {
-        word
-        for path in _ALLOWED_IN
-        for name in _identifiers(ast.parse((_ROOT / path).read_text(encoding="utf-8")))
-        for word in _unwanted(name)
-    }
+    used = {word for path in _ALLOWED_IN for name in _identifiers(parsed(_ROOT / path)) for word in _unwanted(name)}
     assert used == set(_ALLOWED)
 
 

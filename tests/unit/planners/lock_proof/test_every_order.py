@@ -130,7 +130,7 @@ def _lived(world: World, schedule: list[tuple[int, int]], *, locks: tuple[bool, 
 
 
 @given(schedule=SCHEDULES, counts=st.booleans(), begins=st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples, deadline=None)
 def test_no_alarm_where_every_commit_was_made_under_the_lock(
     schedule: list[tuple[int, int]], counts: bool, begins: bool
 ) -> None:
@@ -141,7 +141,7 @@ def test_no_alarm_where_every_commit_was_made_under_the_lock(
 
 
 @given(schedule=SCHEDULES, counts=st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples, deadline=None)
 def test_no_commit_counts_as_seen_under_the_lock_where_no_writer_took_it(
     schedule: list[tuple[int, int]], counts: bool
 ) -> None:
@@ -150,7 +150,7 @@ def test_no_commit_counts_as_seen_under_the_lock_where_no_writer_took_it(
 
 
 @given(schedule=SCHEDULES, counts=st.booleans(), begins=st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 def test_a_writer_with_another_key_is_found_if_no_other_client_takes_the_lock_between(
     schedule: list[tuple[int, int]], counts: bool, begins: bool
 ) -> None:

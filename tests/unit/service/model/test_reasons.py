@@ -20,6 +20,7 @@ from lakewarden.planners.model.table import Mode
 from lakewarden.planners.registry import FORMATS
 from lakewarden.service.config.settings import Configuration
 from lakewarden.service.model.reasons import BLOCKS, CATALOGUE, CODES, OTHER, code_for, code_of
+from tests.support.sources import parsed
 
 _ROOT = Path(lakewarden.__file__).parent
 _BUILT = {"Blocked": "Blocked", "Blocker": "Blocked", "NotDue": "NotDue", "DoesNotApply": "DoesNotApply"}
@@ -40,7 +41,7 @@ def _text(node: ast.expr) -> str | None:
 def sentences() -> Iterator[tuple[str, str, str]]:
     """Yield each sentence of the package: its file, the decision that it becomes, and the sentence."""
     for file in sorted(_ROOT.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(file)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BUILT:
                 reason = next((one.value for one in node.keywords if one.arg == "reason"), None)
                 said = None if reason is None else _text(reason)

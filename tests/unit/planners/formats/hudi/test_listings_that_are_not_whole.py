@@ -91,7 +91,11 @@ def one_scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return Scene(tmp_path_factory.mktemp("standing") / "t", request.param)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
+    max_examples=3 * settings.default.max_examples,
+)
 @given(data=st.data())
 def test_whatever_listings_leave_out_the_guard_sees_every_need_or_refuses(
     one_scene: Scene, data: st.DataObject
@@ -110,7 +114,11 @@ def test_whatever_listings_leave_out_the_guard_sees_every_need_or_refuses(
     assert saved == NEEDED
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
+    max_examples=2 * settings.default.max_examples,
+)
 @given(data=st.data())
 def test_one_listing_that_is_not_whole_is_enough_to_be_found_without_an_earlier_look(
     one_scene: Scene, data: st.DataObject

@@ -124,7 +124,7 @@ def told(view: TableView) -> object:
 
 
 @example(steps=[("other spec", 0, MIB, 1), ("deletes", 0, MIB, 1)], looks=set())
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS, looks=st.sets(st.integers(0, 23)))
 def test_tallies_tell_of_files_what_the_files_tell(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int | None, int, int]], looks: set[int]
