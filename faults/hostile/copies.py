@@ -33,9 +33,9 @@ def make_copies(lake: Lake, directory: Path) -> Sequence[Hostile]:
     dots = tables / "copy_with_a_clean_through_dots"
     roundabout = [dots / ".." / ".." / "foreign" / file.relative_to(original.parent) for file in files]
     plans: dict[str, dict[str, Any]] = {
-        "copy_with_a_clean": {"filePathsToBeDeletedPerPartition": _doomed(files)},
+        "copy_with_a_clean": {"filePathsToBeDeletedPerPartition": _to_delete(files)},
         "copy_with_a_clean_of_a_partition": {"partitionsToBeDeleted": [f"../../foreign/{_ORIGINAL}/{partition}"]},
-        dots.name: {"filePathsToBeDeletedPerPartition": _doomed(roundabout)},
+        dots.name: {"filePathsToBeDeletedPerPartition": _to_delete(roundabout)},
     }
     planned = [_copied(original, tables / name) for name in plans]
     for copy, changes in zip(planned, plans.values(), strict=True):
@@ -79,11 +79,11 @@ def _leave_a_dead_write(table: Path, *, foreign: Path) -> None:
     (markers / "MARKERS0").write_text(f"{marked}\n")
 
 
-def _doomed(files: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
-    doomed: dict[str, list[dict[str, Any]]] = {}
+def _to_delete(files: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
+    to_delete: dict[str, list[dict[str, Any]]] = {}
     for file in files:
-        doomed.setdefault(file.parent.name, []).append({"filePath": f"file:{file}", "isBootstrapBaseFile": False})
-    return doomed
+        to_delete.setdefault(file.parent.name, []).append({"filePath": f"file:{file}", "isBootstrapBaseFile": False})
+    return to_delete
 
 
 def _copied(original: Path, copy: Path, *, looks: Looks = Looks.BLOCKED) -> Hostile:

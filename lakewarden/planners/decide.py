@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from lakewarden.planners.model.decision import Blocked, Decision, DoesNotApply, Due, NotDue, WouldRun
-from lakewarden.planners.model.instant import Deed, Instant, RunId, Service
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service
 from lakewarden.planners.model.table import Mode, Policy, Scheduling
 from lakewarden.planners.model.view import Backlog, TableView
 from lakewarden.planners.services import SERVICES
@@ -247,7 +247,7 @@ def _as_far_as_trusted(decision: Decision, mode: Mode) -> Decision:
             assert_never(decision)
 
 
-_BRINGS_WORK = frozenset({Deed.WRITE, Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING})
+_BRINGS_WORK = frozenset({InstantKind.WRITE, Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING})
 
 
 def last_change(view: TableView) -> str:

@@ -17,8 +17,8 @@ from enum import StrEnum
 from typing import assert_never
 
 from lakewarden.planners.model.decision import Blocked
-from lakewarden.planners.model.instant import Deed, Instant
-from lakewarden.planners.model.lock import LockReading, LockSight
+from lakewarden.planners.model.instant import Instant, InstantKind
+from lakewarden.planners.model.lock import LockReading, LockSample
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import TableView
 
@@ -64,7 +64,7 @@ class Since:
     `disturbed`: a run of Lakewarden may have taken the lock since.
     """
 
-    sight: LockSight
+    sample: LockSample
     completed: frozenset[str]
     disturbed: bool = False
 
@@ -120,12 +120,12 @@ def judged(known: Evidence | None, reading: LockReading, view: TableView, *, our
             return replace(evidence, since=since)
         evidence = _between(evidence, since, reading.after, new, view.observed_at) if new else evidence
     completed = frozenset(one.time for one in view.timeline.instants if not one.pending)
-    return replace(evidence, since=Since(sight=reading.before, completed=completed, disturbed=busy))
+    return replace(evidence, since=Since(sample=reading.before, completed=completed, disturbed=busy))
 
 
 def writers_commits(timeline: Timeline) -> dict[str, Instant]:
     """Return the completed writes that are not Lakewarden's, by their times."""
-    done = (one for one in timeline.instants if one.stands_for is Deed.WRITE and not one.pending)
+    done = (one for one in timeline.instants if one.stands_for is InstantKind.WRITE and not one.pending)
     return {one.time: one for one in done if one.author is None}
 
 
@@ -183,7 +183,7 @@ def _quiet_at(view: TableView) -> datetime | None:
 def unproved(evidence: Evidence, view: TableView) -> Blocked | None:
     """Return why nothing may run on the table. None if it may.
 
-    A table without a write in sight is in no danger. Its first writers are judged by their first commits.
+    A table without a write in sample is in no danger. Its first writers are judged by their first commits.
     """
     if evidence.verdict is ProofState.PROVED:
         return None
@@ -230,9 +230,9 @@ def _passed_over(evidence: Evidence, *, busy: bool) -> Evidence:
     return replace(evidence, since=replace(since, disturbed=True)) if busy and since is not None else evidence
 
 
-def _between(evidence: Evidence, since: Since, after: LockSight, new: Set[str], now: datetime) -> Evidence:
+def _between(evidence: Evidence, since: Since, after: LockSample, new: Set[str], now: datetime) -> Evidence:
     """Judge the commits that were completed between two observations."""
-    least, most = _let_go(since.sight, after, now)
+    least, most = _let_go(since.sample, after, now)
     if most + (1 if after.held else 0) < len(new):
         return replace(evidence, verdict=ProofState.DISPROVED, witnessed=0, without=max(new), seen_at=now)
     if since.disturbed or len(new) > 1 or least == 0:
@@ -242,17 +242,17 @@ def _between(evidence: Evidence, since: Since, after: LockSight, new: Set[str], 
     return replace(evidence, witnessed=witnessed, verdict=ProofState.PROVED if proved else evidence.verdict)
 
 
-def _is_yet_to_be_let_go(since: Since, after: LockSight, new: Set[str], now: datetime) -> bool:
+def _is_yet_to_be_let_go(since: Since, after: LockSample, new: Set[str], now: datetime) -> bool:
     """Whether one commit alone is seen while the lock is still held and was not released since the observation before.
 
     A writer completes the commit under the lock and releases the lock later. Hudi releases before 1.1 do much in
     between. So the next observation judges the commit. Else no commit of such a writer would ever count.
     """
-    least, most = _let_go(since.sight, after, now)
+    least, most = _let_go(since.sample, after, now)
     return len(new) == 1 and after.held and least == most == 0
 
 
-def _let_go(before: LockSight, after: LockSight, now: datetime) -> tuple[float, float]:
+def _let_go(before: LockSample, after: LockSample, now: datetime) -> tuple[float, float]:
     """Return how often the lock was released between two moments: at least, and at most.
 
     A lock that was created again, or lost, says nothing of the one before. A mark may miss a change within one tick of
@@ -273,7 +273,7 @@ def _let_go(before: LockSight, after: LockSight, now: datetime) -> tuple[float, 
     return 0, 0 if after.used_at is None or now - after.used_at > _TICK else math.inf
 
 
-def _covers(lock: LockSight, commits: dict[str, Instant]) -> bool:
+def _covers(lock: LockSample, commits: dict[str, Instant]) -> bool:
     """Whether the lock was taken as often as the commits since its creation need it. If it shows only its mark, whether
     it was taken near the last commit.
     """

@@ -123,7 +123,7 @@ MUTATIONS = (
     Mutation(
         name="the clean's guard finds nothing that is needed",
         file="lakewarden/planners/formats/hudi/deletion/guard.py",
-        text="if DataFile(partition, file.name) in doomed:",
+        text="if DataFile(partition, file.name) in to_delete:",
         instead="if False:",
         tests=(
             "tests/unit/planners/formats/hudi/deletion/test_guard.py::test_exactly_the_files_that_both_name_overlap",
@@ -147,7 +147,7 @@ MUTATIONS = (
     Mutation(
         name="a Paimon table is compacted beside another program that compacts it",
         file="lakewarden/planners/formats/paimon/backlog/blockers.py",
-        text="if one.at > since and _collides(one, sight)",
+        text="if one.at > since and _collides(one, facts)",
         instead="if False",
         tests=(
             "tests/unit/planners/formats/paimon/backlog/test_blockers.py"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import TableIdentity, TableView, WriterActivity
@@ -18,7 +18,7 @@ IDENTITY = TableIdentity(location="/lake/trips", created="once")
 _INSTANT = Instant(
     time="00000010",
     action="commit",
-    stands_for=Deed.WRITE,
+    stands_for=InstantKind.WRITE,
     state=State.COMPLETED,
     requested_at=NOW - timedelta(hours=1),
 )

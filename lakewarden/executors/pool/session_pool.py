@@ -272,7 +272,7 @@ class WorkerPool:
             worker.fault = worker.fault or worker.watchdog.overdue(self._clock.monotonic())
         worker.process.wait_until_gone()
         worker.process.tidy_up()
-        self._bury(worker)
+        self._reap(worker)
         if not self._closing.is_set():
             self._restarted(worker.end)
         if worker.slots:
@@ -361,7 +361,7 @@ class WorkerPool:
         self._tell(ended)
         self._retire_if_worn(worker)
 
-    def _bury(self, worker: LivingWorker) -> None:
+    def _reap(self, worker: LivingWorker) -> None:
         """Report the end of a worker that is gone, and of every run that it had."""
         with self._lock:
             self._workers.remove(worker)

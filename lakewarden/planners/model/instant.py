@@ -30,7 +30,7 @@ class Service(StrEnum):
     PARTITION_COMMIT = "partition_commit"
 
 
-class Deed(StrEnum):
+class InstantKind(StrEnum):
     """What an instant did if it is no table service."""
 
     WRITE = "write"
@@ -68,7 +68,7 @@ class Instant:
 
     time: str
     action: str
-    stands_for: Service | Deed
+    stands_for: Service | InstantKind
     state: State
     requested_at: datetime
     completed_time: str | None = None

@@ -7,7 +7,7 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LockSight:
+class LockSample:
     """A lock at one moment, as its own store shows it.
 
     `number` changes if the lock is created again under the same name, at `since`. `mark` changes whenever the lock is
@@ -32,6 +32,6 @@ class LockReading:
     """
 
     name: str
-    before: LockSight | None = None
-    after: LockSight | None = None
+    before: LockSample | None = None
+    after: LockSample | None = None
     failure: str | None = None

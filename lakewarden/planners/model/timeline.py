@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
 
-_COMMITS = frozenset({Deed.WRITE, Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING, Service.TTL})
+_COMMITS = frozenset({InstantKind.WRITE, Service.COMPACTION, Service.LOG_COMPACTION, Service.CLUSTERING, Service.TTL})
 
 
 class Fate(StrEnum):
@@ -41,9 +41,9 @@ class Timeline:
 
     def writes_in_flight(self) -> tuple[Instant, ...]:
         """Return the writes in flight, the oldest first."""
-        return tuple(i for i in self.instants if i.pending and i.stands_for is Deed.WRITE)
+        return tuple(i for i in self.instants if i.pending and i.stands_for is InstantKind.WRITE)
 
-    def last_completed(self, what: Service | Deed) -> Instant | None:
+    def last_completed(self, what: Service | InstantKind) -> Instant | None:
         """Return the completed instant of this kind with the greatest requested time, if any."""
         done = (i for i in reversed(self.instants) if not i.pending and i.stands_for is what)
         return next(done, None)
@@ -52,7 +52,7 @@ class Timeline:
         """Return the oldest completed savepoint and the completed commits after the one that it saves. They stay as
         long as the savepoint exists. Empty if there is no savepoint.
         """
-        saved = [i for i in self.instants if i.stands_for is Deed.SAVEPOINT and not i.pending]
+        saved = [i for i in self.instants if i.stands_for is InstantKind.SAVEPOINT and not i.pending]
         after = (i for i in self.instants if saved and not i.pending and i.time > saved[0].time)
         return (*saved[:1], *(i for i in after if i.stands_for in _COMMITS))
 

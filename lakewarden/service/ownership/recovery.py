@@ -20,7 +20,7 @@ from lakewarden.service.events.listener import Listener
 from lakewarden.service.model.replica import ReplicaId
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.ownership.executor_deaths import ExecutorDeaths
-from lakewarden.service.rules.settle import Aftermath, Gone, Settlement
+from lakewarden.service.rules.settle import Consequence, Gone, Settlement
 from lakewarden.service.state.active_runs import ActiveRuns
 from lakewarden.service.store.port import Store, SupersededError
 
@@ -38,7 +38,7 @@ class _Inherited:
     """An adopted run: the moment at which the workers of its owner must be gone, and what its death means."""
 
     gone_at: float
-    aftermath: Aftermath
+    consequence: Consequence
 
 
 class Recovery:
@@ -102,7 +102,7 @@ class Recovery:
             adopted = self._adopted(run)
             if adopted is not None:
                 evicted = run.id in self._evicted
-                self._inherit(run, Aftermath.AGAIN if evicted else _aftermath(run, [*rows.values()]))
+                self._inherit(run, Consequence.AGAIN if evicted else _consequence(run, [*rows.values()]))
                 self._listener.adopted(adopted)
 
     def is_ours(self, run: Run) -> bool:
@@ -112,9 +112,9 @@ class Recovery:
     def ending(self, run: Run) -> Gone:
         """Return how an adopted run ended, as far as that is known now."""
         # If a run of ours is with no worker, the answer to the call that claimed it was lost. No worker knows of it.
-        left = self._inherited.get(run.id) or self._inherit(run, Aftermath.AGAIN)
+        left = self._inherited.get(run.id) or self._inherit(run, Consequence.AGAIN)
         reason = "its worker or the daemon was stopped while it was under way"
-        return self._judged(run, Gone(reason=reason, proved=False, aftermath=left.aftermath), left.gone_at)
+        return self._judged(run, Gone(reason=reason, proved=False, consequence=left.consequence), left.gone_at)
 
     def lost(self, run: Run, ending: Gone) -> Gone:
         """Return how one of our runs ended that has lost its JVM, with each of its processes. It may be asked again:
@@ -176,13 +176,13 @@ class Recovery:
         self._active_runs.take_in(row)  # it was adopted by a call that got no answer
         return row
 
-    def _inherit(self, run: Run, aftermath: Aftermath) -> _Inherited:
+    def _inherit(self, run: Run, consequence: Consequence) -> _Inherited:
         gone_at = self._clock.monotonic() + self._orphans_live.total_seconds()
-        self._inherited[run.id] = left = _Inherited(gone_at=gone_at, aftermath=aftermath)
+        self._inherited[run.id] = left = _Inherited(gone_at=gone_at, consequence=consequence)
         return left
 
 
-def _aftermath(run: Run, rows: Sequence[Run]) -> Aftermath:
+def _consequence(run: Run, rows: Sequence[Run]) -> Consequence:
     """Return what the death of its JVM means for a run, as far as the rows show the other runs in that JVM.
 
     The others are the runs of the same executor, or of the same owner if no executor is known. They have not ended
@@ -196,4 +196,4 @@ def _aftermath(run: Run, rows: Sequence[Run]) -> Aftermath:
         and other.step is not None
         and (not other.state.ended or other.owner != run.owner)
     ]
-    return Aftermath.SUSPECT if beside else Aftermath.STRIKE
+    return Consequence.SUSPECT if beside else Consequence.STRIKE

@@ -38,7 +38,7 @@ def startable(
     running: Sequence[Run],
     committing_tables: Collection[TableId],
     facts: PoolFacts,
-    barred: Collection[TableId] = (),
+    behind_barrier: Collection[TableId] = (),
     alone: Collection[tuple[TableId, Service]] = (),
     suspects: Collection[tuple[TableId, Service]] = (),
     failing: Collection[tuple[TableId, Service]] = (),
@@ -47,13 +47,13 @@ def startable(
     """Return the queued run that starts next, or None if no run may start. `queued` has the longest queued run first.
 
     `committing_tables` are the tables on which a commit of ours waits or is under way. No new clean starts there until
-    the commit is done. A clean that was left unfinished does start, because the commit waits for it. `barred` are the
-    tables on which the barrier of a writer delays every clean. `alone` are the services that may not run beside another
-    service of their table, by their policies. `suspects` are the services that may have killed a JVM. Each suspect has
-    its pool to itself, and the runs that were queued after it wait until it has run. `failing` are the services that
-    failed recently. All of them together take half of a pool at most. A run with a plan that is too large beside the
-    others waits, and so do the runs with plans that were queued after it. Else there would always be a smaller one that
-    goes before it.
+    the commit is done. A clean that was left unfinished does start, because the commit waits for it. `behind_barrier`
+    are the tables on which the barrier of a writer delays every clean. `alone` are the services that may not run beside
+    another service of their table, by their policies. `suspects` are the services that may have killed a JVM. Each
+    suspect has its pool to itself, and the runs that were queued after it wait until it has run. `failing` are the
+    services that failed recently. All of them together take half of a pool at most. A run with a plan that is too large
+    beside the others waits, and so do the runs with plans that were queued after it. Else there would always be a
+    smaller one that goes before it.
 
     The order is: first the tables with fewer active runs. Then rollbacks, because other runs may wait for the write
     that a rollback undoes, and together with them the pending plans that block others. Then the highest `rank`. Then
@@ -74,7 +74,7 @@ def startable(
         beside = [other for other in running if pools.get(other.id) == pool]
         if (
             pool in kept
-            or _cleans_held_by(run, committing_tables, barred)
+            or _cleans_held_by(run, committing_tables, behind_barrier)
             or (run.identity in awaited and _gives_way(run))
         ):
             continue
@@ -107,7 +107,7 @@ def waiting_for_slots(
     running: Sequence[Run],
     committing_tables: Collection[TableId],
     facts: PoolFacts,
-    barred: Collection[TableId] = (),
+    behind_barrier: Collection[TableId] = (),
     alone: Collection[tuple[TableId, Service]] = (),
 ) -> Mapping[str, int]:
     """Return by pool how many queued runs wait for nothing but a slot. The arguments are those of `startable`. A run
@@ -117,7 +117,7 @@ def waiting_for_slots(
     taken: set[str] = set()
     for run in queued:
         pool = facts.pools[run.id]
-        if _cleans_held_by(run, committing_tables, barred) or _kept_apart(run, running, alone):
+        if _cleans_held_by(run, committing_tables, behind_barrier) or _kept_apart(run, running, alone):
             continue
         if run.identity in taken and not SERVICES[run.service].delays_commits:
             continue
@@ -192,11 +192,13 @@ def _can_wait(run: Run) -> bool:
     return run.service is not Service.ROLLBACK and not _blocks_others(run)
 
 
-def _cleans_held_by(run: Run, committing_tables: Collection[TableId], barred: Collection[TableId]) -> str | None:
+def _cleans_held_by(
+    run: Run, committing_tables: Collection[TableId], behind_barrier: Collection[TableId]
+) -> str | None:
     """Return what delays a clean, or None."""
     if not SERVICES[run.service].delays_commits:
         return None
-    if run.table in barred:
+    if run.table in behind_barrier:
         return "a writer's barrier holds cleans back"
     if run.table in committing_tables and run.instant is None:
         return "a commit on the table waits for its cleans"

@@ -121,9 +121,9 @@ class PermitContext:
     `endangered` are the writes in flight that would fail by this step. `awaited` is what the format had better wait for
     besides. `neighbours` are our other runs on the same table that a worker is carrying out. `held` is a reason to stop
     (paused, draining). `unfinished` are cleans of ours that were left unfinished. `unapproved` is what the plan deletes
-    beyond the budget. `barred` says that the barrier of a writer delays cleans. `claimed` is why the table is not ours
-    to act on. `unproved` is why the lock may not separate the writers from us. `guarded` says that a heartbeat guards
-    the instant, and that its executor is not proved dead. `goes_first` is the queued run that this run gives way to.
+    beyond the budget. `behind_barrier`: the barrier of a writer delays cleans. `claimed` is why the table is not ours
+    to act on. `unproved` is why the lock may not separate the writers from us. `guarded`: a heartbeat guards the
+    instant, and its executor is not proved dead. `goes_first` is the queued run that this run gives way to.
     """
 
     view: TableView
@@ -136,7 +136,7 @@ class PermitContext:
     unfinished: Sequence[Instant] = ()
     awaited: str | None = None
     unapproved: str | None = None
-    barred: bool = False
+    behind_barrier: bool = False
     claimed: str | None = None
     unproved: str | None = None
     guarded: bool = False
@@ -271,7 +271,7 @@ def _in_the_way(run: Run, context: PermitContext) -> str | None:
     traits = SERVICES[run.service]
     if context.unfinished and not traits.delays_commits:
         return f"clean {_names(context.unfinished)} was left half-way and is finished first"
-    if context.barred and traits.delays_commits:
+    if context.behind_barrier and traits.delays_commits:
         return "a writer's barrier holds cleans back"
     if traits.deletes:
         committing = [n for n in context.neighbours if n.state is RunState.COMMITTING]

@@ -21,7 +21,7 @@ from lakewarden.service.model.run import Run, RunState
 _AFTER_CANCEL = timedelta(minutes=10)
 
 
-class Aftermath(StrEnum):
+class Consequence(StrEnum):
     """What the ending of a run means for the next run of its service."""
 
     NONE = "none"
@@ -48,13 +48,13 @@ class Aftermath(StrEnum):
 class Gone:
     """It is not known how the run ended, because its worker or the daemon died.
 
-    `proved` says that its executor can change nothing any more. Until then it may still work on the table. `aftermath`
-    is what the death means for the service if the run turns out not to have succeeded.
+    `proved` says that its executor can change nothing any more. Until then it may still work on the table.
+    `consequence` is what the death means for the service if the run turns out not to have succeeded.
     """
 
     reason: str
     proved: bool
-    aftermath: Aftermath = Aftermath.STRIKE
+    consequence: Consequence = Consequence.STRIKE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +71,7 @@ class Settlement:
 
     state: RunState
     outcome: str
-    aftermath: Aftermath = Aftermath.NONE
+    consequence: Consequence = Consequence.NONE
     figures: Mapping[str, int | float | str] = field(default_factory=dict)
     delay: timedelta = timedelta(seconds=5)
 
@@ -82,8 +82,7 @@ def settle(ending: Outcome | Gone, shown: Shown | None, run: Run) -> Settlement:
     The timeline decides. If it shows the instant as completed, the run has succeeded, whatever the worker said,
     provided that the run had a permit to commit. That an instant is pending or absent is believed only when no executor
     can work on it any more. Until then the run is UNKNOWN. It is also UNKNOWN while the timeline is needed and cannot
-    be read. The word of the worker counts only for a plan that is not on the timeline, if no commit has the id of the
-    run.
+    be read. The worker's word counts only for a plan that is not on the timeline, if no commit has the run's id.
 
     A dry run changes nothing. So the timeline says nothing of it, and its ending teaches nothing about the service,
     unless it has killed its JVM.
@@ -91,9 +90,9 @@ def settle(ending: Outcome | Gone, shown: Shown | None, run: Run) -> Settlement:
     if run.dry_run:
         return _dry(ending, run)
     settlement = _settled(ending, shown, run)
-    if run.rewrite_all is not None and settlement.aftermath is Aftermath.IDLE:
+    if run.rewrite_all is not None and settlement.consequence is Consequence.IDLE:
         # The plan left out what was written since the request, and an ordinary plan may find work there.
-        return replace(settlement, aftermath=Aftermath.NONE)
+        return replace(settlement, consequence=Consequence.NONE)
     return settlement
 
 
@@ -120,10 +119,10 @@ def after_cancel(settlement: Settlement, run: Run) -> Settlement:
     """
     if settlement.state is RunState.SUCCEEDED and settlement.figures.get(GOES_ON) and not run.dry_run:
         outcome = "completed in part, and stopped"
-        return replace(settlement, outcome=outcome, aftermath=Aftermath.LATER, delay=_AFTER_CANCEL)
-    if run.dry_run or settlement.state is not RunState.CANCELLED or settlement.aftermath is Aftermath.QUARANTINE:
+        return replace(settlement, outcome=outcome, consequence=Consequence.LATER, delay=_AFTER_CANCEL)
+    if run.dry_run or settlement.state is not RunState.CANCELLED or settlement.consequence is Consequence.QUARANTINE:
         return settlement
-    return replace(settlement, aftermath=Aftermath.REST, delay=_AFTER_CANCEL)
+    return replace(settlement, consequence=Consequence.REST, delay=_AFTER_CANCEL)
 
 
 def ends_rewrite(ending: Outcome | Gone, run: Run) -> bool:
@@ -145,13 +144,13 @@ def _dry(ending: Outcome | Gone, run: Run) -> Settlement:
     match ending:
         case Succeeded():
             state, outcome = RunState.SUCCEEDED, "a dry run: planned, and nothing was changed"
-            return Settlement(state=state, outcome=outcome, figures=ending.figures, aftermath=Aftermath.AGAIN)
+            return Settlement(state=state, outcome=outcome, figures=ending.figures, consequence=Consequence.AGAIN)
         case NothingToDo():
-            return replace(_found_nothing(ending), aftermath=Aftermath.AGAIN)
+            return replace(_found_nothing(ending), consequence=Consequence.AGAIN)
         case Yielded():
-            return Settlement(state=RunState.CANCELLED, outcome=ending.reason, aftermath=Aftermath.AGAIN)
+            return Settlement(state=RunState.CANCELLED, outcome=ending.reason, consequence=Consequence.AGAIN)
         case Failed():
-            return Settlement(state=RunState.FAILED, outcome=ending.reason, aftermath=Aftermath.AGAIN)
+            return Settlement(state=RunState.FAILED, outcome=ending.reason, consequence=Consequence.AGAIN)
         case Gone():
             return _never_began(ending) if run.step is None else _lost(ending, "it was a dry run")
         case _:
@@ -184,7 +183,7 @@ _NOT_SHOWN = "the timeline does not show that it completed: it is asked for agai
 def _completed(ending: Outcome | Gone, run: Run) -> Settlement:
     if run.step is not Step.COMMIT:
         return Settlement(
-            state=RunState.CANCELLED, outcome=completed_by_another(run.instant), aftermath=Aftermath.QUARANTINE
+            state=RunState.CANCELLED, outcome=completed_by_another(run.instant), consequence=Consequence.QUARANTINE
         )
     if isinstance(ending, Succeeded):
         return Settlement(state=RunState.SUCCEEDED, outcome="completed", figures=ending.figures)
@@ -195,7 +194,8 @@ def _completed(ending: Outcome | Gone, run: Run) -> Settlement:
 
 def _never_began(ending: Gone) -> Settlement:
     """Settle a run that had no permit for any step. It has not touched the table, and killed no JVM."""
-    return Settlement(state=RunState.CANCELLED, outcome=f"{ending.reason}; it had not begun", aftermath=Aftermath.AGAIN)
+    outcome = f"{ending.reason}; it had not begun"
+    return Settlement(state=RunState.CANCELLED, outcome=outcome, consequence=Consequence.AGAIN)
 
 
 def _archived(ending: Outcome | Gone) -> Settlement:
@@ -214,7 +214,7 @@ def _off_the_timeline(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
         case Succeeded():
             # The format cannot count from an instant of it, so the service waits until something is written.
             return Settlement(
-                state=RunState.SUCCEEDED, outcome="completed", figures=ending.figures, aftermath=Aftermath.IDLE
+                state=RunState.SUCCEEDED, outcome="completed", figures=ending.figures, consequence=Consequence.IDLE
             )
         case Gone() | Failed(kind=FailureKind.UNKNOWN) if fate is None:
             return Settlement(state=RunState.UNKNOWN, outcome=ending.reason)  # it may have committed under its id
@@ -222,7 +222,7 @@ def _off_the_timeline(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
             return _lost(ending, _NOT_SHOWN)
         case Failed(kind=FailureKind.UNKNOWN):
             outcome = f"{ending.reason}; {_NOT_SHOWN}"
-            return Settlement(state=RunState.FAILED, outcome=outcome, aftermath=Aftermath.STRIKE)
+            return Settlement(state=RunState.FAILED, outcome=outcome, consequence=Consequence.STRIKE)
         case NothingToDo() | Yielded() | Failed():
             return _unfinished(ending, Fate.ABSENT)
         case _:
@@ -236,7 +236,7 @@ def _unfinished(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
             return _found_nothing(ending)
         case Yielded():
             return Settlement(
-                state=RunState.CANCELLED, outcome=ending.reason, aftermath=Aftermath.REST, delay=ending.delay
+                state=RunState.CANCELLED, outcome=ending.reason, consequence=Consequence.REST, delay=ending.delay
             )
         case Succeeded():
             return _claims_success(ending, fate)
@@ -251,8 +251,8 @@ def _unfinished(ending: Outcome | Gone, fate: Fate | None) -> Settlement:
 def _found_nothing(ending: NothingToDo) -> Settlement:
     outcome = f"nothing to do: {ending.reason}"
     if ending.again is None:
-        return Settlement(state=RunState.SUCCEEDED, outcome=outcome, aftermath=Aftermath.IDLE)
-    return Settlement(state=RunState.SUCCEEDED, outcome=outcome, aftermath=Aftermath.LATER, delay=ending.again)
+        return Settlement(state=RunState.SUCCEEDED, outcome=outcome, consequence=Consequence.IDLE)
+    return Settlement(state=RunState.SUCCEEDED, outcome=outcome, consequence=Consequence.LATER, delay=ending.again)
 
 
 def _claims_success(ending: Succeeded, fate: Fate | None) -> Settlement:
@@ -263,7 +263,7 @@ def _claims_success(ending: Succeeded, fate: Fate | None) -> Settlement:
         outcome=f"the worker says completed, but on the timeline the instant is {fate}",
         figures=ending.figures,
         # Absent: another program rolled it back or restored the table meanwhile. An operator should know.
-        aftermath=Aftermath.QUARANTINE if fate is Fate.ABSENT else Aftermath.STRIKE,
+        consequence=Consequence.QUARANTINE if fate is Fate.ABSENT else Consequence.STRIKE,
     )
 
 
@@ -272,14 +272,14 @@ def _failed(ending: Failed, fate: Fate | None) -> Settlement:
         case FailureKind.UNKNOWN if fate is None:
             return Settlement(state=RunState.UNKNOWN, outcome=ending.reason)
         case FailureKind.UNKNOWN:
-            aftermath = Aftermath.STRIKE
+            consequence = Consequence.STRIKE
         case FailureKind.TEMPORARY:
-            aftermath = Aftermath.REST
+            consequence = Consequence.REST
         case FailureKind.PERMANENT:
-            aftermath = Aftermath.QUARANTINE
+            consequence = Consequence.QUARANTINE
         case _:
             assert_never(ending.kind)
-    return Settlement(state=RunState.FAILED, outcome=ending.reason, aftermath=aftermath, delay=ending.delay)
+    return Settlement(state=RunState.FAILED, outcome=ending.reason, consequence=consequence, delay=ending.delay)
 
 
 def _gone(ending: Gone, fate: Fate | None) -> Settlement:
@@ -294,7 +294,7 @@ def _gone(ending: Gone, fate: Fate | None) -> Settlement:
 def _lost(ending: Gone, what_follows: str) -> Settlement:
     return Settlement(
         # A run that we ended ourselves has not failed.
-        state=RunState.CANCELLED if ending.aftermath is Aftermath.AGAIN else RunState.FAILED,
+        state=RunState.CANCELLED if ending.consequence is Consequence.AGAIN else RunState.FAILED,
         outcome=f"{ending.reason}; {what_follows}",
-        aftermath=ending.aftermath,
+        consequence=ending.consequence,
     )

@@ -91,7 +91,7 @@ class PermitContexts:
             limits=self._limits,
             unfinished=self._unfinished(run, view),
             unapproved=self._unapproved(table, run, step, plan, view),
-            barred=self._barriers.closed(run.table),
+            behind_barrier=self._barriers.closed(run.table),
             claimed=claimed,
             unproved=None if unproved is None else unproved.reason,
             guarded=self._guarded(run, view),

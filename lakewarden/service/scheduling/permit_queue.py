@@ -149,7 +149,7 @@ class PermitQueue:
         self._sizes.pop(run.id, None)
         return self._planned_on.pop(run.id, None)
 
-    def disown(self, run: Run, late: SupersededError, *, asked: Step | None = None) -> None:
+    def reject(self, run: Run, late: SupersededError, *, asked: Step | None = None) -> None:
         """Let go of a run with a lease that another replica has. That replica settles it, and its worker is told to
         stop.
         """
@@ -181,7 +181,7 @@ class PermitQueue:
             try:
                 self._judge(run, request)
             except SupersededError as late:
-                self.disown(run, late, asked=request.step)
+                self.reject(run, late, asked=request.step)
         for run_id, step in list(self._underway.items()):
             run = self._active_runs.get(run_id)
             pool = None if run is None else self._pool_of(run)

@@ -30,7 +30,7 @@ from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.ownership.recovery import Recovery
 from lakewarden.service.rules.dispatch import startable, waiting_for_slots
 from lakewarden.service.rules.settle import (
-    Aftermath,
+    Consequence,
     Gone,
     Settlement,
     after_cancel,
@@ -46,9 +46,9 @@ from lakewarden.service.store.port import SupersededError
 log = structlog.get_logger(__name__)
 
 _AFTERMATHS = {
-    Blame.ITS_OWN: Aftermath.STRIKE,
-    Blame.UNKNOWN: Aftermath.SUSPECT,
-    Blame.NOT_ITS: Aftermath.AGAIN,
+    Blame.ITS_OWN: Consequence.STRIKE,
+    Blame.UNKNOWN: Consequence.SUSPECT,
+    Blame.NOT_ITS: Consequence.AGAIN,
 }
 """What the death of its worker means for the service of a run."""
 
@@ -145,7 +145,7 @@ class RunManager:
                 queued=queued,
                 running=self._active_runs.under_way(),
                 committing_tables=self._committing_tables(),
-                barred={r.table for r in queued if self._barriers.closed(r.table)},
+                behind_barrier={r.table for r in queued if self._barriers.closed(r.table)},
                 alone=self._alone(rows),
                 suspects=self._service_states.suspects(),
                 failing=self._service_states.failing(),
@@ -174,7 +174,7 @@ class RunManager:
             queued=queued,
             running=self._active_runs.under_way(),
             committing_tables=self._committing_tables(),
-            barred={r.table for r in queued if self._barriers.closed(r.table)},
+            behind_barrier={r.table for r in queued if self._barriers.closed(r.table)},
             alone=self._alone(rows),
             facts=self._precedence.pool_facts(rows, queued),
         )
@@ -266,7 +266,7 @@ class RunManager:
         try:
             self._note(run, event)
         except SupersededError as late:
-            self._permit_queue.disown(run, late, asked=event.step if isinstance(event, Asked) else None)
+            self._permit_queue.reject(run, late, asked=event.step if isinstance(event, Asked) else None)
 
     def _note(self, run: Run, event: Started | Asked | Ended | Lost) -> None:
         match event:
@@ -295,4 +295,4 @@ def _death(lost: Lost, *, hung: str | None) -> Gone:
     """
     if hung is not None:  # killed because of this run, whatever runs were beside it
         return Gone(reason=f"{hung}: {lost.reason}", proved=False)
-    return Gone(reason=lost.reason, proved=False, aftermath=_AFTERMATHS[lost.blame])
+    return Gone(reason=lost.reason, proved=False, consequence=_AFTERMATHS[lost.blame])

@@ -15,7 +15,7 @@ from lakewarden.planners.model.view import TableView
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.ownership.recovery import Recovery
 from lakewarden.service.rules.settle import (
-    Aftermath,
+    Consequence,
     Gone,
     Settlement,
     Shown,
@@ -95,7 +95,7 @@ class RunSettler:
                 self._settle(run)
             except SupersededError as late:
                 self._settling.pop(run_id)
-                self._permit_queue.disown(run, late)
+                self._permit_queue.reject(run, late)
 
     def is_waiting(self) -> bool:
         """Whether a run waits to be settled until its table has been read."""
@@ -152,7 +152,7 @@ class RunSettler:
         # a new table with the same id is not to blame for the old one
         if view is None or str(view.identity) == run.identity:
             self._service_states.ended(run.table, run.service, settlement, seen, cleared=cleared)
-            if died and settlement.aftermath is Aftermath.STRIKE and size is not None:
+            if died and settlement.consequence is Consequence.STRIKE and size is not None:
                 self._service_states.too_large(run.table, run.service, run.id, size, settlement.outcome)
         self._listener.ended(run)
         self._settled(run.table)

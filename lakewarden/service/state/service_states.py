@@ -23,7 +23,7 @@ from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.model.view import Backlog, TableView
 from lakewarden.planners.settings import format_size
 from lakewarden.service.model.rows import ServiceStateRow
-from lakewarden.service.rules.settle import Aftermath, Settlement
+from lakewarden.service.rules.settle import Consequence, Settlement
 from lakewarden.service.store.port import Store
 
 log = structlog.get_logger(__name__)
@@ -227,27 +227,27 @@ class ServiceStates:
         if cleared and row.suspect:
             row = replace(row, suspect=False)
             self._keep(row)
-        match settlement.aftermath:
-            case Aftermath.NONE:
+        match settlement.consequence:
+            case Consequence.NONE:
                 self._keep(self._clean_slate(row))
-            case Aftermath.AGAIN:
+            case Consequence.AGAIN:
                 return
-            case Aftermath.IDLE:
+            case Consequence.IDLE:
                 fresh = self._clean_slate(row)
                 self._keep(fresh if view is None else self._idles(fresh, view))
-            case Aftermath.LATER:
+            case Consequence.LATER:
                 until = self._clock.now() + settlement.delay
                 self._keep(replace(self._clean_slate(row), rest_until=until, rest_reason=settlement.outcome))
-            case Aftermath.REST:
+            case Consequence.REST:
                 self._keep(self._rests(row, settlement))
-            case Aftermath.SUSPECT:
+            case Consequence.SUSPECT:
                 self._keep(self._rests(replace(row, suspect=True), settlement))
-            case Aftermath.STRIKE:
+            case Consequence.STRIKE:
                 self._keep(self._struck(row, settlement))
-            case Aftermath.QUARANTINE:
+            case Consequence.QUARANTINE:
                 self.quarantine(table, service, settlement.outcome)
             case _:
-                assert_never(settlement.aftermath)
+                assert_never(settlement.consequence)
 
     def _clean_slate(self, row: ServiceStateRow) -> ServiceStateRow:
         """Return a row without failures of the service. The limit on the size of its plans stays."""

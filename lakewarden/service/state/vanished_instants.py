@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from lakewarden.planners.model.instant import Deed, Service
+from lakewarden.planners.model.instant import InstantKind, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import TableView
@@ -18,7 +18,7 @@ from lakewarden.service.store.port import Store
 _ARCHIVED_BY_THEMSELVES = frozenset({Service.CLEAN, Service.ROLLBACK})
 """Some releases of Hudi archive these separately from the commits. All other services complete commits."""
 
-_NOT_ARCHIVED = frozenset({Deed.SAVEPOINT, Deed.RESTORE, Deed.OTHER, Service.INDEXING})
+_NOT_ARCHIVED = frozenset({InstantKind.SAVEPOINT, InstantKind.RESTORE, InstantKind.OTHER, Service.INDEXING})
 """These have no known order, so none of them is ever reported as vanished."""
 
 
@@ -100,12 +100,12 @@ def has_vanished(timeline: Timeline, time: str, service: Service) -> bool:
     if service in _NOT_ARCHIVED:
         return False
     completed = [i for i in timeline.instants if not i.pending and i.stands_for not in _NOT_ARCHIVED]
-    kept = {instant.time for instant in timeline.instants if instant.stands_for is Deed.SAVEPOINT}
+    kept = {instant.time for instant in timeline.instants if instant.stands_for is InstantKind.SAVEPOINT}
     older = [i for i in completed if i.time < time and i.time not in kept and _archived_alike(i.stands_for, service)]
     return bool(older) or not any(instant.time > time for instant in completed)
 
 
-def _archived_alike(what: Service | Deed, service: Service) -> bool:
+def _archived_alike(what: Service | InstantKind, service: Service) -> bool:
     return what is service if service in _ARCHIVED_BY_THEMSELVES else what not in _ARCHIVED_BY_THEMSELVES
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.instant import Deed, Instant, PlanSize, RunId, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, PlanSize, RunId, Service, State
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Backlog, TableView, WriteFailure
 from lakewarden.planners.ports import (
@@ -60,8 +60,8 @@ class FakeReading:
 
 _TICK = timedelta(seconds=2)
 
-_STANDS_FOR: Mapping[FakeAction, Service | Deed] = {
-    FakeAction.WRITE: Deed.WRITE,
+_STANDS_FOR: Mapping[FakeAction, Service | InstantKind] = {
+    FakeAction.WRITE: InstantKind.WRITE,
     FakeAction.COMPACTION: Service.COMPACTION,
     FakeAction.CLUSTERING: Service.CLUSTERING,
     FakeAction.CLEAN: Service.CLEAN,
@@ -113,7 +113,7 @@ def _instant(files: list[tuple[TimelineFile, Mapping[str, Any]]], beats: Mapping
 
 def writes_of(timeline: Timeline) -> list[Instant]:
     """Return the completed writes of a timeline."""
-    return [i for i in timeline.instants if i.stands_for is Deed.WRITE and not i.pending]
+    return [i for i in timeline.instants if i.stands_for is InstantKind.WRITE and not i.pending]
 
 
 def backlog_of(timeline: Timeline, service: Service) -> Backlog:

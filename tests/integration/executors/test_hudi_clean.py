@@ -86,8 +86,8 @@ def test_a_clean_that_would_delete_what_a_compaction_needs_deletes_nothing(
     """
     driver.carry_out(orders, Service.COMPACTION)
     clean = driver.leave_planned(orders, Service.CLEAN, **NEWEST_ONLY)
-    doomed = _first_file(_beside(orders, f"{clean.instant}.clean.requested"))
-    _forge_compaction_of(orders, doomed)
+    to_delete = _first_file(_beside(orders, f"{clean.instant}.clean.requested"))
+    _forge_compaction_of(orders, to_delete)
     if begun:
         _beside(orders, f"{clean.instant}.clean.requested").with_name(f"{clean.instant}.clean.inflight").touch()
     before = orders.data_files()

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock
-from lakewarden.planners.formats.hudi.writers.acquisitions.sights import sight
+from lakewarden.planners.formats.hudi.writers.acquisitions.samples import sample
 from lakewarden.planners.formats.hudi.writers.acquisitions.zookeeper import Ensemble
-from lakewarden.planners.model.lock import LockSight
+from lakewarden.planners.model.lock import LockSample
 from lakewarden.planners.storage import LocalStorage
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ FILESYSTEM = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvide
 
 def test_zookeeper_counts_each_commit_of_a_writer_and_none_of_one_with_another_key(orders: Orders) -> None:
     """The node stays while the lock is free. Each commit releases the lock at least once."""
-    assert orders.lock_state() == LockSight(), "it is a copy, and its lock was never taken"
+    assert orders.lock_state() == LockSample(), "it is a copy, and its lock was never taken"
     orders.write()
     before = orders.lock_state()
     orders.write()
@@ -54,11 +54,11 @@ def test_the_filesystem_lock_is_seen_by_its_folder(orders: Orders, tmp_path: Any
         "hoodie.write.lock.provider": FILESYSTEM,
         "hoodie.write.lock.filesystem.path": str(tmp_path / "locks"),
     }
-    nothing = sight(lock, orders.location, LocalStorage())
+    nothing = sample(lock, orders.location, LocalStorage())
     dataclasses.replace(orders, conf={**orders.conf, **under_it}).write()
-    used = sight(lock, orders.location, LocalStorage())
+    used = sample(lock, orders.location, LocalStorage())
     assert (nothing.number, used.held) == ("", False)
     assert used.number
 
     orders.write()
-    assert sight(lock, orders.location, LocalStorage()) == used
+    assert sample(lock, orders.location, LocalStorage()) == used

@@ -160,8 +160,8 @@ class Lake:
             wrong.append(f"{time} is executed by {execution} while somebody else is at it")
         if execution.service is Service.CLEAN:
             needed = self.in_need()
-            doomed = set(self.table.files_named(time)) & needed.keys()
-            wrong += [f"clean {time} deletes {name}, which {needed[name]} needs" for name in sorted(doomed)]
+            to_delete = set(self.table.files_named(time)) & needed.keys()
+            wrong += [f"clean {time} deletes {name}, which {needed[name]} needs" for name in sorted(to_delete)]
         self.at_work[time] = execution
         self.table.start(time)
         if execution.service is Service.CLEAN:
@@ -324,7 +324,7 @@ class Replica:
             self._orphans.append(self._pool)
         self._pool, self._composed, self.frozen = None, None, False
 
-    def bury(self) -> None:
+    def reap(self) -> None:
         """Let the workers die whose daemon is dead."""
         for pool in self._orphans:
             pool.close()
@@ -455,7 +455,7 @@ class World:
                 lake.beat()
             self.clock.advance(timedelta(seconds=min(BEAT_SECONDS, left)))
             for replica in self.replicas:
-                replica.bury()
+                replica.reap()
                 replica.live()
             while self._later and self._later[0][0] <= self.clock.monotonic():
                 heapq.heappop(self._later)[2]()

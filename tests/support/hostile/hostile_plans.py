@@ -57,8 +57,8 @@ def _clean(
 
     def make(place: Place) -> None:
         table = place.hudi()
-        doomed = {of_partition: [{"filePath": path} for path in files(place)]} if files(place) else {}
-        plan = {"filePathsToBeDeletedPerPartition": doomed, "partitionsToBeDeleted": list(partitions(place))}
+        to_delete = {of_partition: [{"filePath": path} for path in files(place)]} if files(place) else {}
+        plan = {"filePathsToBeDeletedPerPartition": to_delete, "partitionsToBeDeleted": list(partitions(place))}
         table.put(f"{table.next_time()}.clean.requested", avro(CLEAN_PLAN, plan))
 
     hostile("hudi", attacks, Looks.BLOCKED, name=name)(make)
@@ -184,7 +184,7 @@ def clustering_of_another_table(place: Place) -> None:
 def rollback_of_another_table(place: Place) -> None:
     table = place.hudi()
     write = table.begin_write(heartbeat=False)
-    doomed = [
+    to_delete = [
         {
             "partitionPath": "../../foreign/p0",
             "fileId": None,
@@ -193,7 +193,7 @@ def rollback_of_another_table(place: Place) -> None:
         }
     ]
     undone = {"commitTime": write, "action": "deltacommit"}
-    plan = {"instantToRollback": undone, "RollbackRequests": doomed, "version": 1}
+    plan = {"instantToRollback": undone, "RollbackRequests": to_delete, "version": 1}
     table.put(f"{table.next_time()}.rollback.requested", avro(_ROLLBACK_PLAN, plan))
 
 
@@ -232,8 +232,8 @@ def _move(file: Path, original: Path) -> None:
         return
     reader = fastavro.reader(io.BytesIO(content))
     record: Any = next(reader)
-    for partition, doomed in record["filePathsToBeDeletedPerPartition"].items():
-        for one in doomed:
+    for partition, to_delete in record["filePathsToBeDeletedPerPartition"].items():
+        for one in to_delete:
             canary = original / partition / str(one["filePath"]).rpartition("/")[2]
             canary.parent.mkdir(parents=True, exist_ok=True)
             canary.write_bytes(b"canary of the original")

@@ -15,10 +15,10 @@ from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.indexes.indexes import read_indexes, switches
 from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
-from lakewarden.planners.formats.hudi.writers.acquisitions.sights import sight
+from lakewarden.planners.formats.hudi.writers.acquisitions.samples import sample
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.lock import LockSight
+from lakewarden.planners.model.lock import LockSample
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import LocalStorage, storage_for
@@ -68,13 +68,13 @@ class Orders:
         self._save(rows)
         self.expected.update({key: note for key, note, _, _ in rows})
 
-    def lock_state(self) -> LockSight:
+    def lock_state(self) -> LockSample:
         """Return what the table's lock shows now. Asks again while ZooKeeper is too busy to answer."""
         lock = HudiTableOptions.model_validate({"lock": dict(self.lock)}).lock
         assert lock is not None
         while True:
             with contextlib.suppress(TemporaryError):
-                return sight(lock, self.location, LocalStorage())
+                return sample(lock, self.location, LocalStorage())
 
     def _save(self, rows: Sequence[tuple[str, str, int, str]]) -> None:
         frame = self.spark.createDataFrame(rows, "order_id string, note string, ts long, region string")

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from lakewarden.planners.formats.paimon import PaimonFormat
 from lakewarden.planners.formats.paimon.backlog.memo import Memo
-from lakewarden.planners.formats.paimon.backlog.needs import Sight
+from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts
 from lakewarden.planners.formats.paimon.observing import Look
 from lakewarden.planners.formats.paimon.observing import look as looked
 from lakewarden.planners.model.table import Table, TableId
@@ -72,6 +72,6 @@ def look(table: PaimonTable, remembered: Memo | None = None, *, storage: Storage
     return looked(str(table.folder), storage, remembered or Memo(), head=head, now=table.clock.now())
 
 
-def sight_of(table: PaimonTable) -> Sight:
+def facts_of(table: PaimonTable) -> NeedFacts:
     """Return all that a look finds."""
-    return look(table).sight
+    return look(table).facts

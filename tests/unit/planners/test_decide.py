@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.decide import Backoff, Idle, ServiceState, decide, last_change, next_decision_at
 from lakewarden.planners.model.decision import Blocked, Decision, DoesNotApply, Due, NotDue, WouldRun, remedy_of
-from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
 from lakewarden.planners.model.table import Mode, Policy, Scheduling
 from lakewarden.planners.model.view import Backlog, Blocker, TableView
 from lakewarden.planners.model.window import Window
@@ -349,7 +349,7 @@ _moments = st.timedeltas(timedelta(days=-1), timedelta(days=1)).map(lambda offse
 _instants = st.builds(
     an_instant,
     time=st.integers(0, 99).map("{:08d}".format),
-    stands_for=st.sampled_from([Service.COMPACTION, Service.CLEAN, Deed.WRITE]),
+    stands_for=st.sampled_from([Service.COMPACTION, Service.CLEAN, InstantKind.WRITE]),
     state=st.sampled_from(State),
     requested_at=_moments,
     author=st.sampled_from([None, RunId("a"), RunId("b")]),

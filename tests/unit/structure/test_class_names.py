@@ -21,6 +21,7 @@ _OF_EACH_FORMAT = {
     "Holdings": "the totals of what a snapshot holds",
     "IncrementalReader": "an entry of `incremental_readers` in the options of a table",
     "Memo": "what a format remembers of a table from one observation to the next",
+    "NeedFacts": "the facts of an observation that decide what the services need",
     "Needs": "what the view of a table says of its services",
     "OpenTable": "a table as the programs of a format have opened it",
     "RewriteSteps": "the steps that the rewriting programs of a format share",

@@ -127,4 +127,4 @@ def test_a_pronoun_is_found_across_a_line_break() -> None:
     """In a docstring and in a comment. An identifier is not prose."""
     assert _PRONOUN.search("the first of\n    # which is")
     assert _PRONOUN.search("Nobody waits.")
-    assert not _PRONOUN.search("Aftermath.NOBODYS, test_nobody_waits")
+    assert not _PRONOUN.search("Consequence.NOBODYS, test_nobody_waits")

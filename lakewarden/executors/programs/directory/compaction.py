@@ -24,7 +24,7 @@ from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan
 from lakewarden.executors.programs.directory.exchanging.building import Exchange, publish
 from lakewarden.executors.programs.directory.exchanging.ending import end_exchange
 from lakewarden.executors.programs.directory.exchanging.entries import NoFileError, entries
-from lakewarden.executors.programs.directory.exchanging.lock import PATIENCE, alone_in
+from lakewarden.executors.programs.directory.exchanging.lock import TIMEOUT, alone_in
 from lakewarden.executors.programs.directory.exchanging.own_folder import OwnFolder
 from lakewarden.executors.programs.directory.object_compaction import ObjectCompactionSteps
 from lakewarden.executors.programs.directory.partition_list import relist_of
@@ -70,10 +70,10 @@ _REST = timedelta(hours=1)
 class Compaction:
     """The program: fulfils `contract.Program`."""
 
-    def __init__(self, *, clock: Clock | None = None, patience: timedelta = PATIENCE) -> None:
-        """Prepare the program. A run waits for another run in the directory for `patience`."""
+    def __init__(self, *, clock: Clock | None = None, timeout: timedelta = TIMEOUT) -> None:
+        """Prepare the program. A run waits for another run in the directory for `timeout`."""
         self._clock = clock or SystemClock()
-        self._patience = patience
+        self._timeout = timeout
 
     @contextlib.contextmanager
     def open(self, session: Any, assignment: Assignment, storage: Storage) -> Iterator[Steps]:
@@ -91,7 +91,7 @@ class Compaction:
             storage,
             elsewhere=f"the store of {table.location} cannot exchange two folders in one act",
             failed=f"{table.location} cannot be compacted now",
-            patience=self._patience,
+            timeout=self._timeout,
         )
         with alone, undertaken(CompactionSteps(session, assignment, table, storage, self._clock)) as steps:
             yield steps

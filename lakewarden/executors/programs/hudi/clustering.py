@@ -31,7 +31,7 @@ from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, 
 from lakewarden.planners.formats.hudi.writers.beside import does_not_say, meeting, silent_writes, touched_in_flight
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import NotYetError, PermanentError, TemporaryError, YieldError
-from lakewarden.planners.model.instant import Deed, Instant, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, State
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
@@ -244,7 +244,7 @@ class ClusteringSteps:
         with translated(Step.PLAN):
             lone = self._table.client.lone_files(partitions)
         instants = self._table.view(commits=True).timeline.instants
-        written = {instant.time for instant in instants if instant.stands_for is Deed.WRITE}
+        written = {instant.time for instant in instants if instant.stands_for is InstantKind.WRITE}
         return [path for path in partitions if path not in lone or lone[path] in written]
 
     @contextlib.contextmanager

@@ -35,7 +35,7 @@ from lakewarden.planners.formats.hudi.metadata.names import Layout
 from lakewarden.planners.formats.hudi.options.service_options import BuiltIndex, IndexingOptions
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
-from lakewarden.planners.model.instant import Deed, Instant, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, State
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
@@ -144,7 +144,9 @@ class IndexingSteps:
         """Raise PermanentError if Hudi would leave out what was committed since a plan was made. It lists files up to
         the plan, for any index but that of keys.
         """
-        since = [one.time for one in view.timeline.instants if one.stands_for is Deed.WRITE and one.time > instant]
+        since = [
+            one.time for one in view.timeline.instants if one.stands_for is InstantKind.WRITE and one.time > instant
+        ]
         if since and list(self._building) != [_OF_KEYS]:
             raise PermanentError(
                 f"indexing {instant} would leave out write {since[0]}, which was committed since: let its own indexer "

@@ -52,10 +52,10 @@ class ArchiveSteps:
         self._table.require_free(found, PermanentError)
         if found.memo.totals is None:
             raise TemporaryError("the manifests of the table are not read whole yet")
-        self._schema = found.sight.schema
-        if found.sight.mergeable < 2:
-            return NothingToDo(reason=f"of {found.sight.manifests} manifests none can be merged")
-        return Plan(instant=None, files_to_delete=0, figures={"manifests": found.sight.mergeable})
+        self._schema = found.facts.schema
+        if found.facts.mergeable < 2:
+            return NothingToDo(reason=f"of {found.facts.manifests} manifests none can be merged")
+        return Plan(instant=None, files_to_delete=0, figures={"manifests": found.facts.mergeable})
 
     def execute(self, plan: Plan) -> None:
         """Do nothing: manifests are merged against the newest snapshot."""
@@ -84,8 +84,8 @@ class ArchiveSteps:
         """Return the newest snapshot, by a look at the whole table. Raises YieldError if it is not what was planned."""
         found = self._table.look()
         self._table.require_free(found, YieldError)
-        newest = found.sight.history.newest
-        if newest is None or found.sight.schema != self._schema:
+        newest = found.facts.history.newest
+        if newest is None or found.facts.schema != self._schema:
             raise YieldError("the schema or an option of the table was changed since the merge was planned")
         return newest
 

@@ -90,7 +90,7 @@ class CleanSteps:
         """Choose the snapshots, and count their files. Nothing is written down."""
         found = self._looked(PermanentError)
         retention = self._retention(found)
-        self._end = min(retention.first_kept, found.sight.history.oldest + self._options.max_snapshots)
+        self._end = min(retention.first_kept, found.facts.history.oldest + self._options.max_snapshots)
         chosen = self._chosen(found)
         if chosen is None:
             why = "" if retention.held_by is None else f": {retention.held_by} holds them"
@@ -132,14 +132,14 @@ class CleanSteps:
         self._files.require_own_folders()
         found = self._table.look(most=_MOST_SNAPSHOTS)
         self._table.require_free(found, kind)
-        if not found.sight.history.is_whole:
+        if not found.facts.history.is_whole:
             raise TemporaryError(f"not all snapshots of {self._location} could be read")
         return found
 
     def _chosen(self, found: Look) -> Chosen | None:
         """Return what may expire now of the snapshots of the plan; None if nothing may."""
         retention = self._retention(found)
-        snapshots = found.sight.history.snapshots
+        snapshots = found.facts.history.snapshots
         gone = [one for one in snapshots if one.id < min(retention.first_kept, self._end)]
         if not gone:
             return None
@@ -159,12 +159,12 @@ class CleanSteps:
 
     def _retention(self, found: Look) -> Retention:
         """Return what may expire, by all consumers: an observation reads a bounded number of them."""
-        own, sight = self._table.table.options, found.sight
+        own, facts = self._table.table.options, found.facts
         rule = rule_of(
-            sight.schema.options, self._options, own if isinstance(own, PaimonTableOptions) else PaimonTableOptions()
+            facts.schema.options, self._options, own if isinstance(own, PaimonTableOptions) else PaimonTableOptions()
         )
-        references = replace(sight.references, consumers=read_consumers(self._location, self._table.storage))
-        return replace(sight, references=references).retention(rule)
+        references = replace(facts.references, consumers=read_consumers(self._location, self._table.storage))
+        return replace(facts, references=references).retention(rule)
 
     def _require_as_it_was(self, one: Expiring, chosen: Chosen) -> None:
         """Raise YieldError if something may need the snapshot by now: the last look before its deletion."""

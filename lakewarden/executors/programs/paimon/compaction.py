@@ -76,7 +76,7 @@ class CompactionSteps:
         """Choose the buckets. Raises PermanentError if the table is of a kind that is not compacted."""
         found = self._table.look()
         self._table.require_free(found, PermanentError)
-        self._schema = schema = found.sight.schema
+        self._schema = schema = found.facts.schema
         if found.memo.totals is None:
             raise TemporaryError("the manifests of the table are not read whole yet")
         most = min(self._options.max_bytes, self._table.assignment.largest_plan or self._options.max_bytes)
@@ -125,8 +125,8 @@ class CompactionSteps:
         """
         found = self._table.look()
         self._table.require_free(found, YieldError)
-        newest = found.sight.history.newest
-        if newest is None or found.sight.schema != self._schema:
+        newest = found.facts.history.newest
+        if newest is None or found.facts.schema != self._schema:
             raise YieldError("the schema or an option of the table was changed since the compaction was planned")
         return newest
 

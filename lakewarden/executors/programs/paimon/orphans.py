@@ -90,7 +90,7 @@ class OrphansSteps:
         self._known.look()
         at = self._files.clock()
         before = min(at, self._table.clock.now()) - self._age
-        listing = self._files.old(naming_of(found.sight.schema), before=before)
+        listing = self._files.old(naming_of(found.facts.schema), before=before)
         self._known.look()
         self._chosen = self._remembered(listing, at)
         if self._chosen.files:

@@ -77,7 +77,7 @@ class PartitionCommitSteps:
         The time of a marker is that of the look: rows that come after it are late, and the partition is marked again.
         """
         found = self._looked(YieldError)
-        newest = found.sight.history.newest
+        newest = found.facts.history.newest
         due = {one.row for one in self._judged(found).due}
         written, refusals = 0, list[PermanentError]()
         for one in self._chosen:
@@ -86,7 +86,7 @@ class PartitionCommitSteps:
                 continue
             cancellations.require_wanted(self._table.assignment.run)
             try:
-                written += mark(self._table, one, at=found.sight.now, snapshot=newest.id)
+                written += mark(self._table, one, at=found.facts.now, snapshot=newest.id)
             except PermanentError as refusal:
                 refusals.append(refusal)
         if refusals:
@@ -103,23 +103,23 @@ class PartitionCommitSteps:
         return found
 
     def _judged(self, found: Look) -> Marking:
-        sight = found.sight
+        facts = found.facts
         try:
-            rule = rule_of_marking(self._table.table, sight)
+            rule = rule_of_marking(self._table.table, facts)
         except ValueError as wrong:
             raise PermanentError(f"the options of the table about its partitions are not read here: {wrong}") from wrong
         if rule is None:
             raise PermanentError("neither idle_time nor partition.idle-time-to-done is set")
         if found.memo.totals is None:
             raise TemporaryError("the manifests of the table are not read whole yet")
-        if sight.changes is None:
+        if facts.changes is None:
             return Marking(due=(), marked=0, left=0, waits=(), next_at=None)
         return marking_of(
             found.memo.totals,
-            sight.schema,
-            sight.changes,
+            facts.schema,
+            facts.changes,
             rule,
-            sight.now,
+            facts.now,
             location=self._table.table.location,
             storage=self._table.storage,
             known={},

@@ -66,7 +66,7 @@ class TtlSteps:
     def plan(self) -> Plan | NothingToDo:
         """Choose the partitions, and count their files. Nothing is written down."""
         found = self._looked(PermanentError)
-        self._schema = found.sight.schema
+        self._schema = found.facts.schema
         judged = self._judged(found)
         gone = [one for _, one in judged.gone]
         if not gone:
@@ -79,7 +79,7 @@ class TtlSteps:
             instant=None,
             partitions_to_delete=len(chosen),
             files_to_delete=sum(one.files for one in chosen),
-            files_in_table=found.sight.holdings.files,
+            files_in_table=found.facts.holdings.files,
             bytes=sum(one.bytes for one in chosen),
             figures={"rows": sum(one.rows for one in chosen), "oldest": called(chosen[0])},
         )
@@ -106,18 +106,18 @@ class TtlSteps:
         return found
 
     def _judged(self, found: Look) -> Expired:
-        sight = found.sight
+        facts = found.facts
         try:
-            term = term_of_table(self._table.table, sight)
+            term = term_of_table(self._table.table, facts)
         except ValueError as wrong:
             raise PermanentError(f"the options of the table about its partitions are not read here: {wrong}") from wrong
         if term is None:
             raise PermanentError("neither services.ttl.options.retain nor partition.expiration-time is set")
         if found.memo.totals is None:
             raise TemporaryError("the manifests of the table are not read whole yet")
-        if sight.changes is None:
+        if facts.changes is None:
             return Expired(gone=(), kept=(), next_at=None)
-        return expired(partitions_of(found.memo.totals, sight.schema), sight.changes, term, sight.now)
+        return expired(partitions_of(found.memo.totals, facts.schema), facts.changes, term, facts.now)
 
     def _base(self) -> Snapshot:
         """Return the newest snapshot, by a look at the whole table, and keep what goes.
@@ -125,8 +125,8 @@ class TtlSteps:
         Raises YieldError if the schema was changed or a blocker appeared, and NotYetError if nothing may go any more.
         """
         found = self._looked(YieldError)
-        newest = found.sight.history.newest
-        if newest is None or found.sight.schema != self._schema:
+        newest = found.facts.history.newest
+        if newest is None or found.facts.schema != self._schema:
             raise YieldError("the schema or an option of the table was changed since the plan was made")
         now = {one.row: one for _, one in self._judged(found).gone}
         self._going = [one for row, one in self._planned.items() if now.get(row) == one]

@@ -7,7 +7,7 @@ from heapq import nlargest
 
 from lakewarden.planners.formats.directory.listing.folders import Folder
 from lakewarden.planners.formats.directory.writers.activity import moment
-from lakewarden.planners.model.instant import Deed, Instant, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, State
 from lakewarden.planners.model.printable import printable
 from lakewarden.planners.model.timeline import Timeline
 
@@ -37,7 +37,7 @@ def _instant(at: float, action: str, path: str) -> Instant:
     return Instant(
         time=f"{time:%Y%m%dT%H%M%S}.{time.microsecond // 1000:03d}Z {printable(path, most=_LONGEST_PATH) or '.'}",
         action=action,
-        stands_for=Service.PARTITION_COMMIT if action == Service.PARTITION_COMMIT else Deed.WRITE,
+        stands_for=Service.PARTITION_COMMIT if action == Service.PARTITION_COMMIT else InstantKind.WRITE,
         state=State.INFLIGHT if pending else State.COMPLETED,
         requested_at=time,
         completed_time=None if pending else time.isoformat(),

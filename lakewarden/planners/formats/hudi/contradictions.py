@@ -11,7 +11,7 @@ from lakewarden.planners.formats.hudi.options.locks import lockless, misplaced
 from lakewarden.planners.formats.hudi.options.ours import why_not
 from lakewarden.planners.formats.hudi.options.service_options import catalog_sync_of
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, HudiTableOptions
-from lakewarden.planners.formats.hudi.writers.acquisitions.sights import leaves_traces
+from lakewarden.planners.formats.hudi.writers.acquisitions.samples import leaves_traces
 from lakewarden.planners.formats.hudi.writers.non_blocking import GIVEN_AGAIN
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Mode, Table

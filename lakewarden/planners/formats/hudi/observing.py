@@ -40,7 +40,7 @@ from lakewarden.planners.formats.hudi.writers import non_blocking
 from lakewarden.planners.formats.hudi.writers.activity import writer_activity
 from lakewarden.planners.formats.hudi.writers.failures import write_failures
 from lakewarden.planners.formats.hudi.writers.touches import touches, touching
-from lakewarden.planners.model.instant import Deed, Service, State
+from lakewarden.planners.model.instant import InstantKind, Service, State
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Blocker, TableView, WriterActivity
@@ -214,7 +214,7 @@ def _zone(table: Table, options: HudiTableOptions, properties: TableProperties, 
     done = [one for one in known if one.files.state is State.COMPLETED]
     if not done and options.timeline_timezone is None:
         return ZoneFinding(zone=UTC if properties.zone == "UTC" else table.zone)
-    asked = [one.files for one in done if one.stands_for is Deed.WRITE] or [one.files for one in done]
+    asked = [one.files for one in done if one.stands_for is InstantKind.WRITE] or [one.files for one in done]
     return find_zone(
         witnesses(asked, properties.layout),
         declared=options.timeline_timezone,

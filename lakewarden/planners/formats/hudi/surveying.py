@@ -29,7 +29,7 @@ from lakewarden.planners.formats.hudi.options.service_options import (
     CompactionOptions,
     RollbackOptions,
 )
-from lakewarden.planners.model.instant import Deed, Instant, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, State
 from lakewarden.planners.model.table import Policy, Table
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.ports import FileEntry, Storage
@@ -288,11 +288,11 @@ def _notes(timeline: Timeline, left_out: str | None, *, has_files: bool) -> Iter
 
 
 def _is_savepoint(instant: Instant) -> bool:
-    return instant.stands_for is Deed.SAVEPOINT and not instant.pending
+    return instant.stands_for is InstantKind.SAVEPOINT and not instant.pending
 
 
 def _is_write(instant: Instant) -> bool:
-    return instant.stands_for is Deed.WRITE and not instant.pending
+    return instant.stands_for is InstantKind.WRITE and not instant.pending
 
 
 SURVEYOR = HudiSurveyor()

@@ -15,7 +15,7 @@ from lakewarden.planners.formats.paimon.backlog.compactions import Compactions
 from lakewarden.planners.formats.paimon.backlog.hidden import unseen_since
 from lakewarden.planners.formats.paimon.backlog.manifests_read import Files, ManifestReading
 from lakewarden.planners.formats.paimon.backlog.memo import Memo
-from lakewarden.planners.formats.paimon.backlog.needs import Sight, needs_of
+from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts, needs_of
 from lakewarden.planners.formats.paimon.backlog.notes import of_clean, of_compaction, of_orphans, readers_of
 from lakewarden.planners.formats.paimon.deletion.orphans_beside import LastRun, last_run
 from lakewarden.planners.formats.paimon.deletion.retention import Rule, rule_of
@@ -52,7 +52,7 @@ class Look:
     """What one look has found, and what the next one may remember."""
 
     first: Schema
-    sight: Sight
+    facts: NeedFacts
     faults: tuple[str, ...]
     memo: Memo
 
@@ -75,10 +75,10 @@ def observed(
     remembered = Memo() if previous is None or previous.memo is None else previous.memo
     partitions = is_served(table)
     found = look(table.location, storage, remembered, head=head, now=now, timeout=timeout, partitions=partitions)
-    service = served(table, found.sight, found.memo, storage) if partitions else Served()
+    service = served(table, found.facts, found.memo, storage) if partitions else Served()
     last = last_orphans(table, storage, found)
     view = view_of(table, found, last, service)
-    needs = needs_of(found.sight, rule_for(table, found.sight), last_orphans=last)
+    needs = needs_of(found.facts, rule_for(table, found.facts), last_orphans=last)
     ends = (needs.changes_at, service.changes_at, now + KNOWN_FOR)
     keep_until = now if view.faults else min(one for one in ends if one is not None)
     memo = replace(found.memo, marked=service.marked, watched=service.watched)
@@ -118,7 +118,7 @@ def look(
     came = dict(remembered.came)
     changes = changes_of(reading, history, came) if partitions else None
     holding = Holding(location, storage, kept)
-    sight = Sight(
+    facts = NeedFacts(
         schema=schema,
         history=history,
         holdings=Holdings() if files.totals is None else holdings_of(files.totals, schema),
@@ -145,7 +145,7 @@ def look(
         came=came if partitions else {},
         marked=remembered.marked,
     )
-    return Look(first=schemas[min(schemas)], sight=sight, faults=(*faults, *holding.faults), memo=memo)
+    return Look(first=schemas[min(schemas)], facts=facts, faults=(*faults, *holding.faults), memo=memo)
 
 
 def _unread(files: Files) -> list[str]:
@@ -190,39 +190,39 @@ def view_of(table: Table, found: Look, last: LastRun | None = None, partitions: 
     Pure.
     """
     of_partitions = Served() if partitions is None else partitions
-    sight = found.sight
-    rule = rule_for(table, sight)
-    needs = needs_of(sight, rule, minor=_is_minor(table), last_orphans=last)
+    facts = found.facts
+    rule = rule_for(table, facts)
+    needs = needs_of(facts, rule, minor=_is_minor(table), last_orphans=last)
     return TableView(
         identity=table_identity(table.location, found.first),
         name=posixpath.basename(table.location),
-        kind=f"{'primary key' if sight.schema.has_key else 'append'}, {sight.schema.options.bucket_mode}",
-        version=str(_version(sight.history, sight.schema)),
-        observed_at=sight.now,
-        timeline=timeline_of(sight.history.snapshots),
-        writers=writer_activity(sight.history.snapshots),
+        kind=f"{'primary key' if facts.schema.has_key else 'append'}, {facts.schema.options.bucket_mode}",
+        version=str(_version(facts.history, facts.schema)),
+        observed_at=facts.now,
+        timeline=timeline_of(facts.history.snapshots),
+        writers=writer_activity(facts.history.snapshots),
         backlogs={**needs.backlogs, **{key: one.backlog for key, one in of_partitions.needs.items() if one.backlog}},
-        blockers=() if found.memo.totals is None else (*blockers(table, sight), *of_partitions.blockers),
+        blockers=() if found.memo.totals is None else (*blockers(table, facts), *of_partitions.blockers),
         faults=tuple(dict.fromkeys(found.faults)),
-        warnings=() if found.memo.totals is None else tuple(warnings(sight)),
+        warnings=() if found.memo.totals is None else tuple(warnings(facts)),
         at_rest={**needs.at_rest, **{key: one.rest for key, one in of_partitions.needs.items() if one.rest}},
         notes={
-            Service.COMPACTION: tuple(of_compaction(sight)),
-            Service.CLEAN: tuple(of_clean(sight, rule)),
+            Service.COMPACTION: tuple(of_compaction(facts)),
+            Service.CLEAN: tuple(of_clean(facts, rule)),
             Service.ORPHANS: tuple(of_orphans(*_orphans_options(table), last)),
             **{key: one.notes for key, one in of_partitions.needs.items()},
         },
-        readers=readers_of(sight),
-        unseen_since=unseen_since(sight),
+        readers=readers_of(facts),
+        unseen_since=unseen_since(facts),
     )
 
 
-def rule_for(table: Table, sight: Sight) -> Rule:
+def rule_for(table: Table, facts: NeedFacts) -> Rule:
     """Return by what the snapshots of a registered table expire: by default of each option if it has no clean."""
     policy = table.policies.get(Service.CLEAN)
     clean = policy.options if policy is not None and isinstance(policy.options, CleanOptions) else CleanOptions()
     own = table.options if isinstance(table.options, PaimonTableOptions) else PaimonTableOptions()
-    return rule_of(sight.schema.options, clean, own)
+    return rule_of(facts.schema.options, clean, own)
 
 
 def _orphans_options(table: Table) -> tuple[OrphansOptions, PaimonTableOptions]:

@@ -82,8 +82,8 @@ class _Listed:
 
 
 def _contents(table: Table, found: Look, listed: _Listed, storage: Storage, notes: list[str | None]) -> Contents:
-    sight, held = found.sight, found.sight.holdings
-    newest = sight.history.newest
+    facts, held = found.facts, found.facts.holdings
+    newest = facts.history.newest
     names = FileNames(location=table.location, storage=storage)
     live: set[str] = set()
     old = unknown = None
@@ -99,8 +99,8 @@ def _contents(table: Table, found: Look, listed: _Listed, storage: Storage, note
     except LakewardenError as unread:
         notes.append(f"the files of its older versions were not compared: {unread}")
     levels = [] if found.memo.totals is None else buckets_of(found.memo.totals)
-    deltas = Amount(held.level_0, sum(one.level_0_bytes for one in levels) if sight.schema.has_key else 0)
-    options = sight.schema.options
+    deltas = Amount(held.level_0, sum(one.level_0_bytes for one in levels) if facts.schema.has_key else 0)
+    options = facts.schema.options
     small = [size for name, (size, _) in listed.data.items() if name in live and size < options.small]
     after = max(held.pending, ceil(held.pending_bytes / max(1, options.small)))
     return Contents(
@@ -110,7 +110,7 @@ def _contents(table: Table, found: Look, listed: _Listed, storage: Storage, note
         old=old,
         unknown=unknown,
         metadata=listed.metadata,
-        versions=sight.history.count,
+        versions=facts.history.count,
         rewrites={Service.COMPACTION: Rewrite(held.pending_files, held.pending_bytes, min(after, held.pending_files))},
         deletes={Service.CLEAN: expirable, **({} if unknown is None else {Service.ORPHANS: unknown})},
         notes=tuple(_notes(found, notes)),
@@ -119,17 +119,17 @@ def _contents(table: Table, found: Look, listed: _Listed, storage: Storage, note
 
 def _expiring(table: Table, found: Look, names: FileNames) -> set[str]:
     """Return the files that only the snapshots need that may expire now: those that the next snapshots have deleted."""
-    sight = found.sight
-    retention = sight.retention(rule_for(table, sight))
+    facts = found.facts
+    retention = facts.retention(rule_for(table, facts))
     if not retention.beyond:
         return set()
-    later = (one for one in sight.history.snapshots if sight.history.oldest < one.id <= retention.first_kept)
+    later = (one for one in facts.history.snapshots if facts.history.oldest < one.id <= retention.first_kept)
     return {name for one in later for name in names.deleted(one)}
 
 
 def _notes(found: Look, notes: list[str | None]) -> Iterator[str]:
     yield from (one for one in notes if one is not None)
-    if found.sight.references.tags:
+    if found.facts.references.tags:
         yield "it has tags: a clean keeps their files, so it deletes less than is said here"
 
 

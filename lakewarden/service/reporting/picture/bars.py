@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from lakewarden.planners.model.instant import Deed, Instant, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, State
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.service.model.run import Run, RunState
 
@@ -39,11 +39,11 @@ class Bar:
 
 WRITES = "writes"
 _LANES = (WRITES, *(service.value for service in Service), "savepoints", "restores", "other")
-_OF_DEED: Mapping[Deed, str] = {
-    Deed.WRITE: WRITES,
-    Deed.SAVEPOINT: "savepoints",
-    Deed.RESTORE: "restores",
-    Deed.OTHER: "other",
+_OF_DEED: Mapping[InstantKind, str] = {
+    InstantKind.WRITE: WRITES,
+    InstantKind.SAVEPOINT: "savepoints",
+    InstantKind.RESTORE: "restores",
+    InstantKind.OTHER: "other",
 }
 _OF_RUNS = "runs: "
 
@@ -68,10 +68,10 @@ def _of_instant(instant: Instant, run: Run | None) -> Bar:
     ours = instant.author is not None or run is not None
     state = "" if instant.state is State.COMPLETED else f", {instant.state.name.lower()}"
     return Bar(
-        lane=_OF_DEED[what] if isinstance(what, Deed) else what.value,
+        lane=_OF_DEED[what] if isinstance(what, InstantKind) else what.value,
         begun_at=instant.requested_at,
         ended_at=instant.completed_at if not instant.pending else None,
-        hand=Hand.WRITER if isinstance(what, Deed) else Hand.OURS if ours else Hand.OTHER,
+        hand=Hand.WRITER if isinstance(what, InstantKind) else Hand.OURS if ours else Hand.OTHER,
         about=f"{instant.action} {instant.time}{state}",
         run=instant.author or (run.id if run else None),
     )

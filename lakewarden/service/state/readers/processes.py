@@ -180,7 +180,7 @@ class ProcessReaders:
             log.warning("reader_not_understood", error=str(nonsense))
             heard = None
         if heard is None:
-            self._bury(child)
+            self._reap(child)
             return
         for answers in heard:
             self._children.heard_of()
@@ -248,7 +248,7 @@ class ProcessReaders:
         self._fail(failed, why)
         self._again(left)
 
-    def _bury(self, child: ReaderProcess) -> None:
+    def _reap(self, child: ReaderProcess) -> None:
         """Forget a process that has died."""
         at = [asked for asked, _ in child.under_way()]
         requests = child.take_back_all()

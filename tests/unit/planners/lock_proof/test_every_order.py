@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.lock_proof import Evidence, ProofState, judged
 from lakewarden.planners.model.instant import State
-from lakewarden.planners.model.lock import LockReading, LockSight
+from lakewarden.planners.model.lock import LockReading, LockSample
 from tests.support.values import NOW, a_view, an_instant
 
 Steps = Iterator[None]
@@ -38,12 +38,12 @@ class World:
     alarmed: bool = False
     witnessed: int = 0
 
-    def sight(self) -> LockSight:
+    def sample(self) -> LockSample:
         """Return the state that the lock shows."""
         if not self.made:
-            return LockSight()
+            return LockSample()
         taken = self.made - len(self.queue) if self.counts else None
-        return LockSight(number="1", mark=str(self.changes), taken=taken, held=bool(self.queue), since=NOW)
+        return LockSample(number="1", mark=str(self.changes), taken=taken, held=bool(self.queue), since=NOW)
 
     def under_the_lock(self, deed: Callable[[], None] = lambda: None) -> Steps:
         """Queue for the lock, and do something once it is held."""
@@ -97,12 +97,12 @@ class World:
         """Observe for ever, and judge a while after each observation."""
         while True:
             begun = self.time
-            before = self.sight()
+            before = self.sample()
             yield
             writes = [an_instant(time=one) for one in self.completed]
             writes += [an_instant(time=one, state=State.INFLIGHT) for one in sorted(self.pending)]
             yield
-            look = LockReading(name="zk", before=before, after=self.sight())
+            look = LockReading(name="zk", before=before, after=self.sample())
             yield
             view = a_view(*writes, lock=look, observed_at=NOW + timedelta(hours=1))
             busy = self.run or self.was_busy
@@ -130,7 +130,7 @@ def _lived(world: World, schedule: list[tuple[int, int]], *, locks: tuple[bool, 
 
 
 @given(schedule=SCHEDULES, counts=st.booleans(), begins=st.booleans())
-@settings(max_examples=3 * settings.default.max_examples, deadline=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 def test_no_alarm_where_every_commit_was_made_under_the_lock(
     schedule: list[tuple[int, int]], counts: bool, begins: bool
 ) -> None:
@@ -141,7 +141,7 @@ def test_no_alarm_where_every_commit_was_made_under_the_lock(
 
 
 @given(schedule=SCHEDULES, counts=st.booleans())
-@settings(max_examples=3 * settings.default.max_examples, deadline=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 def test_no_commit_counts_as_seen_under_the_lock_where_no_writer_took_it(
     schedule: list[tuple[int, int]], counts: bool
 ) -> None:

@@ -21,8 +21,8 @@ from lakewarden.planners.lock_proof import (
     summary,
     unproved,
 )
-from lakewarden.planners.model.instant import Deed, RunId, Service, State
-from lakewarden.planners.model.lock import LockReading, LockSight
+from lakewarden.planners.model.instant import InstantKind, RunId, Service, State
+from lakewarden.planners.model.lock import LockReading, LockSample
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import TableView
 from tests.support.values import NOW, a_view, an_instant
@@ -31,12 +31,14 @@ LOCK = "/hudi/orders of ZooKeeper zk:2181"
 LONG_AGO = NOW - timedelta(days=9)
 
 
-def counted(taken: int, **news: Any) -> LockSight:
+def counted(taken: int, **news: Any) -> LockSample:
     """Return a lock that was released so often."""
-    return LockSight(**{"number": "7", "since": LONG_AGO, "mark": str(taken), "taken": taken, **news})
+    return LockSample(**{"number": "7", "since": LONG_AGO, "mark": str(taken), "taken": taken, **news})
 
 
-def seen(*commits: str, before: LockSight, after: LockSight | None = None, ago: timedelta = timedelta(0)) -> TableView:
+def seen(
+    *commits: str, before: LockSample, after: LockSample | None = None, ago: timedelta = timedelta(0)
+) -> TableView:
     """Return a table with these commits, and its lock before and after the observation."""
     look = LockReading(name=LOCK, before=before, after=after or before)
     return a_view(*(an_instant(time=one, completed_at=NOW - ago) for one in commits), lock=look)
@@ -96,7 +98,7 @@ def test_what_was_completed_before_as_something_else_is_no_commit_without_the_lo
     ours = an_instant(time="00000009", completed_at=NOW, stands_for=Service.LOG_COMPACTION)
     before = learned(replace(view, timeline=Timeline(instants=(*view.timeline.instants, ours))), proved)
 
-    half = replace(ours, stands_for=Deed.WRITE)
+    half = replace(ours, stands_for=InstantKind.WRITE)
     after = learned(replace(view, timeline=Timeline(instants=(*view.timeline.instants, half))), before)
 
     assert after.verdict is ProofState.PROVED
@@ -239,7 +241,7 @@ def test_a_writer_that_is_silent_for_several_of_its_intervals_has_gone() -> None
 
 def test_a_lock_that_was_never_taken_holds_everything_back() -> None:
     """A misspelled key on either side looks like this."""
-    view = seen("00000001", before=LockSight(), ago=LIVE_FOR)
+    view = seen("00000001", before=LockSample(), ago=LIVE_FOR)
     blocked = unproved(learned(view), view)
 
     assert blocked is not None
@@ -250,9 +252,13 @@ def test_a_lock_that_was_never_taken_holds_everything_back() -> None:
 def test_a_table_without_a_writer_in_sight_is_not_held_back() -> None:
     """No writer could be harmed. The first writer is judged by its first commits."""
     ours = an_instant(time="00000001", stands_for=Service.TTL, author=RunId("r1"))
-    look = LockReading(name=LOCK, before=LockSight(), after=LockSight())
+    look = LockReading(name=LOCK, before=LockSample(), after=LockSample())
 
-    for view in (a_view(lock=look), a_view(ours, lock=look), a_view(an_instant(stands_for=Deed.SAVEPOINT), lock=look)):
+    for view in (
+        a_view(lock=look),
+        a_view(ours, lock=look),
+        a_view(an_instant(stands_for=InstantKind.SAVEPOINT), lock=look),
+    ):
         assert unproved(learned(view), view) is None
     write = a_view(an_instant(state=State.INFLIGHT), lock=look)
     assert unproved(learned(write), write) is not None
@@ -275,8 +281,8 @@ def test_a_lock_service_that_does_not_answer_takes_no_proof_away_and_gives_none(
     assert learned(seen(*commits, before=counted(4)), proved).verdict is ProofState.DISPROVED
 
 
-@pytest.mark.parametrize("after", [counted(0, number="8"), LockSight(), counted(2)])
-def test_a_lock_that_was_lost_or_made_anew_is_no_evidence(after: LockSight) -> None:
+@pytest.mark.parametrize("after", [counted(0, number="8"), LockSample(), counted(2)])
+def test_a_lock_that_was_lost_or_made_anew_is_no_evidence(after: LockSample) -> None:
     """A ZooKeeper that was set up again has not counted the past. This is evidence neither for nor against a writer."""
     first = learned(seen("00000001", before=counted(3)))
 
@@ -296,8 +302,8 @@ def test_another_lock_in_the_options_is_judged_anew() -> None:
 
 def test_a_mark_within_the_tick_of_a_clock_is_no_evidence_against_a_writer() -> None:
     """A folder's time may miss that a file came and went in the same tick."""
-    young = LockSight(number="f", mark="m", used_at=NOW)
-    old = LockSight(number="f", mark="m", used_at=NOW - timedelta(seconds=5))
+    young = LockSample(number="f", mark="m", used_at=NOW)
+    old = LockSample(number="f", mark="m", used_at=NOW - timedelta(seconds=5))
 
     for lock, verdict in ((young, ProofState.UNKNOWN), (old, ProofState.DISPROVED)):
         first = learned(seen("00000001", before=lock), ours_before=True)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lakewarden.planners.model.clock import SystemClock
 from lakewarden.planners.model.errors import TemporaryError, UnknownError
-from lakewarden.planners.model.lock import LockReading, LockSight
+from lakewarden.planners.model.lock import LockReading, LockSample
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.reading.frames import LARGEST_BYTES, Frames, checked, framed
 from lakewarden.planners.reading.observing import Answers, ObservationAnswer, ReadFailure
@@ -48,8 +48,8 @@ def test_answers_arrive_as_they_were_sent(tmp_path: Path) -> None:
     lake.begin_write()
     table = Table(id=TableId("trips"), format="fake", location=str(lake.folder))
     observation = FAKE.observe(table, LocalStorage(), None, now=SystemClock().now())
-    sight = LockSight(number="1", since=SystemClock().now(), mark="2-0", taken=2)
-    view = replace(observation.view, lock=LockReading(name="/hudi/trips", before=sight, after=sight))
+    sample = LockSample(number="1", since=SystemClock().now(), mark="2-0", taken=2)
+    view = replace(observation.view, lock=LockReading(name="/hudi/trips", before=sample, after=sample))
     answers = Answers(
         unchanged=[1, 2],
         others=[

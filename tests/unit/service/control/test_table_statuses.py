@@ -17,7 +17,7 @@ from lakewarden.service.control.plane import TableStatus
 from lakewarden.service.control.table_statuses import TableStatuses
 from lakewarden.service.model.rows import RewriteRow
 from lakewarden.service.model.run import RunState
-from lakewarden.service.rules.settle import Aftermath, Settlement
+from lakewarden.service.rules.settle import Consequence, Settlement
 from lakewarden.service.rules.writer_failures import Blamed
 from tests.support.daemon.daemon_harness import COMPACT_AND_CLEAN, START, TRIPS, DaemonHarness
 from tests.support.values import a_run
@@ -45,7 +45,7 @@ def _lost(rooms: TableStatuses, *failures: Blamed) -> None:
 
 
 def _yielded(rooms: TableStatuses, view: TableView) -> None:
-    yielded = Settlement(state=RunState.CANCELLED, outcome="a writer went first", aftermath=Aftermath.REST)
+    yielded = Settlement(state=RunState.CANCELLED, outcome="a writer went first", consequence=Consequence.REST)
     rooms._service_states.ended(TRIPS, Service.COMPACTION, yielded, view)
 
 

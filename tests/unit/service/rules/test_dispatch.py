@@ -44,7 +44,7 @@ def started(
     *queued: Run,
     running: Sequence[Run] = (),
     committing_tables: Sequence[TableId] = (),
-    barred: Sequence[TableId] = (),
+    behind_barrier: Sequence[TableId] = (),
     alone: Sequence[tuple[TableId, Service]] = (),
     slots: int = 3,
     free: int | None = None,
@@ -64,7 +64,7 @@ def started(
         queued=queued,
         running=[replace(r, state=RunState.RUNNING) for r in running],
         committing_tables=committing_tables,
-        barred=barred,
+        behind_barrier=behind_barrier,
         alone=alone,
         failing=bad,
         rank=lambda one: rank_of(
@@ -238,10 +238,10 @@ def test_a_clean_that_was_left_half_way_passes_the_gate() -> None:
 
 def test_a_writers_barrier_holds_every_clean_of_its_table_back() -> None:
     """Also one that has a plan to finish; other tables' cleans, and compactions, go on."""
-    assert started(clean("k"), barred=[TRIPS]) is None
-    assert started(replace(clean("k"), instant="00000030"), barred=[TRIPS]) is None
-    assert started(clean("k"), clean("m", ORDERS), run("a"), barred=[TRIPS]) == "m"
-    assert started(run("a"), barred=[TRIPS]) == "a"
+    assert started(clean("k"), behind_barrier=[TRIPS]) is None
+    assert started(replace(clean("k"), instant="00000030"), behind_barrier=[TRIPS]) is None
+    assert started(clean("k"), clean("m", ORDERS), run("a"), behind_barrier=[TRIPS]) == "m"
+    assert started(run("a"), behind_barrier=[TRIPS]) == "a"
 
 
 def test_a_clean_that_may_not_run_beside_starts_when_its_table_is_quiet() -> None:
@@ -370,7 +370,7 @@ def waits(
     running: Sequence[Run] = (),
     slots: int = 3,
     committing: Sequence[TableId] = (),
-    barred: Sequence[TableId] = (),
+    behind_barrier: Sequence[TableId] = (),
 ) -> int:
     """Return how many runs wait for a slot of a pool with so many, of which the running take one each."""
     found = waiting_for_slots(
@@ -384,7 +384,7 @@ def waits(
             },
         ),
         committing_tables=committing,
-        barred=barred,
+        behind_barrier=behind_barrier,
     )
     assert found["other"] == 0
     return found["default"]
@@ -405,7 +405,7 @@ def test_runs_that_wait_for_something_else_ask_for_no_more_workers() -> None:
     assert waits(run("a"), run("b", service=Service.CLUSTERING), slots=0) == 1
     assert waits(run("a"), clean("b"), slots=0) == 2
     assert waits(clean("a"), slots=0, committing=[TRIPS]) == 0
-    assert waits(clean("a"), slots=0, barred=[TRIPS]) == 0
+    assert waits(clean("a"), slots=0, behind_barrier=[TRIPS]) == 0
 
 
 GIB = 2**30

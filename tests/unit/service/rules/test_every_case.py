@@ -1,4 +1,4 @@
-"""Settling, exhaustively: every state, step, ending, and sight of the timeline that there is."""
+"""Settling, exhaustively: every state, step, ending, and state of the timeline that there is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakewarden.executors.contract import Failed, FailureKind, NothingToDo, Outc
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.timeline import Fate
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.rules.settle import Aftermath, Gone, Settlement, Shown, settle
+from lakewarden.service.rules.settle import Consequence, Gone, Settlement, Shown, settle
 from tests.support.values import a_run
 
 ENDINGS: list[Outcome | Gone] = [
@@ -20,12 +20,12 @@ ENDINGS: list[Outcome | Gone] = [
     Yielded(reason="a writer is busy"),
     *(Failed(kind=kind, reason="it broke", step=step) for kind in FailureKind for step in Step),
     *(
-        Gone(reason="the worker died", proved=proved, aftermath=aftermath)
+        Gone(reason="the worker died", proved=proved, consequence=consequence)
         for proved in (True, False)
-        for aftermath in (Aftermath.STRIKE, Aftermath.SUSPECT, Aftermath.AGAIN)
+        for consequence in (Consequence.STRIKE, Consequence.SUSPECT, Consequence.AGAIN)
     ),
 ]
-SIGHTS: list[Shown | None] = [None, *(Shown(fate=fate, beats=beats) for fate in Fate for beats in (False, True))]
+SHOWN: list[Shown | None] = [None, *(Shown(fate=fate, beats=beats) for fate in Fate for beats in (False, True))]
 RUNS = [
     a_run(state=state, step=step, instant=instant, epoch=1)
     for state in (RunState.RUNNING, RunState.COMMITTING, RunState.UNKNOWN)
@@ -78,7 +78,7 @@ class Case(NamedTuple):
 
 def every_case() -> Iterator[Case]:
     """Go through all cases."""
-    return itertools.starmap(Case, itertools.product(ENDINGS, SIGHTS, RUNS))
+    return itertools.starmap(Case, itertools.product(ENDINGS, SHOWN, RUNS))
 
 
 def test_every_case_has_an_ending_or_waits_and_says_why() -> None:
@@ -115,7 +115,7 @@ def test_what_is_completed_is_believed_at_once_and_never_run_again() -> None:
         settlement = case.settlement
         ours = case.run.step is Step.COMMIT
         assert settlement.state is (RunState.SUCCEEDED if ours else RunState.CANCELLED), case
-        assert settlement.aftermath is (Aftermath.NONE if ours else Aftermath.QUARANTINE), case
+        assert settlement.consequence is (Consequence.NONE if ours else Consequence.QUARANTINE), case
 
 
 def test_no_run_ends_while_its_executor_may_be_at_the_table() -> None:
@@ -153,7 +153,7 @@ def test_a_death_blames_nobody_more_than_its_circumstances_do() -> None:
     """Who died beside others, or by our own hand, is not struck for it."""
     for case in every_case():
         if isinstance(case.ending, Gone) and not case.completed:
-            assert case.settlement.aftermath in (case.ending.aftermath, Aftermath.AGAIN, Aftermath.NONE), case
+            assert case.settlement.consequence in (case.ending.consequence, Consequence.AGAIN, Consequence.NONE), case
 
 
 def test_a_run_without_leave_for_any_step_is_settled_without_proof_and_without_blame() -> None:
@@ -161,4 +161,4 @@ def test_a_run_without_leave_for_any_step_is_settled_without_proof_and_without_b
     for case in every_case():
         if isinstance(case.ending, Gone) and case.run.step is None and not case.completed:
             settlement = case.settlement
-            assert (settlement.state, settlement.aftermath) == (RunState.CANCELLED, Aftermath.AGAIN), case
+            assert (settlement.state, settlement.consequence) == (RunState.CANCELLED, Consequence.AGAIN), case

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lakewarden.executors.contract import Granted, Permit, Plan, Refused, Wait
 from lakewarden.planners.formats.hudi.options.locks import LEAST_RETRY_TIME
-from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import Blocker, TableIdentity, TableView
 from lakewarden.service.model.run import Run, RunState
@@ -34,7 +34,7 @@ PLANS = (
 )
 VIEW = a_view(*PLANS)
 WRITE = an_instant(
-    time="00000015", stands_for=Deed.WRITE, state=State.INFLIGHT, guarded_until=NOW + timedelta(minutes=2)
+    time="00000015", stands_for=InstantKind.WRITE, state=State.INFLIGHT, guarded_until=NOW + timedelta(minutes=2)
 )
 
 
@@ -357,11 +357,11 @@ def test_a_deletion_that_nobody_has_approved_steps_back_at_once(waited: timedelt
 
 def test_a_writers_barrier_holds_cleans_back_at_their_commit_and_nobody_else() -> None:
     """Planning deletes nothing, and other services have a barrier of their own: the table's lock."""
-    assert ask(CLEANING, Step.COMMIT, barred=True) == Wait(reason="a writer's barrier holds cleans back")
-    assert isinstance(ask(CLEANING, Step.COMMIT, barred=True, waited=LIMITS.max_wait_to_commit), Refused)
+    assert ask(CLEANING, Step.COMMIT, behind_barrier=True) == Wait(reason="a writer's barrier holds cleans back")
+    assert isinstance(ask(CLEANING, Step.COMMIT, behind_barrier=True, waited=LIMITS.max_wait_to_commit), Refused)
     for run, step in itertools.product([COMPACTING, CLUSTERING, CLEANING], [Step.PLAN, Step.EXECUTE]):
-        assert isinstance(ask(run, step, barred=True), Granted)
-    assert isinstance(ask(COMPACTING, Step.COMMIT, barred=True), Granted)
+        assert isinstance(ask(run, step, behind_barrier=True), Granted)
+    assert isinstance(ask(COMPACTING, Step.COMMIT, behind_barrier=True), Granted)
 
 
 ORPHANS = a_run("o1", service=Service.ORPHANS, state=RunState.RUNNING, epoch=1)
@@ -491,6 +491,13 @@ def test_no_question_is_left_open_for_ever() -> None:
         [COMPACTING, CLEANING, CLUSTERING, ARCHIVING, ORPHANS, unplanned(COMPACTING)], Step, views, writes, others
     ):
         around: dict[str, Any] = {"view": view, "endangered": endangered, "neighbours": neighbours}
-        for barred, unfinished in itertools.product([False, True], [(), (PLANS[1],)]):
-            permit = ask(run, step, waited=LIMITS.max_wait_to_commit, barred=barred, unfinished=unfinished, **around)
+        for behind_barrier, unfinished in itertools.product([False, True], [(), (PLANS[1],)]):
+            permit = ask(
+                run,
+                step,
+                waited=LIMITS.max_wait_to_commit,
+                behind_barrier=behind_barrier,
+                unfinished=unfinished,
+                **around,
+            )
             assert not isinstance(permit, Wait)

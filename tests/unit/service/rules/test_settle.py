@@ -12,7 +12,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.timeline import Fate
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.rules.settle import Aftermath, Gone, Settlement, Shown, after_cancel, ends_rewrite, settle
+from lakewarden.service.rules.settle import Consequence, Gone, Settlement, Shown, after_cancel, ends_rewrite, settle
 from tests.support.values import a_run
 
 FINISHED = a_run(state=RunState.COMMITTING, step=Step.COMMIT, instant="00000020", epoch=1)
@@ -25,7 +25,7 @@ ABSENT, PENDING, COMPLETED, ARCHIVED = (
     Shown(fate=fate) for fate in (Fate.ABSENT, Fate.PENDING, Fate.COMPLETED, Fate.ARCHIVED)
 )
 BEATING = Shown(fate=Fate.PENDING, beats=True)
-SIGHTS: list[Shown | None] = [None, ABSENT, PENDING, BEATING, COMPLETED, ARCHIVED]
+SHOWN: list[Shown | None] = [None, ABSENT, PENDING, BEATING, COMPLETED, ARCHIVED]
 
 DEAD = Gone(reason="killed", proved=True)
 MISSING = Gone(reason="killed", proved=False)
@@ -36,55 +36,55 @@ DRY = replace(OF_ALL, dry_run=True)
 TEMPORARY = Failed(kind=FailureKind.TEMPORARY, reason="no disk", step=Step.PLAN)
 FOR_GOOD = Failed(kind=FailureKind.PERMANENT, reason="no such field", step=Step.PLAN)
 
-MATRIX: list[tuple[str, Run, Outcome | Gone, Shown | None, RunState, Aftermath]] = [
-    ("claimed, then killed", NOT_BEGUN, MISSING, None, RunState.CANCELLED, Aftermath.AGAIN),
-    ("all files: none was left", OF_ALL, NothingToDo(reason="none"), ABSENT, RunState.SUCCEEDED, Aftermath.NONE),
-    ("dry: planned", DRY, Succeeded(), ABSENT, RunState.SUCCEEDED, Aftermath.AGAIN),
-    ("dry: planned, the table is away", DRY, Succeeded(), None, RunState.SUCCEEDED, Aftermath.AGAIN),
-    ("dry: nothing to do", DRY, NothingToDo(reason="none"), ABSENT, RunState.SUCCEEDED, Aftermath.AGAIN),
-    ("dry: yielded", DRY, Yielded(reason="paused"), ABSENT, RunState.CANCELLED, Aftermath.AGAIN),
-    ("dry: failed", DRY, TEMPORARY, ABSENT, RunState.FAILED, Aftermath.AGAIN),
-    ("dry: failed for good", DRY, FOR_GOOD, ABSENT, RunState.FAILED, Aftermath.AGAIN),
-    ("dry: killed its JVM", DRY, DEAD, ABSENT, RunState.FAILED, Aftermath.STRIKE),
-    ("dry: claimed, then killed", replace(DRY, step=None), MISSING, None, RunState.CANCELLED, Aftermath.AGAIN),
-    ("archived a batch", OFF_TIMELINE, BATCH, ABSENT, RunState.SUCCEEDED, Aftermath.NONE),
-    ("killed while it planned", PLANNING, DEAD, ABSENT, RunState.FAILED, Aftermath.STRIKE),
-    ("killed between its plan and telling us", PLANNING, DEAD, PENDING, RunState.FAILED, Aftermath.STRIKE),
-    ("may still be planning", PLANNING, MISSING, ABSENT, RunState.UNKNOWN, Aftermath.NONE),
-    ("killed while it executed", PLANNED, DEAD, PENDING, RunState.FAILED, Aftermath.STRIKE),
-    ("killed, its heartbeat outlives it", PLANNED, DEAD, BEATING, RunState.FAILED, Aftermath.STRIKE),
-    ("may still be executing", PLANNED, MISSING, BEATING, RunState.UNKNOWN, Aftermath.NONE),
-    ("may be executing without a heartbeat", PLANNED, MISSING, PENDING, RunState.UNKNOWN, Aftermath.NONE),
-    ("rolled back by others meanwhile", PLANNED, DEAD, ABSENT, RunState.FAILED, Aftermath.STRIKE),
-    ("executed by others meanwhile", PLANNED, MISSING, COMPLETED, RunState.CANCELLED, Aftermath.QUARANTINE),
-    ("killed before it committed", FINISHED, DEAD, PENDING, RunState.FAILED, Aftermath.STRIKE),
-    ("killed after it committed", FINISHED, MISSING, COMPLETED, RunState.SUCCEEDED, Aftermath.NONE),
-    ("killed, the table is away", FINISHED, DEAD, None, RunState.UNKNOWN, Aftermath.NONE),
-    ("committed, the table is away", FINISHED, Succeeded(), None, RunState.UNKNOWN, Aftermath.NONE),
-    ("committed and seen", FINISHED, Succeeded(), COMPLETED, RunState.SUCCEEDED, Aftermath.NONE),
-    ("committed and gone: restored under us", FINISHED, Succeeded(), ABSENT, RunState.FAILED, Aftermath.QUARANTINE),
-    ("the answer to the commit was lost", FINISHED, UNCLEAR, COMPLETED, RunState.SUCCEEDED, Aftermath.NONE),
-    ("lost, and the client has let go", FINISHED, UNCLEAR, PENDING, RunState.FAILED, Aftermath.STRIKE),
-    ("lost, and the client has not", FINISHED, UNCLEAR, BEATING, RunState.UNKNOWN, Aftermath.NONE),
-    ("archived while nobody looked", FINISHED, DEAD, ARCHIVED, RunState.CANCELLED, Aftermath.NONE),
-    ("archived while somebody may be at it", FINISHED, MISSING, ARCHIVED, RunState.UNKNOWN, Aftermath.NONE),
-    ("killed off the timeline", OFF_TIMELINE, DEAD, ABSENT, RunState.FAILED, Aftermath.STRIKE),
-    ("killed off the timeline, the table is away", OFF_TIMELINE, DEAD, None, RunState.UNKNOWN, Aftermath.NONE),
-    ("killed off the timeline after it committed", OFF_TIMELINE, DEAD, COMPLETED, RunState.SUCCEEDED, Aftermath.NONE),
-    ("may still be at it off the timeline", OFF_TIMELINE, MISSING, ABSENT, RunState.UNKNOWN, Aftermath.NONE),
+MATRIX: list[tuple[str, Run, Outcome | Gone, Shown | None, RunState, Consequence]] = [
+    ("claimed, then killed", NOT_BEGUN, MISSING, None, RunState.CANCELLED, Consequence.AGAIN),
+    ("all files: none was left", OF_ALL, NothingToDo(reason="none"), ABSENT, RunState.SUCCEEDED, Consequence.NONE),
+    ("dry: planned", DRY, Succeeded(), ABSENT, RunState.SUCCEEDED, Consequence.AGAIN),
+    ("dry: planned, the table is away", DRY, Succeeded(), None, RunState.SUCCEEDED, Consequence.AGAIN),
+    ("dry: nothing to do", DRY, NothingToDo(reason="none"), ABSENT, RunState.SUCCEEDED, Consequence.AGAIN),
+    ("dry: yielded", DRY, Yielded(reason="paused"), ABSENT, RunState.CANCELLED, Consequence.AGAIN),
+    ("dry: failed", DRY, TEMPORARY, ABSENT, RunState.FAILED, Consequence.AGAIN),
+    ("dry: failed for good", DRY, FOR_GOOD, ABSENT, RunState.FAILED, Consequence.AGAIN),
+    ("dry: killed its JVM", DRY, DEAD, ABSENT, RunState.FAILED, Consequence.STRIKE),
+    ("dry: claimed, then killed", replace(DRY, step=None), MISSING, None, RunState.CANCELLED, Consequence.AGAIN),
+    ("archived a batch", OFF_TIMELINE, BATCH, ABSENT, RunState.SUCCEEDED, Consequence.NONE),
+    ("killed while it planned", PLANNING, DEAD, ABSENT, RunState.FAILED, Consequence.STRIKE),
+    ("killed between its plan and telling us", PLANNING, DEAD, PENDING, RunState.FAILED, Consequence.STRIKE),
+    ("may still be planning", PLANNING, MISSING, ABSENT, RunState.UNKNOWN, Consequence.NONE),
+    ("killed while it executed", PLANNED, DEAD, PENDING, RunState.FAILED, Consequence.STRIKE),
+    ("killed, its heartbeat outlives it", PLANNED, DEAD, BEATING, RunState.FAILED, Consequence.STRIKE),
+    ("may still be executing", PLANNED, MISSING, BEATING, RunState.UNKNOWN, Consequence.NONE),
+    ("may be executing without a heartbeat", PLANNED, MISSING, PENDING, RunState.UNKNOWN, Consequence.NONE),
+    ("rolled back by others meanwhile", PLANNED, DEAD, ABSENT, RunState.FAILED, Consequence.STRIKE),
+    ("executed by others meanwhile", PLANNED, MISSING, COMPLETED, RunState.CANCELLED, Consequence.QUARANTINE),
+    ("killed before it committed", FINISHED, DEAD, PENDING, RunState.FAILED, Consequence.STRIKE),
+    ("killed after it committed", FINISHED, MISSING, COMPLETED, RunState.SUCCEEDED, Consequence.NONE),
+    ("killed, the table is away", FINISHED, DEAD, None, RunState.UNKNOWN, Consequence.NONE),
+    ("committed, the table is away", FINISHED, Succeeded(), None, RunState.UNKNOWN, Consequence.NONE),
+    ("committed and seen", FINISHED, Succeeded(), COMPLETED, RunState.SUCCEEDED, Consequence.NONE),
+    ("committed and gone: restored under us", FINISHED, Succeeded(), ABSENT, RunState.FAILED, Consequence.QUARANTINE),
+    ("the answer to the commit was lost", FINISHED, UNCLEAR, COMPLETED, RunState.SUCCEEDED, Consequence.NONE),
+    ("lost, and the client has let go", FINISHED, UNCLEAR, PENDING, RunState.FAILED, Consequence.STRIKE),
+    ("lost, and the client has not", FINISHED, UNCLEAR, BEATING, RunState.UNKNOWN, Consequence.NONE),
+    ("archived while nobody looked", FINISHED, DEAD, ARCHIVED, RunState.CANCELLED, Consequence.NONE),
+    ("archived while somebody may be at it", FINISHED, MISSING, ARCHIVED, RunState.UNKNOWN, Consequence.NONE),
+    ("killed off the timeline", OFF_TIMELINE, DEAD, ABSENT, RunState.FAILED, Consequence.STRIKE),
+    ("killed off the timeline, the table is away", OFF_TIMELINE, DEAD, None, RunState.UNKNOWN, Consequence.NONE),
+    ("killed off the timeline after it committed", OFF_TIMELINE, DEAD, COMPLETED, RunState.SUCCEEDED, Consequence.NONE),
+    ("may still be at it off the timeline", OFF_TIMELINE, MISSING, ABSENT, RunState.UNKNOWN, Consequence.NONE),
 ]
 
 
 @pytest.mark.parametrize(
-    ("run", "ending", "shown", "state", "aftermath"), [pytest.param(*case, id=name) for name, *case in MATRIX]
+    ("run", "ending", "shown", "state", "consequence"), [pytest.param(*case, id=name) for name, *case in MATRIX]
 )
 def test_the_recovery_matrix(
-    run: Run, ending: Outcome | Gone, shown: Shown | None, state: RunState, aftermath: Aftermath
+    run: Run, ending: Outcome | Gone, shown: Shown | None, state: RunState, consequence: Consequence
 ) -> None:
     """What becomes of a run at every point at which its owner can have been killed."""
     settlement = settle(ending, shown, run)
 
-    assert (settlement.state, settlement.aftermath) == (state, aftermath)
+    assert (settlement.state, settlement.consequence) == (state, consequence)
 
 
 @pytest.mark.parametrize("shown", [None, ABSENT, PENDING, BEATING])
@@ -93,26 +93,28 @@ def test_a_run_that_stepped_back_is_cancelled_and_nobody_is_to_blame(shown: Show
     delay = timedelta(minutes=3)
 
     assert settle(Yielded(reason="a writer is busy", delay=delay), shown, FINISHED) == Settlement(
-        state=RunState.CANCELLED, outcome="a writer is busy", aftermath=Aftermath.REST, delay=delay
+        state=RunState.CANCELLED, outcome="a writer is busy", consequence=Consequence.REST, delay=delay
     )
 
 
 @pytest.mark.parametrize("shown", [ABSENT, PENDING])
 @pytest.mark.parametrize(
-    ("kind", "aftermath"),
+    ("kind", "consequence"),
     [
-        (FailureKind.TEMPORARY, Aftermath.REST),
-        (FailureKind.PERMANENT, Aftermath.QUARANTINE),
-        (FailureKind.UNKNOWN, Aftermath.STRIKE),
+        (FailureKind.TEMPORARY, Consequence.REST),
+        (FailureKind.PERMANENT, Consequence.QUARANTINE),
+        (FailureKind.UNKNOWN, Consequence.STRIKE),
     ],
 )
-def test_what_follows_a_failure_is_what_its_name_says(shown: Shown, kind: FailureKind, aftermath: Aftermath) -> None:
+def test_what_follows_a_failure_is_what_its_name_says(
+    shown: Shown, kind: FailureKind, consequence: Consequence
+) -> None:
     """Temporary failures rest for the delay they name, permanent ones need a person, unexplained ones count."""
     delay = timedelta(seconds=150)
 
     settlement = settle(Failed(kind=kind, reason="it broke", step=Step.EXECUTE, delay=delay), shown, FINISHED)
 
-    assert settlement == Settlement(state=RunState.FAILED, outcome="it broke", aftermath=aftermath, delay=delay)
+    assert settlement == Settlement(state=RunState.FAILED, outcome="it broke", consequence=consequence, delay=delay)
 
 
 def test_a_worker_that_died_strikes_and_tells_what_it_left_behind() -> None:
@@ -121,15 +123,15 @@ def test_a_worker_that_died_strikes_and_tells_what_it_left_behind() -> None:
 
     assert pending.outcome == "killed; its instant is pending and will be taken up again"
     assert absent.outcome == "killed; it left no instant behind"
-    assert {pending.aftermath, absent.aftermath} == {Aftermath.STRIKE}
+    assert {pending.consequence, absent.consequence} == {Consequence.STRIKE}
 
 
 @pytest.mark.parametrize("shown", [ABSENT, PENDING])
 def test_what_we_ended_ourselves_is_cancelled_and_nobody_is_to_blame(shown: Shown) -> None:
     """A worker that was killed because the daemon stops, or lost its lease, has not failed."""
-    settlement = settle(Gone(reason="evicted", proved=True, aftermath=Aftermath.AGAIN), shown, FINISHED)
+    settlement = settle(Gone(reason="evicted", proved=True, consequence=Consequence.AGAIN), shown, FINISHED)
 
-    assert (settlement.state, settlement.aftermath) == (RunState.CANCELLED, Aftermath.AGAIN)
+    assert (settlement.state, settlement.consequence) == (RunState.CANCELLED, Consequence.AGAIN)
 
 
 def test_figures_are_kept_with_a_success() -> None:
@@ -140,7 +142,7 @@ def test_figures_are_kept_with_a_success() -> None:
 @pytest.mark.parametrize("shown", [ABSENT, PENDING, None])
 def test_nothing_to_do_makes_the_service_idle(shown: Shown | None) -> None:
     """It is not asked again before something is written."""
-    assert settle(NothingToDo(reason="no plan"), shown, FINISHED).aftermath is Aftermath.IDLE
+    assert settle(NothingToDo(reason="no plan"), shown, FINISHED).consequence is Consequence.IDLE
 
 
 @pytest.mark.parametrize("shown", [ABSENT, PENDING, None])
@@ -148,7 +150,7 @@ def test_nothing_to_do_yet_is_a_good_ending_too(shown: Shown | None) -> None:
     """It is asked again when there may be something, also if nothing was written meanwhile."""
     settlement = settle(NothingToDo(reason="too warm", again=timedelta(hours=1)), shown, FINISHED)
 
-    assert (settlement.state, settlement.aftermath) == (RunState.SUCCEEDED, Aftermath.LATER)
+    assert (settlement.state, settlement.consequence) == (RunState.SUCCEEDED, Consequence.LATER)
     assert (settlement.outcome, settlement.delay) == ("nothing to do: too warm", timedelta(hours=1))
 
 
@@ -159,12 +161,12 @@ def test_a_run_that_another_completed_names_the_instant() -> None:
     assert "instant 00000020 was completed by another executor" in outcome
 
 
-@pytest.mark.parametrize("shown", [sight for sight in SIGHTS if sight != COMPLETED])
+@pytest.mark.parametrize("shown", [one for one in SHOWN if one != COMPLETED])
 def test_of_a_plan_without_an_instant_the_workers_word_is_enough(shown: Shown | None) -> None:
     """Also where the timeline cannot be read: it may not tell. Then the service waits for something new."""
     settlement = settle(Succeeded(figures={"instants_archived": 3}), shown, OFF_TIMELINE)
 
-    assert (settlement.state, settlement.aftermath) == (RunState.SUCCEEDED, Aftermath.IDLE)
+    assert (settlement.state, settlement.consequence) == (RunState.SUCCEEDED, Consequence.IDLE)
     assert settlement.figures == {"instants_archived": 3}
 
 
@@ -173,7 +175,7 @@ def test_a_lost_run_without_an_instant_has_failed_and_is_asked_for_again(ending:
     """It is never looked for on the timeline, so it neither waits for it nor is put in quarantine for its absence."""
     settlement = settle(ending, ABSENT, OFF_TIMELINE)
 
-    assert (settlement.state, settlement.aftermath) == (RunState.FAILED, Aftermath.STRIKE)
+    assert (settlement.state, settlement.consequence) == (RunState.FAILED, Consequence.STRIKE)
     assert settlement.outcome.endswith("the timeline does not show that it completed: it is asked for again when due")
 
 
@@ -182,7 +184,7 @@ def test_a_commit_that_bears_the_runs_name_is_its_success(ending: Gone | Failed 
     """Where a format shows no plans, what a run has committed is found by its author, whatever its worker can say."""
     settlement = settle(ending, COMPLETED, OFF_TIMELINE)
 
-    assert (settlement.state, settlement.aftermath) == (RunState.SUCCEEDED, Aftermath.NONE)
+    assert (settlement.state, settlement.consequence) == (RunState.SUCCEEDED, Consequence.NONE)
 
 
 @pytest.mark.parametrize("ending", [DEAD, UNCLEAR])
@@ -222,6 +224,6 @@ def test_a_run_that_was_stopped_and_has_done_a_part_does_not_go_on_at_once(run: 
     if run.dry_run:
         assert stopped == ended
     else:
-        assert (stopped.aftermath, stopped.delay) == (Aftermath.LATER, timedelta(minutes=10))
+        assert (stopped.consequence, stopped.delay) == (Consequence.LATER, timedelta(minutes=10))
     whole = settle(Succeeded(), ABSENT, run)
     assert after_cancel(whole, run) == whole

@@ -31,7 +31,7 @@ def started(
     running: Sequence[Run] = (),
     slots: int = 4,
     free: int | None = None,
-    barred: Collection[TableId] = (),
+    behind_barrier: Collection[TableId] = (),
 ) -> str | None:
     """Return the table of the run that starts next; every service of the tables in `suspects` is one."""
     at_work = [replace(r, state=RunState.RUNNING) for r in running]
@@ -40,7 +40,7 @@ def started(
         queued=queued,
         running=at_work,
         committing_tables=(),
-        barred=barred,
+        behind_barrier=behind_barrier,
         suspects={(TableId(name), service) for name in suspects for service in Service},
         facts=PoolFacts(
             pools={r.id: "other" if r.table == ELSEWHERE else "default" for r in (*queued, *running)},
@@ -89,7 +89,7 @@ def test_a_suspect_that_could_not_start_anyway_holds_nobody_up() -> None:
     """A writer's barrier on its table is not the others' business."""
     suspect = run("s", Service.CLEAN)
 
-    assert started([suspect, run("b")], suspects="s", running=[run("x")], barred=[TableId("s")]) == "b"
+    assert started([suspect, run("b")], suspects="s", running=[run("x")], behind_barrier=[TableId("s")]) == "b"
 
 
 @given(

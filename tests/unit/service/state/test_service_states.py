@@ -17,7 +17,7 @@ from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.model.view import Backlog
 from lakewarden.service.model.rows import ServiceStateRow
 from lakewarden.service.model.run import RunState
-from lakewarden.service.rules.settle import Aftermath, Settlement
+from lakewarden.service.rules.settle import Consequence, Settlement
 from lakewarden.service.state.service_states import LONGEST_REST, STRIKES, Retries, ServiceStates
 from lakewarden.service.store.memory import MemoryStore
 from tests.support.values import NOW, a_view, an_instant
@@ -40,9 +40,11 @@ class Scene:
         """Return the state of a service that has no active run."""
         return self.service_states.of(table, service, active=None, ours=frozenset())
 
-    def ended(self, aftermath: Aftermath, *, delay: timedelta = timedelta(seconds=5), why: str = "it broke") -> None:
+    def ended(
+        self, consequence: Consequence, *, delay: timedelta = timedelta(seconds=5), why: str = "it broke"
+    ) -> None:
         """Let a compaction of trips end."""
-        settlement = Settlement(state=RunState.FAILED, outcome=why, aftermath=aftermath, delay=delay)
+        settlement = Settlement(state=RunState.FAILED, outcome=why, consequence=consequence, delay=delay)
         self.service_states.ended(TRIPS.id, Service.COMPACTION, settlement, VIEW)
 
     def rest(self) -> timedelta:
@@ -61,12 +63,12 @@ def test_a_service_that_never_ran_has_nothing_against_it() -> None:
 # -- rests
 
 
-@pytest.mark.parametrize("aftermath", [Aftermath.REST, Aftermath.STRIKE])
-def test_a_rest_lasts_about_as_long_as_the_ending_asks_for(aftermath: Aftermath) -> None:
+@pytest.mark.parametrize("consequence", [Consequence.REST, Consequence.STRIKE])
+def test_a_rest_lasts_about_as_long_as_the_ending_asks_for(consequence: Consequence) -> None:
     """Give or take a fifth, so that many tables do not come back at once; the reason is the ending's."""
     scene = Scene()
 
-    scene.ended(aftermath, delay=timedelta(seconds=150), why="a lock is held")
+    scene.ended(consequence, delay=timedelta(seconds=150), why="a lock is held")
 
     assert 120 <= scene.rest().total_seconds() <= 180
     backoff = scene.of().backoff
@@ -81,7 +83,7 @@ def test_rests_grow_up_to_a_bound(seed: int, delay: timedelta, tries: int) -> No
     longest = max(LONGEST_REST, delay)
 
     for earlier in range(tries):
-        scene.ended(Aftermath.REST, delay=delay)
+        scene.ended(Consequence.REST, delay=delay)
         nominal = min(delay * 2 ** min(earlier, 12), longest)
         assert nominal * 0.799 <= scene.rest() <= nominal * 1.201
 
@@ -91,7 +93,7 @@ def test_rests_are_jittered() -> None:
     rests = set()
     for seed in range(20):
         scene = Scene(seed=seed)
-        scene.ended(Aftermath.REST)
+        scene.ended(Consequence.REST)
         rests.add(scene.rest())
 
     assert len(rests) > 10
@@ -101,12 +103,12 @@ def test_steps_back_in_a_row_are_counted_until_a_success() -> None:
     """What gives way to a writer again and again stands still, and a person has to hear of it."""
     scene = Scene()
     for _ in range(7):
-        scene.ended(Aftermath.REST, why="a write is in flight")
+        scene.ended(Consequence.REST, why="a write is in flight")
     assert scene.service_states.retries(TRIPS.id) == {
         Service.COMPACTION: Retries(times=7, reason="a write is in flight")
     }
 
-    scene.ended(Aftermath.NONE)
+    scene.ended(Consequence.NONE)
     assert scene.service_states.retries(TRIPS.id) == {}
 
 
@@ -114,12 +116,12 @@ def test_a_success_ends_every_rest() -> None:
     """The next trouble counts as a first one."""
     scene = Scene()
     for _ in range(4):
-        scene.ended(Aftermath.STRIKE)
+        scene.ended(Consequence.STRIKE)
 
-    scene.ended(Aftermath.NONE)
+    scene.ended(Consequence.NONE)
 
     assert scene.of() == FRESH
-    scene.ended(Aftermath.STRIKE)
+    scene.ended(Consequence.STRIKE)
     assert scene.rest() <= timedelta(seconds=6)
 
 
@@ -130,10 +132,10 @@ def test_so_many_strikes_in_a_row_mean_quarantine() -> None:
     """The reason tells how many, and what the last one was; one fewer does not."""
     scene = Scene()
     for _ in range(STRIKES - 1):
-        scene.ended(Aftermath.STRIKE)
+        scene.ended(Consequence.STRIKE)
     assert scene.of().quarantined is None
 
-    scene.ended(Aftermath.STRIKE, why="no base file")
+    scene.ended(Consequence.STRIKE, why="no base file")
 
     assert scene.of().quarantined == f"{STRIKES} failures in a row, the last one: no base file"
 
@@ -142,7 +144,7 @@ def test_stepping_back_is_no_strike() -> None:
     """A run may yield to writers as often as it must."""
     scene = Scene()
     for _ in range(10 * STRIKES):
-        scene.ended(Aftermath.REST)
+        scene.ended(Consequence.REST)
 
     assert scene.of().quarantined is None
 
@@ -151,7 +153,7 @@ def test_a_permanent_failure_means_quarantine_at_once() -> None:
     """Trying again would change nothing."""
     scene = Scene()
 
-    scene.ended(Aftermath.QUARANTINE, why="the plan overlaps")
+    scene.ended(Consequence.QUARANTINE, why="the plan overlaps")
 
     assert scene.of().quarantined == "the plan overlaps"
 
@@ -160,7 +162,7 @@ def test_resuming_a_table_brings_its_services_back() -> None:
     """Quarantine, rests and strikes are forgotten."""
     scene = Scene()
     for _ in range(STRIKES):
-        scene.ended(Aftermath.STRIKE)
+        scene.ended(Consequence.STRIKE)
 
     scene.service_states.resume(TRIPS.id)
 
@@ -171,7 +173,7 @@ def test_what_happens_to_one_service_concerns_no_other() -> None:
     """Neither the table's other services nor other tables."""
     scene = Scene()
 
-    scene.ended(Aftermath.QUARANTINE)
+    scene.ended(Consequence.QUARANTINE)
 
     assert scene.of(TRIPS, Service.CLEAN) == FRESH
     assert scene.of(ORDERS) == FRESH
@@ -183,9 +185,9 @@ def test_what_happens_to_one_service_concerns_no_other() -> None:
 def test_a_service_without_work_remembers_what_it_looked_at() -> None:
     """The newest write and the backlog at that time: only more than that is news."""
     scene = Scene()
-    scene.ended(Aftermath.REST)
+    scene.ended(Consequence.REST)
 
-    scene.ended(Aftermath.IDLE)
+    scene.ended(Consequence.IDLE)
 
     assert scene.of() == ServiceState(mode=Mode.ACT, idle=Idle(after="1 until 00000010", commits=4, at=NOW))
 
@@ -193,7 +195,7 @@ def test_a_service_without_work_remembers_what_it_looked_at() -> None:
 def test_an_idle_service_whose_table_could_not_be_read_remembers_nothing() -> None:
     """It is simply asked again."""
     scene = Scene()
-    settlement = Settlement(state=RunState.SUCCEEDED, outcome="nothing to do", aftermath=Aftermath.IDLE)
+    settlement = Settlement(state=RunState.SUCCEEDED, outcome="nothing to do", consequence=Consequence.IDLE)
 
     scene.service_states.ended(TRIPS.id, Service.COMPACTION, settlement, None)
 
@@ -203,9 +205,9 @@ def test_an_idle_service_whose_table_could_not_be_read_remembers_nothing() -> No
 def test_a_service_that_has_nothing_to_do_yet_has_no_retries() -> None:
     """It waits exactly until it said, and nothing that was held against it is left."""
     scene = Scene()
-    scene.ended(Aftermath.REST)
+    scene.ended(Consequence.REST)
     later = Settlement(
-        state=RunState.SUCCEEDED, outcome="nothing to do", aftermath=Aftermath.LATER, delay=timedelta(hours=2)
+        state=RunState.SUCCEEDED, outcome="nothing to do", consequence=Consequence.LATER, delay=timedelta(hours=2)
     )
 
     scene.service_states.ended(TRIPS.id, Service.COMPACTION, later, None)
@@ -245,11 +247,13 @@ def test_a_pause_without_words_is_a_pause() -> None:
 # -- what survives the daemon
 
 
-@pytest.mark.parametrize("aftermath", [Aftermath.REST, Aftermath.STRIKE, Aftermath.QUARANTINE, Aftermath.IDLE])
-def test_what_follows_from_endings_outlives_the_daemon(aftermath: Aftermath) -> None:
+@pytest.mark.parametrize(
+    "consequence", [Consequence.REST, Consequence.STRIKE, Consequence.QUARANTINE, Consequence.IDLE]
+)
+def test_what_follows_from_endings_outlives_the_daemon(consequence: Consequence) -> None:
     """Rests, strikes, quarantine and idleness are in the store, and another daemon on it goes by them."""
     scene = Scene()
-    scene.ended(aftermath, why="no base file")
+    scene.ended(consequence, why="no base file")
 
     assert scene.of() != FRESH
     assert Scene(store=scene.store).of() == scene.of()
@@ -261,7 +265,7 @@ def test_strikes_are_counted_across_restarts() -> None:
     for _ in range(STRIKES):
         scene = Scene(store=store)
         assert scene.of().quarantined is None
-        scene.ended(Aftermath.STRIKE)
+        scene.ended(Consequence.STRIKE)
 
     assert Scene(store=store).of().quarantined is not None
 
@@ -269,9 +273,9 @@ def test_strikes_are_counted_across_restarts() -> None:
 def test_a_success_is_forgotten_in_the_store_too() -> None:
     """Nothing is kept of a service that has nothing against it."""
     scene = Scene()
-    scene.ended(Aftermath.STRIKE)
+    scene.ended(Consequence.STRIKE)
 
-    scene.ended(Aftermath.NONE)
+    scene.ended(Consequence.NONE)
 
     assert scene.store.service_states() == []
 
@@ -279,7 +283,7 @@ def test_a_success_is_forgotten_in_the_store_too() -> None:
 def test_resuming_a_table_clears_what_another_replica_keeps_of_it() -> None:
     """A person may ask any replica: the one that owns the table hears of it at its next refresh."""
     owner = Scene()
-    owner.ended(Aftermath.QUARANTINE)
+    owner.ended(Consequence.QUARANTINE)
     asked = Scene(store=owner.store)
 
     asked.service_states.resume(TRIPS.id)
@@ -329,12 +333,12 @@ def test_only_changes_are_written() -> None:
     store = CountingStore()
     scene = Scene(store=store)
     for _ in range(3):
-        scene.ended(Aftermath.NONE)
-        scene.ended(Aftermath.AGAIN)
+        scene.ended(Consequence.NONE)
+        scene.ended(Consequence.AGAIN)
     assert store.writes == 0
 
-    scene.ended(Aftermath.QUARANTINE)
-    scene.ended(Aftermath.QUARANTINE)
+    scene.ended(Consequence.QUARANTINE)
+    scene.ended(Consequence.QUARANTINE)
     assert store.writes == 1
 
 
@@ -343,8 +347,8 @@ def test_what_the_store_could_not_keep_holds_at_once_and_is_written_later() -> N
     store = CountingStore()
     scene = Scene(store=store)
     store.away = True
-    scene.ended(Aftermath.STRIKE)
-    scene.ended(Aftermath.QUARANTINE, why="the plan overlaps")
+    scene.ended(Consequence.STRIKE)
+    scene.ended(Consequence.QUARANTINE, why="the plan overlaps")
     assert scene.of().quarantined == "the plan overlaps"
 
     store.away = False
@@ -361,7 +365,7 @@ def test_a_death_beside_others_makes_a_suspect_without_a_strike() -> None:
     """However often: only who dies alone is struck."""
     scene = Scene()
     for _ in range(2 * STRIKES):
-        scene.ended(Aftermath.SUSPECT, delay=timedelta(seconds=5))
+        scene.ended(Consequence.SUSPECT, delay=timedelta(seconds=5))
 
     assert scene.service_states.suspects() == {(TRIPS.id, Service.COMPACTION)}
     assert scene.of().quarantined is None
@@ -371,21 +375,21 @@ def test_a_death_beside_others_makes_a_suspect_without_a_strike() -> None:
 def test_a_suspect_that_is_struck_or_steps_back_stays_one() -> None:
     """It goes on running alone."""
     scene = Scene()
-    scene.ended(Aftermath.SUSPECT)
-    scene.ended(Aftermath.STRIKE)
-    scene.ended(Aftermath.REST)
-    scene.ended(Aftermath.AGAIN)
+    scene.ended(Consequence.SUSPECT)
+    scene.ended(Consequence.STRIKE)
+    scene.ended(Consequence.REST)
+    scene.ended(Consequence.AGAIN)
 
     assert scene.service_states.suspects() == {(TRIPS.id, Service.COMPACTION)}
 
 
-@pytest.mark.parametrize("aftermath", [Aftermath.NONE, Aftermath.IDLE])
-def test_a_suspect_that_succeeds_is_cleared(aftermath: Aftermath) -> None:
+@pytest.mark.parametrize("consequence", [Consequence.NONE, Consequence.IDLE])
+def test_a_suspect_that_succeeds_is_cleared(consequence: Consequence) -> None:
     """Also one that finds nothing to do."""
     scene = Scene()
-    scene.ended(Aftermath.SUSPECT)
+    scene.ended(Consequence.SUSPECT)
 
-    scene.ended(aftermath)
+    scene.ended(consequence)
 
     assert scene.service_states.suspects() == set()
 
@@ -393,10 +397,10 @@ def test_a_suspect_that_succeeds_is_cleared(aftermath: Aftermath) -> None:
 def test_what_we_ended_ourselves_changes_nothing() -> None:
     """Neither for the better nor for the worse."""
     scene = Scene()
-    scene.ended(Aftermath.STRIKE)
+    scene.ended(Consequence.STRIKE)
     before = scene.of()
 
-    scene.ended(Aftermath.AGAIN)
+    scene.ended(Consequence.AGAIN)
 
     assert scene.of() == before
 
@@ -412,7 +416,7 @@ def test_pauses_outlive_the_daemon() -> None:
 def test_resuming_everything_leaves_quarantine_as_it_is() -> None:
     """A quarantined table needs a look of its own."""
     scene = Scene()
-    scene.ended(Aftermath.QUARANTINE)
+    scene.ended(Consequence.QUARANTINE)
 
     scene.service_states.resume(None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.model.instant import Deed, Instant, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, State
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.service.state.vanished_instants import has_vanished
 from tests.support.values import an_instant
@@ -16,12 +16,12 @@ def timeline(*instants: Instant) -> Timeline:
     return Timeline(instants=tuple(sorted(instants, key=lambda instant: instant.time)))
 
 
-def done(time: int, what: Service | Deed = Deed.WRITE) -> Instant:
+def done(time: int, what: Service | InstantKind = InstantKind.WRITE) -> Instant:
     """Return a completed instant."""
     return an_instant(time=f"{time:03}", stands_for=what)
 
 
-def pending(time: int, what: Service | Deed) -> Instant:
+def pending(time: int, what: Service | InstantKind) -> Instant:
     """Return a plan."""
     return an_instant(time=f"{time:03}", stands_for=what, state=State.INFLIGHT)
 
@@ -37,10 +37,10 @@ def test_what_is_completed_has_not_vanished() -> None:
 @given(
     at=st.integers(1, 20),
     service=st.sampled_from(Service),
-    others=st.dictionaries(st.integers(1, 20), st.sampled_from([*Service, *Deed]), max_size=8),
+    others=st.dictionaries(st.integers(1, 20), st.sampled_from([*Service, *InstantKind]), max_size=8),
 )
 def test_what_a_service_has_completed_has_not_vanished_whatever_it_is(
-    at: int, service: Service, others: dict[int, Service | Deed]
+    at: int, service: Service, others: dict[int, Service | InstantKind]
 ) -> None:
     """The first index that was built put its service into quarantine: the table, it said, had been restored."""
     history = (*(done(time, what) for time, what in others.items() if time != at), done(at, service))
@@ -77,7 +77,7 @@ def test_nothing_is_told_where_instants_leave_in_any_order() -> None:
 
 def test_a_savepoint_that_an_archive_left_behind_proves_nothing() -> None:
     """It stays while all around it is archived."""
-    left = timeline(done(10), done(10, Deed.SAVEPOINT), done(50), done(60))
+    left = timeline(done(10), done(10, InstantKind.SAVEPOINT), done(50), done(60))
 
     assert not has_vanished(left, "040", Service.COMPACTION)
 
@@ -93,6 +93,6 @@ def test_cleans_may_be_archived_apart_from_commits() -> None:
 
 def test_the_restore_itself_is_nothing_newer() -> None:
     """A table that was restored to a savepoint has only the restore behind it."""
-    restored = timeline(done(10), done(10, Deed.SAVEPOINT), done(60, Deed.RESTORE))
+    restored = timeline(done(10), done(10, InstantKind.SAVEPOINT), done(60, InstantKind.RESTORE))
 
     assert has_vanished(restored, "040", Service.COMPACTION)

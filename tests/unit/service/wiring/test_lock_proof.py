@@ -13,7 +13,7 @@ import pytest
 from lakewarden.planners.lock_proof import LIVE_FOR, ProofState
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.instant import Service
-from lakewarden.planners.model.lock import LockReading, LockSight
+from lakewarden.planners.model.lock import LockReading, LockSample
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.ports import Observation, Storage
@@ -41,17 +41,17 @@ class Locked:
 
     def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
         """Return the table, with the lock around it."""
-        before = self.sight()
+        before = self.sample()
         found = FAKE.observe(table, storage, previous, now=now)
-        look = LockReading(name=LOCK, before=before, after=self.sight(), failure=self.failure)
+        look = LockReading(name=LOCK, before=before, after=self.sample(), failure=self.failure)
         return replace(found, view=replace(found.view, lock=look))
 
-    def sight(self) -> LockSight | None:
+    def sample(self) -> LockSample | None:
         """Return what the lock shows."""
         if self.failure is not None:
             return None
         since = START - timedelta(days=1)
-        return LockSight(number=self.number, since=since, mark=str(self.taken), taken=self.taken)
+        return LockSample(number=self.number, since=since, mark=str(self.taken), taken=self.taken)
 
 
 def make_harness(folder: Path, lock: Locked, **news: Any) -> DaemonHarness:

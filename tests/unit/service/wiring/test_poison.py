@@ -16,7 +16,7 @@ from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.timeline import Fate
 from lakewarden.service.model.rows import ServiceStateRow
 from lakewarden.service.model.run import Run, RunState
-from lakewarden.service.rules.settle import Aftermath, Gone, Shown, clears, settle
+from lakewarden.service.rules.settle import Consequence, Gone, Shown, clears, settle
 from lakewarden.service.state.service_states import STRIKES, ServiceStates
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.testing.fake_pool import FakePool
@@ -177,7 +177,7 @@ def test_a_joined_step_that_outlives_its_permit_is_struck_and_its_neighbours_are
 def test_a_suspect_whose_worker_lives_to_tell_of_a_failure_is_cleared() -> None:
     """It took the step that works, failed, and the JVM lives: it holds nobody up any more, and its strike counts."""
     service_states = ServiceStates(store=MemoryStore(clock=HarnessClock()), clock=HarnessClock(), rng=random.Random(0))
-    death = Gone(reason="killed", proved=True, aftermath=Aftermath.SUSPECT)
+    death = Gone(reason="killed", proved=True, consequence=Consequence.SUSPECT)
     failure = Failed(kind=FailureKind.UNKNOWN, reason="it broke", step=Step.EXECUTE)
     executing = a_run(state=RunState.RUNNING, step=Step.EXECUTE, instant="00000020", epoch=1)
     pending = Shown(fate=Fate.PENDING)

@@ -13,7 +13,7 @@ from lakewarden.planners.model.errors import PermanentError, TemporaryError, Yie
 from lakewarden.planners.ports import Storage
 from lakewarden.planners.storage.local import LocalStorage
 
-PATIENCE = timedelta(seconds=5)
+TIMEOUT = timedelta(seconds=5)
 """So long a run waits for another one. Orphans may run beside a compaction, and end in a moment. If a run gave up at
 once, each such meeting would make its next rest longer."""
 
@@ -22,29 +22,29 @@ _BETWEEN_TRIES = timedelta(milliseconds=50)
 
 @contextlib.contextmanager
 def alone_in(
-    table: str, storage: Storage, *, elsewhere: str, failed: str, patience: timedelta = PATIENCE
+    table: str, storage: Storage, *, elsewhere: str, failed: str, timeout: timedelta = TIMEOUT
 ) -> Iterator[None]:
     """Hold the lock of a table on a local disk. An error of the disk in the block becomes a TemporaryError that begins
     with `failed`. Raises PermanentError with `elsewhere` in another store, and YieldError if another process holds the
-    lock for longer than `patience`.
+    lock for longer than `timeout`.
     """
     if not isinstance(storage, LocalStorage):
         raise PermanentError(elsewhere)
     try:
-        with held(table, patience=patience):
+        with held(table, timeout=timeout):
             yield
     except OSError as error:
         raise TemporaryError(f"{failed}: {error}") from error
 
 
 @contextlib.contextmanager
-def held(table: str, *, patience: timedelta = timedelta()) -> Iterator[None]:
+def held(table: str, *, timeout: timedelta = timedelta()) -> Iterator[None]:
     """Hold the lock of the table's folder for as long as the process lives and is in the block. Raises YieldError if
-    another process holds it for longer than `patience`.
+    another process holds it for longer than `timeout`.
     """
     opened = os.open(table, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for left in range(int(patience / _BETWEEN_TRIES), -1, -1):
+        for left in range(int(timeout / _BETWEEN_TRIES), -1, -1):
             try:
                 fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as busy:

@@ -192,11 +192,11 @@ class HudiClient:
     def newest_of(self, files: Iterable[DataFile]) -> frozenset[DataFile]:
         """Return those of the files that a reader of the table as it is now would read."""
         view, join = self.table().getSliceView(), self._jvm.org.apache.hudi.common.util.StringUtils.join
-        doomed: dict[str, set[str]] = {}
+        to_delete: dict[str, set[str]] = {}
         for file in files:
-            doomed.setdefault(file.partition, set()).add(file.name)
+            to_delete.setdefault(file.partition, set()).add(file.name)
         found = set()
-        for partition, names in doomed.items():
+        for partition, names in to_delete.items():
             for one in _each(view.getLatestFileSlices(partition).iterator()):
                 read = str(join(one.getAllFileNames(), "\n")).split("\n")  # one call, whatever the slice holds
                 found |= {DataFile(partition, name) for name in names.intersection(read)}

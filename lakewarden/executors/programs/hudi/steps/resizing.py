@@ -20,7 +20,7 @@ from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions
 from lakewarden.planners.formats.hudi.options.table_options import BucketIndex, Buckets
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
-from lakewarden.planners.model.instant import Deed, Instant, Service
+from lakewarden.planners.model.instant import Instant, InstantKind, Service
 from lakewarden.planners.model.view import TableView
 
 _WHO_LOSES = "hoodie.write.lock.conflict.resolution.strategy"
@@ -112,7 +112,7 @@ def _group(file: DataFile) -> int:
 def _since(table: OpenTable, plan: Instant, view: TableView) -> Iterator[tuple[str, Written]]:
     folder = table.properties().timeline_folder
     for one in view.timeline.instants:
-        if one.stands_for is Deed.WRITE and not one.pending and one.time > plan.time:
+        if one.stands_for is InstantKind.WRITE and not one.pending and one.time > plan.time:
             done = InstantFile(
                 time=one.time, action=Action(one.action), state=one.state, completed_time=one.completed_time
             )

@@ -50,7 +50,7 @@ def files_if_asked(table: OpenTable, metadata: TableMetadata, *, unneeded: int) 
     return newest.count("total-data-files") + newest.count("total-delete-files") + unneeded
 
 
-class Doomed(Protocol):
+class DeletableFiles(Protocol):
     """Files that may be deleted. Some may be spared during the deletion."""
 
     def files(self) -> Iterable[DeletableFile]:
@@ -62,7 +62,7 @@ class Doomed(Protocol):
         ...
 
 
-def delete(table: OpenTable, suspects: Doomed, spare: Callable[[TableMetadata], None]) -> dict[str, int]:
+def delete(table: OpenTable, suspects: DeletableFiles, spare: Callable[[TableMetadata], None]) -> dict[str, int]:
     """Delete the suspects that the table does not need. Return how many of each kind are gone.
 
     `spare` removes the files that the table needs from the suspects. It is called with the current metadata before the
@@ -82,10 +82,10 @@ def delete(table: OpenTable, suspects: Doomed, spare: Callable[[TableMetadata], 
             require_permission(metadata)
             spare(metadata)
             seen = metadata.file
-        doomed = [file for file in batch if file.path in suspects]
-        delete_paths(table, [file.path for file in doomed])
-        tried += doomed
-        gone.update(file.kind for file in doomed)
+        to_delete = [file for file in batch if file.path in suspects]
+        delete_paths(table, [file.path for file in to_delete])
+        tried += to_delete
+        gone.update(file.kind for file in to_delete)
         points.reach(Point.DELETING, run=table.assignment.run, service=table.assignment.service)
         if len(tried) >= _CHECKED:
             check()
@@ -129,10 +129,10 @@ def delete_paths(table: OpenTable, paths: Sequence[str]) -> None:
     gateway, io = table.spark.sparkContext._gateway, table.java.io()  # noqa: SLF001 - pyspark's own access to py4j
     with translated(Step.EXECUTE):
         if is_instance_of(gateway, io, "org.apache.iceberg.io.SupportsBulkOperations"):
-            doomed = table.jvm.java.util.ArrayList()
+            to_delete = table.jvm.java.util.ArrayList()
             for path in paths:
-                doomed.add(path)
-            if _tolerantly(lambda: io.deleteFiles(doomed)) or str(io.getClass().getName()) != _S3_FILE_IO:
+                to_delete.add(path)
+            if _tolerantly(lambda: io.deleteFiles(to_delete)) or str(io.getClass().getName()) != _S3_FILE_IO:
                 return
         for path in paths:
             _tolerantly(functools.partial(io.deleteFile, path))

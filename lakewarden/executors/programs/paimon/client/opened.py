@@ -87,7 +87,7 @@ class OpenTable:
 
     def require_free(self, found: Look, kind: type[PermanentError | YieldError]) -> None:
         """Raise `kind` if something blocks the run's service on a table that is as it was `found`."""
-        for one in blockers(self.table, found.sight):
+        for one in blockers(self.table, found.facts):
             if one.concerns(self.assignment.service):
                 raise kind(one.reason)
 

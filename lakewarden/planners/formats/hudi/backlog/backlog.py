@@ -15,7 +15,7 @@ from lakewarden.planners.formats.hudi.metadata.savepoints import in_flight as sa
 from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
 from lakewarden.planners.formats.hudi.metadata.timeline import LastClean
 from lakewarden.planners.formats.hudi.options.service_options import ClusteringOptions, IndexingOptions, RollbackOptions
-from lakewarden.planners.model.instant import Deed, Instant, Service
+from lakewarden.planners.model.instant import Instant, InstantKind, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Backlog
@@ -44,7 +44,7 @@ def backlogs(
     """
     done = [i for i in timeline.instants if not i.pending]
     shown = [i for i in done if Action(i.action).completed_as in COMMITS]
-    commits = [i for i in shown if i.stands_for is not Deed.OTHER]  # a plan that was given up changed nothing
+    commits = [i for i in shown if i.stands_for is not InstantKind.OTHER]  # a plan that was given up changed nothing
     found = {
         Service.CLUSTERING: replace(
             _since(timeline, (Service.CLUSTERING,), commits, _requested),
@@ -167,7 +167,7 @@ def _indexing(table: Table, properties: TableProperties) -> Backlog:
 
 def _savepoints(timeline: Timeline, commits: Sequence[Instant]) -> Backlog:
     """Count the commits since the last savepoint of Lakewarden. Savepoints of others do not count."""
-    ours = [i for i in timeline.instants if i.stands_for is Deed.SAVEPOINT and i.author is not None]
+    ours = [i for i in timeline.instants if i.stands_for is InstantKind.SAVEPOINT and i.author is not None]
     new = [i for i in commits if not ours or i.time > ours[-1].time]
     half = savepoints_in_flight(timeline)
     return Backlog(

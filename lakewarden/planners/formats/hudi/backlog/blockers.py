@@ -9,8 +9,8 @@ from lakewarden.planners.formats.hudi.metadata.heartbeats import may_show_a_firs
 from lakewarden.planners.formats.hudi.metadata.names import Layout
 from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
 from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock, HudiTableOptions, Lock
-from lakewarden.planners.formats.hudi.writers.acquisitions.sights import leaves_traces
-from lakewarden.planners.model.instant import Deed, Instant, Service
+from lakewarden.planners.formats.hudi.writers.acquisitions.samples import leaves_traces
+from lakewarden.planners.model.instant import Instant, InstantKind, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Blocker
@@ -54,7 +54,7 @@ def blockers(
             remedy="remove the table's policies",
         )
     for instant in timeline.instants:
-        if instant.pending and instant.stands_for is Deed.RESTORE:
+        if instant.pending and instant.stands_for is InstantKind.RESTORE:
             yield Blocker(
                 reason=f"restore {instant.time} is in flight",
                 remedy="wait until the restore has ended, or remove what is left of it",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.hudi.writers.beside import touched_in_flight
-from lakewarden.planners.model.instant import Deed, Instant
+from lakewarden.planners.model.instant import Instant, InstantKind
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Touch, WriterActivity
 
@@ -62,8 +62,10 @@ def known_since(timeline: Timeline) -> datetime | None:
 
     A saved commit may remain after its neighbours were archived, so it proves nothing.
     """
-    saved = {instant.time for instant in timeline.instants if instant.stands_for is Deed.SAVEPOINT}
-    written = (i for i in timeline.instants if i.stands_for is Deed.WRITE and not i.pending and i.time not in saved)
+    saved = {instant.time for instant in timeline.instants if instant.stands_for is InstantKind.SAVEPOINT}
+    written = (
+        i for i in timeline.instants if i.stands_for is InstantKind.WRITE and not i.pending and i.time not in saved
+    )
     return min((instant.requested_at for instant in written), default=None)
 
 

@@ -48,13 +48,13 @@ def overlaps(clean: HudiPlan, needs: Iterable[NeededFiles]) -> tuple[Overlap, ..
 
     A partition is deleted with everything below its folder. The partition `""` is the whole table.
     """
-    doomed = {DataFile(_plain(file.partition), file.name) for file in clean.files}
+    to_delete = {DataFile(_plain(file.partition), file.name) for file in clean.files}
     folders = {_plain(partition) for partition in clean.partitions}
     found = []
     for need in needs:
         for file in sorted(need.files):
             partition = _plain(file.partition)
-            if DataFile(partition, file.name) in doomed:
+            if DataFile(partition, file.name) in to_delete:
                 found.append(Overlap(file=file, reason=f"{need.by} needs it"))
             elif any(_lies_in(partition, folder) for folder in folders):
                 found.append(Overlap(file=file, reason=f"{need.by} needs it, and its partition would be deleted"))
@@ -99,8 +99,8 @@ def partitions_in_need(
     needs = tuple(timeline.needs())
     held = {}
     for partition in partitions:
-        doomed = HudiPlan(files=frozenset(), partitions=frozenset({partition}), size=_NO_SIZE)
-        for overlap in overlaps(doomed, needs)[:1]:
+        to_delete = HudiPlan(files=frozenset(), partitions=frozenset({partition}), size=_NO_SIZE)
+        for overlap in overlaps(to_delete, needs)[:1]:
             held[partition] = overlap.reason
     return held
 

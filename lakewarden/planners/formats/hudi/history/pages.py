@@ -14,7 +14,7 @@ from lakewarden.planners.formats.hudi.metadata.times import to_utc
 from lakewarden.planners.formats.hudi.metadata.zone import find_zone, witnesses
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.instant import Deed, Instant, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, State
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import ArchivePage
 from lakewarden.planners.ports import NoArchiveError, Storage
@@ -30,17 +30,17 @@ _OLD_ARCHIVE = ".commits_."
 _AGAIN = timedelta(seconds=1)
 _TICK = timedelta(milliseconds=1)
 
-_BY_ACTION: Mapping[str, Service | Deed] = {
-    "commit": Deed.WRITE,
-    "deltacommit": Deed.WRITE,
-    "replacecommit": Deed.WRITE,
+_BY_ACTION: Mapping[str, Service | InstantKind] = {
+    "commit": InstantKind.WRITE,
+    "deltacommit": InstantKind.WRITE,
+    "replacecommit": InstantKind.WRITE,
     "clean": Service.CLEAN,
     "rollback": Service.ROLLBACK,
-    "savepoint": Deed.SAVEPOINT,
-    "restore": Deed.RESTORE,
+    "savepoint": InstantKind.SAVEPOINT,
+    "restore": InstantKind.RESTORE,
     "indexing": Service.INDEXING,
 }
-_BY_OPERATION: Mapping[str, Service | Deed] = {
+_BY_OPERATION: Mapping[str, Service | InstantKind] = {
     "COMPACT": Service.COMPACTION,
     "LOG_COMPACT": Service.LOG_COMPACTION,
     "CLUSTER": Service.CLUSTERING,
@@ -150,11 +150,11 @@ class _Pages:
             completed_at=None if one.completed_time is None else self._moment(one.completed_time),
         )
 
-    def _stands_for(self, one: Archived) -> Service | Deed:
+    def _stands_for(self, one: Archived) -> Service | InstantKind:
         """Say what an instant stands for. On a merge-on-read table every completed `commit` is a compaction."""
         if one.action == "commit" and self._merge_on_read:
             return Service.COMPACTION
-        return _BY_OPERATION.get(one.operation or "") or _BY_ACTION.get(one.action, Deed.OTHER)
+        return _BY_OPERATION.get(one.operation or "") or _BY_ACTION.get(one.action, InstantKind.OTHER)
 
 
 def _sorted(found: Mapping[tuple[str, str], Instant]) -> list[Instant]:

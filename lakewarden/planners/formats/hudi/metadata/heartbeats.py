@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from lakewarden.planners.model.instant import Deed, Instant
+from lakewarden.planners.model.instant import Instant, InstantKind
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import FileEntry
@@ -62,7 +62,7 @@ def _guarded(instant: Instant, before: Instant | None, *, lazy: bool, now: datet
 
 
 def _lacks_a_heartbeat(instant: Instant) -> bool:
-    return instant.pending and instant.stands_for is Deed.WRITE and instant.last_beat is None
+    return instant.pending and instant.stands_for is InstantKind.WRITE and instant.last_beat is None
 
 
 def _stopped(write: Instant, last_beat: datetime | None, at: datetime | None) -> Instant:

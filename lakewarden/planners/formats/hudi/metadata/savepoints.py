@@ -27,7 +27,7 @@ from lakewarden.planners.formats.hudi.metadata.plans import RUN_KEY
 from lakewarden.planners.formats.hudi.metadata.table_properties import HOME, TableProperties
 from lakewarden.planners.formats.hudi.options.service_options import SavepointOptions
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
-from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.ports import Storage
@@ -168,7 +168,7 @@ def left_half_way(location: str, storage: Storage) -> str | None:
 
 def in_flight(timeline: Timeline) -> Sequence[Instant]:
     """Return the savepoints that are neither complete nor gone."""
-    return [one for one in timeline.instants if one.pending and one.stands_for is Deed.SAVEPOINT]
+    return [one for one in timeline.instants if one.pending and one.stands_for is InstantKind.SAVEPOINT]
 
 
 def blockers(timeline: Timeline, *, ours: str | None, wanted: bool) -> Iterator[Blocker]:

@@ -15,7 +15,7 @@ from lakewarden.planners.formats.hudi.metadata.names import COMMITS, Action, Ins
 from lakewarden.planners.formats.hudi.metadata.payloads import Chunks, InChunks, UnreadableError, first, present
 from lakewarden.planners.formats.hudi.metadata.savepoints import signature
 from lakewarden.planners.formats.hudi.metadata.times import to_utc
-from lakewarden.planners.model.instant import Deed, Instant, PlanSize, RunId, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, PlanSize, RunId, Service, State
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.ports import FileEntry
 
@@ -51,7 +51,7 @@ class Known:
     """
 
     files: InstantFiles
-    stands_for: Service | Deed
+    stands_for: Service | InstantKind
     fact: Fact = _NOTHING
     written: Written | None = None
 
@@ -63,19 +63,19 @@ class Known:
 
 _MAY_BE_GIVEN_UP = frozenset({Service.CLUSTERING, Service.LOG_COMPACTION})
 
-_STANDS_FOR: Mapping[Action, Service | Deed] = {
-    Action.COMMIT: Deed.WRITE,
-    Action.DELTACOMMIT: Deed.WRITE,
-    Action.REPLACECOMMIT: Deed.WRITE,
+_STANDS_FOR: Mapping[Action, Service | InstantKind] = {
+    Action.COMMIT: InstantKind.WRITE,
+    Action.DELTACOMMIT: InstantKind.WRITE,
+    Action.REPLACECOMMIT: InstantKind.WRITE,
     Action.COMPACTION: Service.COMPACTION,
     Action.LOGCOMPACTION: Service.LOG_COMPACTION,
     Action.CLUSTERING: Service.CLUSTERING,
     Action.CLEAN: Service.CLEAN,
     Action.ROLLBACK: Service.ROLLBACK,
-    Action.SAVEPOINT: Deed.SAVEPOINT,
-    Action.RESTORE: Deed.RESTORE,
+    Action.SAVEPOINT: InstantKind.SAVEPOINT,
+    Action.RESTORE: InstantKind.RESTORE,
     Action.INDEXING: Service.INDEXING,
-    Action.SCHEMACOMMIT: Deed.OTHER,
+    Action.SCHEMACOMMIT: InstantKind.OTHER,
 }
 
 
@@ -85,11 +85,11 @@ def know(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_read
     """
     known = _purpose(files, reading, layout=layout, merge_on_read=merge_on_read)
     if _is_given_up(known, reading):
-        known = replace(known, stands_for=Deed.OTHER)
+        known = replace(known, stands_for=InstantKind.OTHER)
     if not commits or files.completed is None or not known.is_commit:
         return known
     wrote = reading.fact(files.completed, written)
-    expired = known.stands_for is Deed.WRITE and wrote is not None and _expires_partitions(wrote)
+    expired = known.stands_for is InstantKind.WRITE and wrote is not None and _expires_partitions(wrote)
     return replace(known, stands_for=Service.TTL if expired else known.stands_for, written=wrote)
 
 
@@ -121,11 +121,11 @@ def _purpose(files: InstantFiles, reading: Reading, *, layout: Layout, merge_on_
     completed = files.state is State.COMPLETED
     if files.action is Action.DELTACOMMIT and files.completed is not None and files.requested is None:
         compacts_logs = reading.fact(files.completed, _merges_log_files)
-        return Known(files=files, stands_for=Service.LOG_COMPACTION if compacts_logs else Deed.WRITE)
+        return Known(files=files, stands_for=Service.LOG_COMPACTION if compacts_logs else InstantKind.WRITE)
     if files.action is Action.COMMIT and completed and merge_on_read:
         return Known(files=files, stands_for=Service.COMPACTION)
     stands_for = _STANDS_FOR[files.action]
-    if stands_for is Deed.SAVEPOINT and files.completed is not None:
+    if stands_for is InstantKind.SAVEPOINT and files.completed is not None:
         author = reading.fact_if_whole(files.completed, signature)
         return Known(files=files, stands_for=stands_for, fact=Fact(author=author))
     if completed or stands_for not in _PLANS:
@@ -144,7 +144,9 @@ def _replacecommit(files: InstantFiles, reading: Reading, layout: Layout) -> Kno
         fact = reading.fact(files.completed, _completed_replacecommit)
     clustering = fact is not None and fact.plan is not None
     known = fact if clustering and files.state is not State.COMPLETED else None
-    return Known(files=files, stands_for=Service.CLUSTERING if clustering else Deed.WRITE, fact=known or _NOTHING)
+    return Known(
+        files=files, stands_for=Service.CLUSTERING if clustering else InstantKind.WRITE, fact=known or _NOTHING
+    )
 
 
 def _plan_fact(
@@ -210,7 +212,7 @@ def _sized(chunks: Chunks, decode: Callable[[Mapping[str, Any]], plans.HudiPlan 
     return _NOTHING if size is None else Fact(plan=size, author=author)
 
 
-_PLANS: Mapping[Service | Deed, Callable[[Mapping[str, Any] | None], Fact]] = {
+_PLANS: Mapping[Service | InstantKind, Callable[[Mapping[str, Any] | None], Fact]] = {
     Service.COMPACTION: _compaction,
     Service.LOG_COMPACTION: _compaction,
     Service.CLUSTERING: _clustering,

@@ -19,7 +19,7 @@ from lakewarden.planners.formats.hudi.metadata.names import (
 )
 from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.instant import Deed, Instant
+from lakewarden.planners.model.instant import Instant, InstantKind
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.ports import FileEntry, Storage
 
@@ -73,7 +73,9 @@ def missed(
     listed only the newest is asked for. Savepoints and pending instants are always asked for.
     """
     oldest = shown[0].time if shown else ""
-    older = [i for i in known.instants if i.time < oldest and not i.pending and i.stands_for is not Deed.SAVEPOINT]
+    older = [
+        i for i in known.instants if i.time < oldest and not i.pending and i.stands_for is not InstantKind.SAVEPOINT
+    ]
     passed_over = frozenset(older[:-1])
     there = {(one.time, one.action.value, one.state, one.completed_time) for one in shown}
     asked = (

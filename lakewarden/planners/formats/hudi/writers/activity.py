@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from statistics import median_low
 
-from lakewarden.planners.model.instant import Deed
+from lakewarden.planners.model.instant import InstantKind
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Touch, WriteFailure, WriterActivity
 
@@ -23,7 +23,7 @@ def writer_activity(
     """Return the writes in flight, the newest completed write and the usual time between two writes, with what was
     read of the commits.
     """
-    done = [i for i in timeline.instants if not i.pending and i.stands_for is Deed.WRITE]
+    done = [i for i in timeline.instants if not i.pending and i.stands_for is InstantKind.WRITE]
     begun = [i.requested_at for i in done[-_WRITES_TO_TELL_A_CADENCE:]]
     gaps = [later - earlier for earlier, later in pairwise(begun)]
     return WriterActivity(

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from lakewarden.planners.decoding.numbers import counted
 from lakewarden.planners.formats.hudi.metadata.heartbeats import may_lose
-from lakewarden.planners.model.instant import Deed, Instant, Service
+from lakewarden.planners.model.instant import Instant, InstantKind, Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
 
@@ -80,7 +80,9 @@ def _that_look_back(view: TableView, writes: tuple[Instant, ...], instant: str |
 
 def _first_after(view: TableView, instant: str) -> Instant | None:
     """Return the write requested after `instant` that was completed first."""
-    writes = [i for i in view.timeline.instants if i.stands_for is Deed.WRITE and not i.pending and i.time > instant]
+    writes = [
+        i for i in view.timeline.instants if i.stands_for is InstantKind.WRITE and not i.pending and i.time > instant
+    ]
     return min(writes, key=lambda write: write.completed_time or write.time, default=None)
 
 

@@ -15,7 +15,7 @@ from lakewarden.planners.formats.hudi.metadata.table_properties import TableProp
 from lakewarden.planners.formats.hudi.metadata.timeline import Known
 from lakewarden.planners.formats.hudi.metadata.times import to_utc
 from lakewarden.planners.formats.hudi.writers.met import services_met
-from lakewarden.planners.model.instant import Deed, Instant, Service
+from lakewarden.planners.model.instant import Instant, InstantKind, Service
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import WriteFailure
 
@@ -36,7 +36,7 @@ def write_failures(
     A compaction or clustering that is rolled back is executed again under its own instant, or given up. No write is
     lost. In layout 1 a clustering that was given up looks like a write: both are replacecommits.
     """
-    ours = [i for i in timeline.instants if isinstance(i.stands_for, Service) or i.stands_for is Deed.OTHER]
+    ours = [i for i in timeline.instants if isinstance(i.stands_for, Service) or i.stands_for is InstantKind.OTHER]
     services = {i.time for i in ours if i.action != Action.ROLLBACK}
     found = {write.time: _dead(write) for write in timeline.writes_in_flight() if not write.may_be_alive(now)}
     for one, instant in zip(known, timeline.instants, strict=True):

@@ -21,7 +21,7 @@ from lakewarden.planners.formats.hudi.metadata.memo import Reading
 from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
 from lakewarden.planners.formats.hudi.metadata.timeline import Known
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
-from lakewarden.planners.model.instant import Deed, Service, State
+from lakewarden.planners.model.instant import InstantKind, Service, State
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import Blocker
 
@@ -81,7 +81,7 @@ def found_in(
         return None
     if options.concurrency != "non_blocking" and _MATTERS_TO.isdisjoint(table.policies):
         return None
-    writes = (one.files for one in reversed(known) if one.stands_for is Deed.WRITE)
+    writes = (one.files for one in reversed(known) if one.stands_for is InstantKind.WRITE)
     completed = [one.completed for one in writes if one.state is State.COMPLETED and one.completed is not None]
     found = [
         told

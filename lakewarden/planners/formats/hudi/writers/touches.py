@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from lakewarden.planners.formats.hudi.metadata.commits import partitions_to_come
 from lakewarden.planners.formats.hudi.metadata.memo import Reading
 from lakewarden.planners.formats.hudi.metadata.timeline import Known
-from lakewarden.planners.model.instant import Deed, Instant
+from lakewarden.planners.model.instant import Instant, InstantKind
 from lakewarden.planners.model.view import Touch
 
 
@@ -18,7 +18,7 @@ def touches(known: Sequence[Known], instants: Sequence[Instant]) -> Mapping[str,
     """
     newest: dict[str, Touch] = {}
     for one, instant in zip(known, instants, strict=True):
-        if instant.pending or instant.stands_for is not Deed.WRITE:
+        if instant.pending or instant.stands_for is not InstantKind.WRITE:
             continue
         if one.written is None:
             return None
@@ -46,7 +46,7 @@ def touching(known: Sequence[Known], instants: Sequence[Instant], reading: Readi
     found = {}
     for one, instant in zip(known, instants, strict=True):
         entry = one.files.inflight
-        if entry is None or not instant.pending or instant.stands_for is not Deed.WRITE:
+        if entry is None or not instant.pending or instant.stands_for is not InstantKind.WRITE:
             continue
         partitions = reading.fact_if_whole(entry, partitions_to_come)
         if partitions is not None:

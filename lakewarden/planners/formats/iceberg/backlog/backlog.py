@@ -97,55 +97,55 @@ class NeedFacts:
         return options if isinstance(options, kind) else kind()
 
 
-def needs(sight: NeedFacts) -> Mapping[Service, ServiceNeed]:
+def needs(facts: NeedFacts) -> Mapping[Service, ServiceNeed]:
     """Return the need of every service that can run on the table."""
-    if sight.metadata.current_snapshot is None:
+    if facts.metadata.current_snapshot is None:
         nothing = ServiceNeed(rest=NotDue(reason="nothing was ever committed to the table"))
         return dict.fromkeys(_NEEDS, nothing)
-    return {service: need(sight) for service, need in _NEEDS.items()}
+    return {service: need(facts) for service, need in _NEEDS.items()}
 
 
-def _compaction(sight: NeedFacts) -> ServiceNeed:
-    options = sight.settings(Service.COMPACTION, CompactionOptions)
+def _compaction(facts: NeedFacts) -> ServiceNeed:
+    options = facts.settings(Service.COMPACTION, CompactionOptions)
     try:
-        rules = thresholds(options, sight.metadata.properties)
-        may = selection(options, sight.metadata, sight.now)
+        rules = thresholds(options, facts.metadata.properties)
+        may = selection(options, facts.metadata, facts.now)
     except (ContradictoryThresholdsError, UnknownFieldError) as wrong:
         return ServiceNeed(blocker=_refused(Service.COMPACTION, wrong))
-    holdings = sight.holdings
-    groups = file_groups(holdings.files, sight.metadata, rules, holdings.tallies, keeps=sight.keeps, may=may)
+    holdings = facts.holdings
+    groups = file_groups(holdings.files, facts.metadata, rules, holdings.tallies, keeps=facts.keeps, may=may)
     if not groups:
         rest = NotDue(reason=_all_well(holdings) + _of_these(options), again_at=may.changes_at)
         return ServiceNeed(rest=rest, changes_at=may.changes_at)
-    hot = untouchable(sight.activity, sight.options, options, sight.now)
+    hot = untouchable(facts.activity, facts.options, options, facts.now)
     choice = choose(groups, hot, options)
-    why = _written(options) if options.untouched_for else _changed(sight, hot)
-    return _rewrite(sight, Service.COMPACTION, choice, hot, why, options=options, may=may, rules=rules)
+    why = _written(options) if options.untouched_for else _changed(facts, hot)
+    return _rewrite(facts, Service.COMPACTION, choice, hot, why, options=options, may=may, rules=rules)
 
 
-def _clustering(sight: NeedFacts) -> ServiceNeed:
+def _clustering(facts: NeedFacts) -> ServiceNeed:
     """Return what clustering has to do: the file groups that are not in order, in partitions without recent writes."""
-    if Service.CLUSTERING not in sight.table.policies:
+    if Service.CLUSTERING not in facts.table.policies:
         return ServiceNeed()
-    options = sight.settings(Service.CLUSTERING, ClusteringOptions)
+    options = facts.settings(Service.CLUSTERING, ClusteringOptions)
     try:
-        rules = thresholds(options, sight.metadata.properties, everything=True)
-        may = selection(options, sight.metadata, sight.now)
+        rules = thresholds(options, facts.metadata.properties, everything=True)
+        may = selection(options, facts.metadata, facts.now)
     except (ContradictoryThresholdsError, UnknownFieldError) as wrong:
         return ServiceNeed(blocker=_refused(Service.CLUSTERING, wrong))
-    ordered, by_key = ordered_by(sight.metadata), {one.key: one for one in sight.holdings.files}
+    ordered, by_key = ordered_by(facts.metadata), {one.key: one for one in facts.holdings.files}
     groups = [
         group
-        for group in file_groups(sight.holdings.files, sight.metadata, rules, keeps=sight.keeps, may=may)
+        for group in file_groups(facts.holdings.files, facts.metadata, rules, keeps=facts.keeps, may=may)
         if is_worth_clustering((by_key[key] for key in group.keys), ordered, rules)
     ]
     if not groups:
         reason = f"in no partition is there enough that a clustering has not put in order yet{_of_these(options)}"
         return ServiceNeed(rest=NotDue(reason=reason, again_at=may.changes_at), changes_at=may.changes_at)
-    avoided = untouchable(sight.activity, sight.options, options, sight.now)
+    avoided = untouchable(facts.activity, facts.options, options, facts.now)
     choice = choose(groups, avoided, options)
     return _rewrite(
-        sight, Service.CLUSTERING, choice, avoided, _written(options), options=options, may=may, rules=rules
+        facts, Service.CLUSTERING, choice, avoided, _written(options), options=options, may=may, rules=rules
     )
 
 
@@ -170,7 +170,7 @@ def _refused(service: Service, wrong: ContradictoryThresholdsError | UnknownFiel
 
 
 def _rewrite(
-    sight: NeedFacts,
+    facts: NeedFacts,
     service: Service,
     choice: Choice,
     avoided: Mapping[str, datetime],
@@ -190,7 +190,7 @@ def _rewrite(
         return ServiceNeed(rest=NotDue(reason=kept_off, again_at=next_at), changes_at=next_at)
     groups = (*choice.takes, *choice.left)
     backlog = replace(
-        _since(sight, service, left=_was_left(groups, service, sight)),
+        _since(facts, service, left=_was_left(groups, service, facts)),
         files=sum(group.files for group in groups),
         bytes=sum(group.bytes for group in groups),
         file_groups=len(groups),
@@ -200,12 +200,12 @@ def _rewrite(
     notes = [kept_off] if choice.left_alone else []
     if limits := _of_these(options):
         notes.append(limits.removeprefix("; "))
-    kept = sum(group.files for group in groups if group.spec in sight.keeps)
+    kept = sum(group.files for group in groups if group.spec in facts.keeps)
     if kept:
-        since = format_duration(sight.options.flink_restores)
+        since = format_duration(facts.options.flink_restores)
         did = (
             "wrote that may delete by equality, because the schema has identifier fields. It"
-            if sight.metadata.has_identifier
+            if facts.metadata.has_identifier
             else "deleted by equality that"
         )
         notes.append(
@@ -228,24 +228,24 @@ def _left_alone(choice: Choice, why: str) -> str:
     return f"{len(alone)} of {len(partitions)} partitions that a rewrite would take {why}, and are left alone"
 
 
-def _changed(sight: NeedFacts, hot: Mapping[str, datetime]) -> str:
+def _changed(facts: NeedFacts, hot: Mapping[str, datetime]) -> str:
     """Return in words what changed the partitions that are left alone. If the changes are so regular that the
     partitions are never quiet, the text says so.
     """
-    touched = sight.activity.updated or {}
-    last = max((touch.at for touch in touched.values() if touch.updates), default=sight.now)
-    said = f"were changed by MERGE, UPDATE or DELETE, last at {on_the_clock(last, sight.now)}"
+    touched = facts.activity.updated or {}
+    last = max((touch.at for touch in touched.values() if touch.updates), default=facts.now)
+    said = f"were changed by MERGE, UPDATE or DELETE, last at {on_the_clock(last, facts.now)}"
     if any(partition in hot for partition, touch in touched.items() if not touch.updates):
         said += ", or are new"
-    if not never_quiet(sight.activity, sight.options):
+    if not never_quiet(facts.activity, facts.options):
         return said
-    quiet = format_duration(quiet_time(sight.activity, sight.options))
+    quiet = format_duration(quiet_time(facts.activity, facts.options))
     return f"{said} (so regularly that it is never quiet for {quiet}: see quiet_intervals and quiet_for)"
 
 
-def _was_left(groups: Iterable[Group], service: Service, sight: NeedFacts) -> bool:
+def _was_left(groups: Iterable[Group], service: Service, facts: NeedFacts) -> bool:
     """Whether one of the groups was there already when the service last completed. That run took other groups."""
-    last = next((one.sequence for one in sight.metadata.maintenance() if stands_for(one) is service), 0)
+    last = next((one.sequence for one in facts.metadata.maintenance() if stands_for(one) is service), 0)
     return any(group.newest < last for group in groups)
 
 
@@ -255,10 +255,10 @@ def _all_well(held: Holdings) -> str:
     )
 
 
-def _clean(sight: NeedFacts) -> ServiceNeed:
-    options = sight.settings(Service.CLEAN, CleanOptions)
+def _clean(facts: NeedFacts) -> ServiceNeed:
+    options = facts.settings(Service.CLEAN, CleanOptions)
     try:
-        expiry = expirable(sight.metadata, options, sight.options, sight.now)
+        expiry = expirable(facts.metadata, options, facts.options, facts.now)
     except NoSuchBranchError as missing:
         blocker = Blocker(services=frozenset({Service.CLEAN}), reason=missing.reason, remedy=missing.remedy)
         return ServiceNeed(blocker=blocker)
@@ -267,12 +267,12 @@ def _clean(sight: NeedFacts) -> ServiceNeed:
         blocker = Blocker(services=frozenset({Service.CLEAN}), reason=str(wrong), remedy=remedy)
         return ServiceNeed(blocker=blocker)
     if not expiry.ids and not expiry.refs:
-        reason = f"none of {len(sight.metadata.snapshots)} snapshots may expire yet"
+        reason = f"none of {len(facts.metadata.snapshots)} snapshots may expire yet"
         rest = NotDue(reason=reason, again_at=expiry.next_at)
         return ServiceNeed(rest=rest, notes=expiry.kept, changes_at=expiry.next_at)
-    stays = why_all_stay(sight.metadata) if options.clean_expired_metadata else None
+    stays = why_all_stay(facts.metadata) if options.clean_expired_metadata else None
     notes = (*_expiring(expiry), *expiry.kept, *([] if stays is None else [stays]))
-    backlog = _expired(_since(sight, Service.CLEAN), sight.metadata, expiry)
+    backlog = _expired(_since(facts, Service.CLEAN), facts.metadata, expiry)
     return ServiceNeed(backlog=backlog, notes=notes, changes_at=expiry.next_at)
 
 
@@ -300,55 +300,55 @@ def _expiring(expiry: Expiry) -> Iterator[str]:
         yield f"{kind_of(ref)} of snapshot {ref.snapshot} may expire now: its max-ref-age-ms is over"
 
 
-def _orphans(sight: NeedFacts) -> ServiceNeed:
-    options = sight.settings(Service.ORPHANS, OrphansOptions)
+def _orphans(facts: NeedFacts) -> ServiceNeed:
+    options = facts.settings(Service.ORPHANS, OrphansOptions)
     note = (
-        f"a file is an orphan that is older than {age_of_orphans(options, sight.options)} and that no snapshot knows, "
+        f"a file is an orphan that is older than {age_of_orphans(options, facts.options)} and that no snapshot knows, "
         f"in two runs at least {format_duration(options.unknown_for)} apart"
     )
-    backlog, until = _since(sight, Service.ORPHANS), sight.orphans_wait_until
+    backlog, until = _since(facts, Service.ORPHANS), facts.orphans_wait_until
     if until is None:
         return ServiceNeed(backlog=backlog, notes=(note,))
-    if until <= sight.now:  # they count as a commit does, because the table may have no more writers
+    if until <= facts.now:  # they count as a commit does, because the table may have no more writers
         backlog = replace(backlog, commits=max(1, backlog.commits))
-    waiting = f"files that the last run has seen may go from {on_the_clock(until, sight.now)} on"
+    waiting = f"files that the last run has seen may go from {on_the_clock(until, facts.now)} on"
     return ServiceNeed(backlog=backlog, notes=(note, waiting), changes_at=until)
 
 
-def _table_stats(sight: NeedFacts) -> ServiceNeed:
+def _table_stats(facts: NeedFacts) -> ServiceNeed:
     """Return whether the current data has no statistics yet. Rewrites do not change the data."""
-    if Service.TABLE_STATS not in sight.table.policies:
+    if Service.TABLE_STATS not in facts.table.policies:
         return ServiceNeed()
-    head = sight.metadata.current
-    if head is not None and has_statistics(sight.metadata, head):
+    head = facts.metadata.current
+    if head is not None and has_statistics(facts.metadata, head):
         return ServiceNeed(rest=NotDue(reason=f"the current snapshot {head} has its statistics"))
-    backlog = _since(sight, Service.TABLE_STATS)
+    backlog = _since(facts, Service.TABLE_STATS)
     if not backlog.commits:
         return ServiceNeed(rest=NotDue(reason="nothing was written since the last statistics"))
     return ServiceNeed(backlog=backlog)
 
 
-def _archive(sight: NeedFacts) -> ServiceNeed:
-    options, properties = sight.settings(Service.ARCHIVE, ArchiveOptions), sight.metadata.properties
-    small = small_manifests(sight.manifests, sight.metadata)
-    why = None if options.metadata_versions is None else why_files_stay(sight.metadata)
+def _archive(facts: NeedFacts) -> ServiceNeed:
+    options, properties = facts.settings(Service.ARCHIVE, ArchiveOptions), facts.metadata.properties
+    small = small_manifests(facts.manifests, facts.metadata)
+    why = None if options.metadata_versions is None else why_files_stay(facts.metadata)
     if why is not None:  # else each commit would delete metadata files
         remedy = f"remove metadata_versions from the options of its archive policy, or {why.remedy}"
         return ServiceNeed(blocker=Blocker(services=frozenset({Service.ARCHIVE}), reason=why.reason, remedy=remedy))
     notes = []
     if len(small) >= options.small_manifests:
-        notes.append(f"{len(small)} small manifests of {len(sight.manifests)} are written anew")
+        notes.append(f"{len(small)} small manifests of {len(facts.manifests)} are written anew")
     if options.metadata_versions is not None and not bounds_versions(properties, options.metadata_versions):
         notes.append(f"{_VERSIONS} is set to {options.metadata_versions}, and {_DELETE_AFTER_COMMIT} to true")
     if not notes:
-        foreign = sorted(sight.metadata.types & UNKNOWN_TO_SPARK)
+        foreign = sorted(facts.metadata.types & UNKNOWN_TO_SPARK)
         reason = (
             f"manifests are not rewritten: Spark 3.5 cannot read those of a table with columns of type {foreign[0]}"
             if foreign
             else f"{len(small)} of {options.small_manifests} small manifests that are worth a rewrite"
         )
         return ServiceNeed(rest=NotDue(reason=reason))
-    return ServiceNeed(backlog=_since(sight, Service.ARCHIVE), notes=tuple(notes))
+    return ServiceNeed(backlog=_since(facts, Service.ARCHIVE), notes=tuple(notes))
 
 
 def small_manifests(manifests: Iterable[Manifest], metadata: TableMetadata) -> Sequence[Manifest]:
@@ -373,27 +373,27 @@ def bounds_versions(properties: Mapping[str, str], versions: int) -> bool:
     return properties.get(_DELETE_AFTER_COMMIT, "").lower() == "true" and properties.get(_VERSIONS) == str(versions)
 
 
-def _since(sight: NeedFacts, service: Service, *, left: bool = False) -> Backlog:
+def _since(facts: NeedFacts, service: Service, *, left: bool = False) -> Backlog:
     """Count the writes since the service last completed. If it has `left` work, count all writes that are known.
 
     A pending plan covers the writes before it.
     """
-    plans = [i for i in sight.timeline.instants if i.stands_for is service and not i.partial]
-    plans = plans or [*_no_longer_shown(sight, service)]
+    plans = [i for i in facts.timeline.instants if i.stands_for is service and not i.partial]
+    plans = plans or [*_no_longer_shown(facts, service)]
     done = [] if left else [i for i in plans if not i.pending]
     asked = plans[-1:] if not left else []
-    first = min(sight.writes, default=None)
+    first = min(facts.writes, default=None)
     return Backlog(
-        commits=_after(sight.writes, done),
-        commits_since_request=_after(sight.writes, asked),
+        commits=_after(facts.writes, done),
+        commits_since_request=_after(facts.writes, asked),
         since=_ended(done[-1]) if done else first,
         since_request=asked[-1].requested_at if asked else first,
     )
 
 
-def _no_longer_shown(sight: NeedFacts, service: Service) -> Iterator[Instant]:
+def _no_longer_shown(facts: NeedFacts, service: Service) -> Iterator[Instant]:
     """Yield the last commit of a service if it is so old that the timeline does not show it."""
-    for one in sight.metadata.maintenance():
+    for one in facts.metadata.maintenance():
         if stands_for(one) is service:
             instant = instant_of(one, of_main=True)
             if not instant.partial:

@@ -57,7 +57,7 @@ def needs_of(
     """
     options = table.options if isinstance(table.options, IcebergTableOptions) else IcebergTableOptions()
     kept = {**kept_off(timeline, activity, options, now), **kept_off_for_branches(metadata, options, now)}
-    sight = NeedFacts(
+    facts = NeedFacts(
         table=table,
         options=options,
         metadata=metadata,
@@ -70,7 +70,7 @@ def needs_of(
         keeps=kept_specs(holdings.files, metadata, options, now),
         orphans_wait_until=orphans_wait_until,
     )
-    found = {service: _kept_off(need, kept.get(service)) for service, need in needs(sight).items()}
+    found = {service: _kept_off(need, kept.get(service)) for service, need in needs(facts).items()}
     return Needs(
         backlogs={service: need.backlog for service, need in found.items() if need.backlog is not None},
         at_rest={service: need.rest for service, need in found.items() if need.rest is not None},

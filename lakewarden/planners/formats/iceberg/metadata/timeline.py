@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from lakewarden.planners.decoding.numbers import moment
 from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
-from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
 from lakewarden.planners.model.timeline import Timeline
 
 RUN_ID = "lakewarden.run-id"
@@ -105,12 +105,12 @@ def time_of(at: datetime, name: int | str) -> str:
     return f"{round(at.timestamp() * 1000):013d}-{name}"
 
 
-def stands_for(snapshot: Snapshot) -> Service | Deed:
+def stands_for(snapshot: Snapshot) -> Service | InstantKind:
     """Return what a snapshot of main did. A `replace` changes no row. Lakewarden's snapshots name the service. Those of
     others count as compaction if files changed, and else as a rewrite of manifests.
     """
     if snapshot.operation != "replace":
-        return Deed.WRITE
+        return InstantKind.WRITE
     ours = _SERVICES.get(snapshot.summary.get(SERVICE, ""))
     if ours is not None and RUN_ID in snapshot.summary:
         return ours
@@ -126,7 +126,7 @@ def instant_of(snapshot: Snapshot, *, of_main: bool) -> Instant:
     return Instant(
         time=time,
         action=sys.intern(snapshot.operation),
-        stands_for=stands_for(snapshot) if of_main else Deed.OTHER,
+        stands_for=stands_for(snapshot) if of_main else InstantKind.OTHER,
         state=State.COMPLETED,
         requested_at=snapshot.at,
         completed_time=time,

@@ -11,7 +11,7 @@ from lakewarden.planners.formats.iceberg.metadata.digests import WriteMark
 from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.timeline import stands_for, time_of
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
-from lakewarden.planners.model.instant import Deed
+from lakewarden.planners.model.instant import InstantKind
 from lakewarden.planners.model.view import Touch
 
 _FLINK = "flink.job-id"
@@ -24,7 +24,7 @@ def is_update(snapshot: Snapshot) -> bool:
     Three kinds of commits do not: appends, commits that add only equality deletes, and commits of Flink. The position
     deletes of Flink apply to rows of the same commit (docs/iceberg.md).
     """
-    if snapshot.operation == "append" or stands_for(snapshot) is not Deed.WRITE or _FLINK in snapshot.summary:
+    if snapshot.operation == "append" or stands_for(snapshot) is not InstantKind.WRITE or _FLINK in snapshot.summary:
         return False
     return not (snapshot.count(_EQUALITY) and not snapshot.count(_POSITION) and not snapshot.count(_REMOVED))
 

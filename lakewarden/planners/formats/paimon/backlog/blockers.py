@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lakewarden.planners.formats.paimon.backlog.needs import Sight
+from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts
 from lakewarden.planners.formats.paimon.backlog.refused import refusals
 from lakewarden.planners.formats.paimon.catalogs.settings import keeps_commits_apart
 from lakewarden.planners.formats.paimon.metadata.history import MOST
@@ -32,16 +32,16 @@ _BY_PAIMON = "let jobs of Paimon itself serve the table, and set mode: observe"
 _SERVED = (BucketMode.FIXED, BucketMode.DYNAMIC, BucketMode.UNAWARE)
 
 
-def blockers(table: Table, sight: Sight) -> tuple[Blocker, ...]:
+def blockers(table: Table, facts: NeedFacts) -> tuple[Blocker, ...]:
     """Return what holds services of a table back."""
     found = (
         _of_store(table),
-        _of_features(sight),
-        _of_switch(sight),
-        _of_others(table, sight),
-        _of_expiry(sight),
+        _of_features(facts),
+        _of_switch(facts),
+        _of_others(table, facts),
+        _of_expiry(facts),
     )
-    more = (_of_places(sight), _of_changelogs(sight), _of_metastore(sight), _of_actions(sight))
+    more = (_of_places(facts), _of_changelogs(facts), _of_metastore(facts), _of_actions(facts))
     own = tuple(one for one in (*found, *more) if one is not None)
     return (*own, *refusals(table))
 
@@ -64,15 +64,15 @@ def _of_store(table: Table) -> Blocker | None:
     )
 
 
-def _of_features(sight: Sight) -> Blocker | None:
+def _of_features(facts: NeedFacts) -> Blocker | None:
     """Return the features with which Lakewarden leaves a table alone."""
-    options, newest = sight.schema.options, sight.history.newest
-    used = [*_features(sight), *(f"the option {key}" for key in options.unserved)]
+    options, newest = facts.schema.options, facts.history.newest
+    used = [*_features(facts), *(f"the option {key}" for key in options.unserved)]
     if options.bucket_mode not in _SERVED:
         used.append(str(options.bucket_mode))
-    if options.deletion_vectors and not sight.schema.has_key:
+    if options.deletion_vectors and not facts.schema.has_key:
         used.append("deletion vectors without a primary key")
-    fields = (*(newest.unknown if newest else ()), *sight.unknown_fields)
+    fields = (*(newest.unknown if newest else ()), *facts.unknown_fields)
     if fields:
         used.append(f"metadata of a release after 1.3 ({', '.join(fields)})")
     if not used:
@@ -84,9 +84,9 @@ def _of_features(sight: Sight) -> Blocker | None:
     )
 
 
-def _of_switch(sight: Sight) -> Blocker | None:
+def _of_switch(facts: NeedFacts) -> Blocker | None:
     """Return the blocker of a table with writers that may compact."""
-    if sight.schema.options.write_only:
+    if facts.schema.options.write_only:
         return None
     return Blocker(
         reason="write-only is false: the writers compact the table themselves, and fail by a second compaction, or if "
@@ -97,9 +97,9 @@ def _of_switch(sight: Sight) -> Blocker | None:
     )
 
 
-def _of_expiry(sight: Sight) -> Blocker | None:
+def _of_expiry(facts: NeedFacts) -> Blocker | None:
     """Return the blocker of a table with writers that may expire snapshots by a rule of their own."""
-    if sight.schema.options.write_only:
+    if facts.schema.options.write_only:
         return None
     return Blocker(
         reason="write-only is false: the writers expire the snapshots themselves, by the table's own options",
@@ -109,9 +109,9 @@ def _of_expiry(sight: Sight) -> Blocker | None:
     )
 
 
-def _of_places(sight: Sight) -> Blocker | None:
+def _of_places(facts: NeedFacts) -> Blocker | None:
     """Return the blocker of a table with files in other folders than those in which Lakewarden looks for them."""
-    used = [f"the option {key}" for key in sight.schema.options.scattered]
+    used = [f"the option {key}" for key in facts.schema.options.scattered]
     if not used:
         return None
     return Blocker(
@@ -122,9 +122,9 @@ def _of_places(sight: Sight) -> Blocker | None:
     )
 
 
-def _of_changelogs(sight: Sight) -> Blocker | None:
+def _of_changelogs(facts: NeedFacts) -> Blocker | None:
     """Return the blocker of a table with changelogs that outlive their snapshots. Orphans reads those."""
-    if not sight.schema.options.keeps_changelogs and not sight.references.changelogs:
+    if not facts.schema.options.keeps_changelogs and not facts.references.changelogs:
         return None
     return Blocker(
         reason="the table uses changelogs that outlive their snapshots (changelog.num-retained.*, "
@@ -134,11 +134,11 @@ def _of_changelogs(sight: Sight) -> Blocker | None:
     )
 
 
-def _of_others(table: Table, sight: Sight) -> Blocker | None:
+def _of_others(table: Table, facts: NeedFacts) -> Blocker | None:
     """Return the blocker of a table in which another program has just compacted."""
     options = table.options if isinstance(table.options, PaimonTableOptions) else PaimonTableOptions()
-    since = sight.now - options.left_alone_for
-    found = [one for one in sight.history.snapshots if one.at > since and _collides(one, sight)]
+    since = facts.now - options.left_alone_for
+    found = [one for one in facts.history.snapshots if one.at > since and _collides(one, facts)]
     if not found:
         return None
     last = found[-1]
@@ -151,18 +151,18 @@ def _of_others(table: Table, sight: Sight) -> Blocker | None:
     )
 
 
-def _collides(snapshot: Snapshot, sight: Sight) -> bool:
+def _collides(snapshot: Snapshot, facts: NeedFacts) -> bool:
     """Whether the commit is of a kind that fails if a compaction takes its files away."""
     if run_of(snapshot.user) is not None:
         return False
     if snapshot.kind is CommitKind.COMPACT:
         return True
-    return snapshot.kind is CommitKind.OVERWRITE and not sight.schema.has_key
+    return snapshot.kind is CommitKind.OVERWRITE and not facts.schema.has_key
 
 
-def _of_metastore(sight: Sight) -> Blocker | None:
+def _of_metastore(facts: NeedFacts) -> Blocker | None:
     """Return the blocker of a table with partitions that a catalog lists too."""
-    if not sight.schema.options.partitions.in_metastore:
+    if not facts.schema.options.partitions.in_metastore:
         return None
     return Blocker(
         reason="a catalog lists the partitions of the table (metastore.partitioned-table), and Lakewarden would not "
@@ -172,9 +172,9 @@ def _of_metastore(sight: Sight) -> Blocker | None:
     )
 
 
-def _of_actions(sight: Sight) -> Blocker | None:
+def _of_actions(facts: NeedFacts) -> Blocker | None:
     """Return the blocker of a table with an action for finished partitions that needs a metastore, or a class."""
-    refused = [one for one in sight.schema.options.partitions.mark_done if one not in _MARKED_BY]
+    refused = [one for one in facts.schema.options.partitions.mark_done if one not in _MARKED_BY]
     if not refused:
         return None
     return Blocker(
@@ -185,9 +185,9 @@ def _of_actions(sight: Sight) -> Blocker | None:
     )
 
 
-def warnings(sight: Sight) -> Iterator[str]:
+def warnings(facts: NeedFacts) -> Iterator[str]:
     """Yield what was not understood, what was not read, and what does not fit."""
-    history, newest = sight.history, sight.history.newest
+    history, newest = facts.history, facts.history.newest
     for snapshot in history.snapshots[-1:]:
         if snapshot.unknown:
             yield (
@@ -201,22 +201,22 @@ def warnings(sight: Sight) -> Iterator[str]:
             f"{len(history.remains)} snapshots lie below a gap ({history.remains[0]} to {history.remains[-1]}): an "
             "expiry that was cut off left them, and the files that they name may be gone"
         )
-    if used := list(_features(sight)):
+    if used := list(_features(facts)):
         yield f"the table uses {', '.join(used)}: a client of Paimon 0.9.0 that commits to it would lose that"
-    records, evolves = (None if newest is None else newest.records), sight.schema.options.data_evolution
-    if newest is not None and records is not None and not evolves and records != sight.holdings.rows:
+    records, evolves = (None if newest is None else newest.records), facts.schema.options.data_evolution
+    if newest is not None and records is not None and not evolves and records != facts.holdings.rows:
         yield (
-            f"snapshot-{newest.id} counts {records} rows, and its manifests count {sight.holdings.rows}: a manifest "
+            f"snapshot-{newest.id} counts {records} rows, and its manifests count {facts.holdings.rows}: a manifest "
             "is not what its writer wrote, or its writer counted wrongly"
         )
 
 
-def _features(sight: Sight) -> Iterator[str]:
+def _features(facts: NeedFacts) -> Iterator[str]:
     """Yield the features that Paimon 0.9.0 does not know: it would drop them from the manifests that it writes."""
-    options = sight.schema.options
+    options = facts.schema.options
     features = {
-        "row tracking": options.row_tracking or sight.has_row_ids,
+        "row tracking": options.row_tracking or facts.has_row_ids,
         "data evolution": options.data_evolution,
-        "files outside the table's folder": options.external_paths or bool(sight.external),
+        "files outside the table's folder": options.external_paths or bool(facts.external),
     }
     yield from (name for name, is_used in features.items() if is_used)

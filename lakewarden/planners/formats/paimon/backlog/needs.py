@@ -23,7 +23,7 @@ from lakewarden.planners.model.view import Backlog
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sight:
+class NeedFacts:
     """All that an observation has found, at `now`. `external` files lie outside the table's folder. `changes` are None
     if no service asks for them. `mergeable` of the manifests are small, or delete files.
     """
@@ -57,63 +57,63 @@ class Needs:
     changes_at: datetime | None = None
 
 
-def needs_of(sight: Sight, rule: Rule, *, minor: bool = False, last_orphans: LastRun | None = None) -> Needs:
+def needs_of(facts: NeedFacts, rule: Rule, *, minor: bool = False, last_orphans: LastRun | None = None) -> Needs:
     """Return the backlogs of the services, or why they rest. Snapshots expire by `rule`. `minor`: any compaction
     counts, not only a full one. `last_orphans` is the last run of orphans.
     """
-    if sight.history.newest is None:
+    if facts.history.newest is None:
         rest = NotDue(reason="nothing was ever committed to the table")
         return Needs(at_rest=dict.fromkeys((Service.COMPACTION, Service.CLEAN, Service.ORPHANS, Service.ARCHIVE), rest))
-    retention = sight.retention(rule)
+    retention = facts.retention(rule)
     backlogs, at_rest = dict[Service, Backlog](), dict[Service, NotDue]()
-    if sight.holdings.pending:
-        backlogs[Service.COMPACTION] = _compaction(sight, minor=minor)
+    if facts.holdings.pending:
+        backlogs[Service.COMPACTION] = _compaction(facts, minor=minor)
     else:
-        at_rest[Service.COMPACTION] = NotDue(reason=_all_compacted(sight))
+        at_rest[Service.COMPACTION] = NotDue(reason=_all_compacted(facts))
     if retention.beyond:
         backlogs[Service.CLEAN] = Backlog(
             commits=retention.beyond,
             commits_since_request=retention.beyond,
             versions=retention.beyond,
-            exact=sight.history.is_whole,
+            exact=facts.history.is_whole,
         )
     else:
         held = "" if retention.held_by is None else f": {retention.held_by} holds them"
-        reason = f"none of {sight.history.count} snapshots may expire{held}"
+        reason = f"none of {facts.history.count} snapshots may expire{held}"
         at_rest[Service.CLEAN] = NotDue(reason=reason, again_at=retention.next_at)
-    backlogs[Service.ORPHANS] = _orphans(sight, last_orphans)
-    if sight.mergeable > 1:
-        backlogs[Service.ARCHIVE] = Backlog(commits=sight.mergeable, commits_since_request=sight.mergeable, exact=True)
+    backlogs[Service.ORPHANS] = _orphans(facts, last_orphans)
+    if facts.mergeable > 1:
+        backlogs[Service.ARCHIVE] = Backlog(commits=facts.mergeable, commits_since_request=facts.mergeable, exact=True)
     else:
         at_rest[Service.ARCHIVE] = NotDue(
-            reason=f"{sight.mergeable} of {sight.manifests} manifests are small or delete files: there is nothing to "
+            reason=f"{facts.mergeable} of {facts.manifests} manifests are small or delete files: there is nothing to "
             "merge"
         )
-    writes = sum(one.is_write for one in sight.history.snapshots)
+    writes = sum(one.is_write for one in facts.history.snapshots)
     backlogs |= dict.fromkeys(REFUSED, Backlog(commits=writes, commits_since_request=writes))
     waits = None if last_orphans is None else last_orphans.waits_until
-    later = [at for at in (retention.next_at, waits) if at is not None and at > sight.now]
+    later = [at for at in (retention.next_at, waits) if at is not None and at > facts.now]
     return Needs(backlogs=backlogs, at_rest=at_rest, changes_at=min(later, default=None))
 
 
-def _orphans(sight: Sight, last: LastRun | None) -> Backlog:
+def _orphans(facts: NeedFacts, last: LastRun | None) -> Backlog:
     """Count the writes since the last run. Unknown files that may go by now count as one: the table may have no more
     writers.
     """
-    writes = [one.at for one in sight.history.snapshots if one.is_write]
+    writes = [one.at for one in facts.history.snapshots if one.is_write]
     if last is None:
         return Backlog(
             commits=len(writes), commits_since_request=len(writes), since=min(writes, default=None), exact=True
         )
     commits = sum(at > last.at for at in writes)
-    if last.waits_until is not None and last.waits_until <= sight.now:
+    if last.waits_until is not None and last.waits_until <= facts.now:
         commits = max(1, commits)
     return Backlog(commits=commits, commits_since_request=commits, since=last.at, since_request=last.at, exact=True)
 
 
-def _compaction(sight: Sight, *, minor: bool) -> Backlog:
-    held, since, fullest = sight.holdings, sight.since, sight.holdings.fullest
-    keyed = sight.schema.has_key
+def _compaction(facts: NeedFacts, *, minor: bool) -> Backlog:
+    held, since, fullest = facts.holdings, facts.since, facts.holdings.fullest
+    keyed = facts.schema.has_key
     begun = since.any_since if minor else since.since
     return Backlog(
         commits=since.any_commits if minor else since.commits,
@@ -129,9 +129,9 @@ def _compaction(sight: Sight, *, minor: bool) -> Backlog:
     )
 
 
-def _all_compacted(sight: Sight) -> str:
-    held = sight.holdings
-    if sight.schema.has_key:
+def _all_compacted(facts: NeedFacts) -> str:
+    held = facts.holdings
+    if facts.schema.has_key:
         return f"each of {held.buckets} buckets is one sorted run: there is nothing to merge"
-    least = sight.schema.options.small_files
+    least = facts.schema.options.small_files
     return f"no partition has {least} small files (compaction.min.file-num) of {held.files} files"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from lakewarden.planners.formats.paimon.backlog.buckets import Bucket
 from lakewarden.planners.formats.paimon.backlog.hidden import first_hidden
-from lakewarden.planners.formats.paimon.backlog.needs import Sight
+from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts
 from lakewarden.planners.formats.paimon.deletion.orphans_beside import LastRun
 from lakewarden.planners.formats.paimon.deletion.retention import Rule
 from lakewarden.planners.formats.paimon.metadata.rows import partition_path
@@ -22,9 +22,9 @@ _MOST = 10
 """So many names are told of one kind."""
 
 
-def of_compaction(sight: Sight) -> Iterator[str]:
+def of_compaction(facts: NeedFacts) -> Iterator[str]:
     """Yield the layout of the table, what waits to be merged, and who merges it."""
-    schema, held = sight.schema, sight.holdings
+    schema, held = facts.schema, facts.holdings
     options = schema.options
     keyed = "a primary-key table" if schema.has_key else "an append table"
     yield f"{keyed} with {options.bucket_mode}{f' ({options.bucket})' if options.bucket > 0 else ''}"
@@ -33,48 +33,48 @@ def of_compaction(sight: Sight) -> Iterator[str]:
         f"{counted(held.partitions, 'partition')} and {counted(held.buckets, 'bucket')}; {held.small} smaller than "
         f"{format_size(options.small)}"
     )
-    yield from _to_merge(sight)
-    if sight.index.vectors or sight.index.vector_files:
-        rows = "" if sight.index.deleted_rows is None else f", with {counted(sight.index.deleted_rows, 'deleted row')}"
-        vectors = counted(sight.index.vectors, "deletion vector")
-        yield f"{vectors} in {counted(sight.index.vector_files, 'index file')}{rows}"
+    yield from _to_merge(facts)
+    if facts.index.vectors or facts.index.vector_files:
+        rows = "" if facts.index.deleted_rows is None else f", with {counted(facts.index.deleted_rows, 'deleted row')}"
+        vectors = counted(facts.index.vectors, "deletion vector")
+        yield f"{vectors} in {counted(facts.index.vector_files, 'index file')}{rows}"
     if options.changelog_producer != "none":
-        made = sum(one.changelog is not None for one in sight.history.snapshots)
+        made = sum(one.changelog is not None for one in facts.history.snapshots)
         yield f"changelog-producer is {options.changelog_producer}: {counted(made, 'changelog')} of snapshots"
     if options.full_every is not None:
         yield f"full-compaction.delta-commits is {options.full_every}"
-    yield _who_compacts(sight)
+    yield _who_compacts(facts)
 
 
-def _to_merge(sight: Sight) -> Iterator[str]:
-    held, since = sight.holdings, sight.since
-    if sight.schema.has_key:
+def _to_merge(facts: NeedFacts) -> Iterator[str]:
+    held, since = facts.holdings, facts.since
+    if facts.schema.has_key:
         yield (
             f"{counted(held.level_0, 'file')} of level 0; at most {counted(held.most_runs, 'sorted run')} in a bucket; "
-            f"{counted(held.at_trigger, 'bucket')} with {sight.schema.options.trigger} or more "
+            f"{counted(held.at_trigger, 'bucket')} with {facts.schema.options.trigger} or more "
             "(num-sorted-run.compaction-trigger)"
         )
     if held.fullest is not None:
         yield (
             f"a full compaction would rewrite {counted(held.pending_files, 'file')} of "
-            f"{counted(held.pending, 'bucket')}, most of all in {_named(held.fullest, sight)}"
+            f"{counted(held.pending, 'bucket')}, most of all in {_named(held.fullest, facts)}"
         )
-    if sight.schema.options.hides_level_0 and held.level_0:
-        yield f"readers do not see {counted(held.level_0, 'file')} of level 0 before a compaction{_hidden_since(sight)}"
-    at_least = "" if sight.history.is_whole or since.last is not None else "at least "
+    if facts.schema.options.hides_level_0 and held.level_0:
+        yield f"readers do not see {counted(held.level_0, 'file')} of level 0 before a compaction{_hidden_since(facts)}"
+    at_least = "" if facts.history.is_whole or since.last is not None else "at least "
     last = "there was none yet" if since.last is None else f"it was snapshot {since.last.id}"
     yield f"{at_least}{counted(since.commits, 'write commit')} since the last full compaction: {last}"
 
 
-def _hidden_since(sight: Sight) -> str:
-    first = first_hidden(sight)
+def _hidden_since(facts: NeedFacts) -> str:
+    first = first_hidden(facts)
     if first is None:
         return ""
     return f": at least those of snapshot {first.id}, since {first.at:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _named(bucket: Bucket, sight: Sight) -> str:
-    schema = sight.schema
+def _named(bucket: Bucket, facts: NeedFacts) -> str:
+    schema = facts.schema
     partition = partition_path(bucket.partition, schema.partition_keys, schema.partition_types)
     place = f"{partition}/bucket-{bucket.number}" if partition else f"bucket-{bucket.number}"
     if schema.has_key:
@@ -82,17 +82,17 @@ def _named(bucket: Bucket, sight: Sight) -> str:
     return f"{place}: {counted(bucket.small, 'small file')} of {bucket.files}"
 
 
-def _who_compacts(sight: Sight) -> str:
-    itself = [one.name for one in sight.users if one.compacts]
+def _who_compacts(facts: NeedFacts) -> str:
+    itself = [one.name for one in facts.users if one.compacts]
     if itself:
-        return f"write-only is {_switch(sight)}, and writers compact by themselves: {_some(itself)}"
-    if sight.schema.options.write_only:
+        return f"write-only is {_switch(facts)}, and writers compact by themselves: {_some(itself)}"
+    if facts.schema.options.write_only:
         return "write-only is true: writers compact nothing and expire no snapshots"
     return "write-only is false: writers may compact by themselves"
 
 
-def _switch(sight: Sight) -> str:
-    return "true" if sight.schema.options.write_only else "false"
+def _switch(facts: NeedFacts) -> str:
+    return "true" if facts.schema.options.write_only else "false"
 
 
 def of_orphans(options: OrphansOptions, table: PaimonTableOptions, last: LastRun | None) -> Iterator[str]:
@@ -108,13 +108,13 @@ def of_orphans(options: OrphansOptions, table: PaimonTableOptions, last: LastRun
         )
 
 
-def of_clean(sight: Sight, rule: Rule) -> Iterator[str]:
+def of_clean(facts: NeedFacts, rule: Rule) -> Iterator[str]:
     """Yield the snapshots, which of them may expire, and what holds the others."""
-    history, references = sight.history, sight.references
+    history, references = facts.history, facts.references
     newest = history.newest
     if newest is None:
         return
-    retention = sight.retention(rule)
+    retention = facts.retention(rule)
     yield f"{counted(history.count, 'snapshot')}, {history.oldest} to {newest.id}"
     yield (
         f"{retention.beyond} of them may expire: the newest {rule.least} stay, and all that were superseded less than "
@@ -135,11 +135,11 @@ def of_clean(sight: Sight, rule: Rule) -> Iterator[str]:
         )
     if references.left:
         yield f"{references.left} more tags, branches or consumers were not read"
-    yield from _of_users(sight)
+    yield from _of_users(facts)
 
 
-def _of_users(sight: Sight) -> Iterator[str]:
-    streaming = [one for one in sight.users if one.is_streaming]
+def _of_users(facts: NeedFacts) -> Iterator[str]:
+    streaming = [one for one in facts.users if one.is_streaming]
     for one in streaming[:_MOST]:
         yield (
             f"the streaming job with the commit user {one.name[:80]} committed {one.newest.identifier} last, in "
@@ -147,7 +147,7 @@ def _of_users(sight: Sight) -> Iterator[str]:
         )
     if len(streaming) > _MOST:
         yield f"{len(streaming) - _MOST} more streaming jobs have committed"
-    batch = sum(not one.is_streaming and run_of(one.name) is None for one in sight.users)
+    batch = sum(not one.is_streaming and run_of(one.name) is None for one in facts.users)
     if batch:
         yield counted(batch, "commit user of batch jobs", "commit users of batch jobs")
 
@@ -163,19 +163,19 @@ def _some(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - _MOST} more" if len(names) > _MOST else shown
 
 
-def readers_of(sight: Sight) -> tuple[ReaderPosition, ...]:
+def readers_of(facts: NeedFacts) -> tuple[ReaderPosition, ...]:
     """Return the consumers as readers. If the next snapshot is gone, the reader begins at the oldest, or fails."""
-    newest = sight.history.newest
+    newest = facts.history.newest
     if newest is None:
         return ()
-    at = {one.id: one.at for one in sight.history.snapshots}
+    at = {one.id: one.at for one in facts.history.snapshots}
     return tuple(
         ReaderPosition(
             name=one.name,
             at=f"snapshot {one.next}",
-            behind=max(0, newest.id - max(one.next, sight.history.oldest) + 1),
+            behind=max(0, newest.id - max(one.next, facts.history.oldest) + 1),
             unread_since=at.get(one.next),
-            needs=time_of(one.next) if sight.history.oldest <= one.next <= newest.id else None,
+            needs=time_of(one.next) if facts.history.oldest <= one.next <= newest.id else None,
         )
-        for one in sight.references.consumers
+        for one in facts.references.consumers
     )

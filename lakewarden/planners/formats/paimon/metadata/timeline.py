@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from lakewarden.planners.formats.paimon.metadata.signature import run_of
 from lakewarden.planners.formats.paimon.metadata.snapshots import CommitKind, Snapshot
-from lakewarden.planners.model.instant import Deed, Instant, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, State
 from lakewarden.planners.model.timeline import Timeline
 
-_STANDS_FOR: Mapping[CommitKind, Service | Deed] = {
-    CommitKind.APPEND: Deed.WRITE,
-    CommitKind.OVERWRITE: Deed.WRITE,
+_STANDS_FOR: Mapping[CommitKind, Service | InstantKind] = {
+    CommitKind.APPEND: InstantKind.WRITE,
+    CommitKind.OVERWRITE: InstantKind.WRITE,
     CommitKind.COMPACT: Service.COMPACTION,
     CommitKind.ANALYZE: Service.TABLE_STATS,
 }

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from lakewarden.planners.formats.paimon.backlog.memo import Memo
-from lakewarden.planners.formats.paimon.backlog.needs import Sight
+from lakewarden.planners.formats.paimon.backlog.needs import NeedFacts
 from lakewarden.planners.formats.paimon.catalogs.settings import keeps_commits_apart
 from lakewarden.planners.formats.paimon.options.partition_commit_options import PartitionCommitOptions
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
@@ -49,60 +49,60 @@ def is_served(table: Table) -> bool:
     return any(service in table.policies for service in (Service.PARTITION_COMMIT, Service.TTL))
 
 
-def served(table: Table, sight: Sight, memo: Memo, storage: Storage) -> Served:
+def served(table: Table, facts: NeedFacts, memo: Memo, storage: Storage) -> Served:
     """Return what there is to do. Markers are read of tables that may be marked alone."""
     needs, blockers = dict[Service, PartitionNeeds](), list[Blocker]()
     marked, watched = memo.marked, tuple[str, ...]()
     for service in (Service.PARTITION_COMMIT, Service.TTL):
         if service not in table.policies:
             continue
-        rule = _rule_or_blocker(table, sight, service)
+        rule = _rule_or_blocker(table, facts, service)
         if isinstance(rule, Blocker):
             blockers.append(rule)
         elif isinstance(rule, NotDue):
             needs[service] = PartitionNeeds(rest=rule)
-        elif rest := _nothing_there(sight):
+        elif rest := _nothing_there(facts):
             needs[service] = PartitionNeeds(rest=NotDue(reason=rest))
-        elif memo.totals is None or sight.changes is None:
+        elif memo.totals is None or facts.changes is None:
             continue
         elif isinstance(rule, PartitionTerm):
-            needs[service] = ttl_needs(memo.totals, sight.schema, sight.changes, rule, sight.now)
+            needs[service] = ttl_needs(memo.totals, facts.schema, facts.changes, rule, facts.now)
         elif keeps_commits_apart(table.catalog, table.location):
             found = marking_of(
                 memo.totals,
-                sight.schema,
-                sight.changes,
+                facts.schema,
+                facts.changes,
                 rule,
-                sight.now,
+                facts.now,
                 location=table.location,
                 storage=storage,
                 known=memo.marked,
             )
-            needs[service] = marking_needs(found, sight.changes, sight.now)
+            needs[service] = marking_needs(found, facts.changes, facts.now)
             marked = found.known
             watched = tuple(marker_file(table.location, one) for one in (*found.due[:1], *found.due[-1:]))
     return Served(needs=needs, blockers=tuple(blockers), marked=marked, watched=watched)
 
 
-def _nothing_there(sight: Sight) -> str | None:
-    if not sight.schema.partition_keys:
+def _nothing_there(facts: NeedFacts) -> str | None:
+    if not facts.schema.partition_keys:
         return "the table has no partitions"
-    return "nothing was ever committed to the table" if sight.history.newest is None else None
+    return "nothing was ever committed to the table" if facts.history.newest is None else None
 
 
-def rule_of_marking(table: Table, sight: Sight) -> DoneRule | None:
+def rule_of_marking(table: Table, facts: NeedFacts) -> DoneRule | None:
     """Return when a partition of a registered table is done. Raises ValueError."""
-    return done_rule(sight.schema, _options(table, Service.PARTITION_COMMIT, PartitionCommitOptions))
+    return done_rule(facts.schema, _options(table, Service.PARTITION_COMMIT, PartitionCommitOptions))
 
 
-def term_of_table(table: Table, sight: Sight) -> PartitionTerm | None:
+def term_of_table(table: Table, facts: NeedFacts) -> PartitionTerm | None:
     """Return how long a partition of a registered table is kept. Raises ValueError."""
     own = table.options if isinstance(table.options, PaimonTableOptions) else PaimonTableOptions()
-    return term_of(sight.schema, _options(table, Service.TTL, TtlOptions), own)
+    return term_of(facts.schema, _options(table, Service.TTL, TtlOptions), own)
 
 
-def _rule_or_blocker(table: Table, sight: Sight, service: Service) -> DoneRule | PartitionTerm | NotDue | Blocker:
-    find: Callable[[Table, Sight], DoneRule | PartitionTerm | None]
+def _rule_or_blocker(table: Table, facts: NeedFacts, service: Service) -> DoneRule | PartitionTerm | NotDue | Blocker:
+    find: Callable[[Table, NeedFacts], DoneRule | PartitionTerm | None]
     if service is Service.TTL:
         find, option, own = term_of_table, "partition.expiration-time", "services.ttl.options.retain"
     else:
@@ -113,7 +113,7 @@ def _rule_or_blocker(table: Table, sight: Sight, service: Service) -> DoneRule |
         )
     services = frozenset({service})
     try:
-        rule = find(table, sight)
+        rule = find(table, facts)
     except ValueError as wrong:
         reason = f"the options of the table about its partitions are not read here: {str(wrong)[:200]}"
         remedy = f"set the options of services.{service} in their place, or remove the service"

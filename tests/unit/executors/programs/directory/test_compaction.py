@@ -19,7 +19,7 @@ from lakewarden.executors.contract import (
     Yielded,
 )
 from lakewarden.executors.programs.directory.compaction import Compaction
-from lakewarden.executors.programs.directory.exchanging.lock import PATIENCE, held
+from lakewarden.executors.programs.directory.exchanging.lock import TIMEOUT, held
 from lakewarden.planners.formats.directory.format import DirectoryFormat
 from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions
 from lakewarden.planners.model.clock import ManualClock
@@ -44,7 +44,7 @@ def run(
     refuse: Step | None = None,
     table: dict[str, Any] | None = None,
     now: datetime = NOW,
-    patience: timedelta = PATIENCE,
+    timeout: timedelta = TIMEOUT,
     **service: Any,
 ) -> Outcome:
     """Carry out one run, with what happens before each step."""
@@ -56,7 +56,7 @@ def run(
         before=before,
         refuse=refuse,
     )
-    return one.carried_out(Compaction(clock=ManualClock(now), patience=patience), storage)
+    return one.carried_out(Compaction(clock=ManualClock(now), timeout=timeout), storage)
 
 
 def made(folder: Path, partition: str = HOUR, *, files: int = 6, at: datetime = OLD) -> Path:
@@ -240,7 +240,7 @@ def test_a_second_process_waits_for_its_turn(tmp_path: Path) -> None:
     """Two daemons without a common store do not exchange one folder twice."""
     made(tmp_path)
     with held(str(tmp_path)):
-        assert isinstance(run(tmp_path, patience=timedelta()), Yielded)
+        assert isinstance(run(tmp_path, timeout=timedelta()), Yielded)
     figures(run(tmp_path))
 
 
@@ -248,7 +248,7 @@ def test_a_run_that_meets_a_short_one_goes_on_after_it(tmp_path: Path) -> None:
     """Orphans may run beside a compaction. If that gave up at each meeting, it would rest for longer each time."""
     made(tmp_path)
     outcomes = list[Outcome]()
-    later = threading.Thread(target=lambda: outcomes.append(run(tmp_path, patience=timedelta(minutes=5))))
+    later = threading.Thread(target=lambda: outcomes.append(run(tmp_path, timeout=timedelta(minutes=5))))
     with held(str(tmp_path)):
         later.start()
         later.join(0.2)

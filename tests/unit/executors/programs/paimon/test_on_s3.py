@@ -223,7 +223,7 @@ def test_a_folder_with_letters_that_are_written_in_another_way_is_the_folder(wri
     assert isinstance(files, FilesInStore)
     assert files.in_buckets({named(8)}).found == {named(8): f"{written.location}/{path}"}
     found = written.opened(Service.ORPHANS).look()
-    [one] = files.old(naming_of(found.sight.schema), before=written.table.clock.now()).old
+    [one] = files.old(naming_of(found.facts.schema), before=written.table.clock.now()).old
     assert one.path == path
     assert files.delete_unchanged([one]) == (one,)
     assert path not in written.paths()
@@ -232,7 +232,7 @@ def test_a_folder_with_letters_that_are_written_in_another_way_is_the_folder(wri
 def partition(opened: OpenTable, p: int) -> PaimonPartition:
     found = opened.look(partitions=True)
     assert found.memo.totals is not None
-    [one] = [one for one in partitions_of(found.memo.totals, found.sight.schema) if one.row == partition_row(p)]
+    [one] = [one for one in partitions_of(found.memo.totals, found.facts.schema) if one.row == partition_row(p)]
     return one
 
 

@@ -14,7 +14,7 @@ import pytest
 from lakewarden.planners.formats.hudi import HUDI, THOROUGH, HudiFormat
 from lakewarden.planners.formats.hudi.deletion.guard import clean_overlaps
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
-from lakewarden.planners.model.instant import Deed, Service
+from lakewarden.planners.model.instant import InstantKind, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import storage_for
@@ -97,7 +97,7 @@ def test_one_of_everything_is_seen(name: str, tmp_path: Path) -> None:
     kinds = [service for service in Service if timeline.last_completed(service)]
     assert kinds == [Service.COMPACTION, Service.CLUSTERING, Service.CLEAN]
     assert [len(timeline.pending(s)) for s in kinds] == [1, 1, 1]
-    assert timeline.last_completed(Deed.SAVEPOINT) is not None
+    assert timeline.last_completed(InstantKind.SAVEPOINT) is not None
     assert len(timeline.writes_in_flight()) == 1
 
 
@@ -119,7 +119,7 @@ def test_the_log_files_since_the_last_compaction_are_those_of_the_next_plan_and_
 def test_the_partitions_of_real_writes_are_known(name: str, tmp_path: Path) -> None:
     """It compares those of completed writes, which only inserted in the first one, and of the write in flight."""
     view = view_of(unpacked(name, tmp_path), by=THOROUGH)
-    writes = [i.time for i in view.timeline.instants if i.stands_for is Deed.WRITE and not i.pending]
+    writes = [i.time for i in view.timeline.instants if i.stands_for is InstantKind.WRITE and not i.pending]
     assert view.writers.touches is not None
     touched = {partition: (touch.instant, touch.updates) for partition, touch in view.writers.touches.items()}
     if name.startswith("cow"):

@@ -18,7 +18,7 @@ from lakewarden.planners.formats.hudi.deletion.guard import clean_overlaps, part
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import Deed, Service
+from lakewarden.planners.model.instant import InstantKind, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.ports import MOST_ENTRIES, FileEntry, Observation
@@ -94,7 +94,7 @@ def one_scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     deadline=None,
-    max_examples=3 * settings.default.max_examples,
+    max_examples=3 * settings().max_examples,
 )
 @given(data=st.data())
 def test_whatever_listings_leave_out_the_guard_sees_every_need_or_refuses(
@@ -117,7 +117,7 @@ def test_whatever_listings_leave_out_the_guard_sees_every_need_or_refuses(
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     deadline=None,
-    max_examples=2 * settings.default.max_examples,
+    max_examples=2 * settings().max_examples,
 )
 @given(data=st.data())
 def test_one_listing_that_is_not_whole_is_enough_to_be_found_without_an_earlier_look(
@@ -201,7 +201,7 @@ def test_what_was_seen_before_and_is_only_hidden_is_a_fault(scene: Scene) -> Non
 def test_a_completed_write_that_seems_to_be_in_flight_again_is_a_fault(scene: Scene) -> None:
     """Otherwise it would be rolled back as the write of a dead writer."""
     whole = scene.look()
-    done = whole.view.timeline.last_completed(Deed.WRITE)
+    done = whole.view.timeline.last_completed(InstantKind.WRITE)
     assert done is not None
     scene.storage.drops = [{name for name in scene.names if name.startswith(done.time) and name.endswith("commit")}]
     assert "is not whole" in scene.look(whole).view.faults[0]

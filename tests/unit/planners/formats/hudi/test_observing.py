@@ -14,7 +14,7 @@ from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock, HudiTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.instant import Deed, RunId, Service
+from lakewarden.planners.model.instant import InstantKind, RunId, Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.timeline import Fate
@@ -200,7 +200,7 @@ def test_a_log_compaction_whose_request_was_archived_is_still_one(tmp_path: Path
     whole = [one.stands_for for one in view_of(table).timeline.instants]
     (table.timeline / f"{time}.logcompaction.requested").unlink()
 
-    assert whole == [Deed.WRITE, Service.LOG_COMPACTION, Deed.WRITE]
+    assert whole == [InstantKind.WRITE, Service.LOG_COMPACTION, InstantKind.WRITE]
     assert [one.stands_for for one in view_of(table).timeline.instants] == whole
     assert view_of(table).faults == ()
 
@@ -211,7 +211,7 @@ def test_layout_1_tells_clustering_from_a_write_by_its_plan(tmp_path: Path) -> N
     for content in (NO_PLAN, CLUSTERING, b""):
         table.put(f"{table.next_time()}.replacecommit.requested", content)
     kinds = [i.stands_for for i in view_of(table).timeline.instants]
-    assert kinds == [Deed.WRITE, Service.CLUSTERING, Deed.WRITE]
+    assert kinds == [InstantKind.WRITE, Service.CLUSTERING, InstantKind.WRITE]
 
 
 @pytest.mark.parametrize(

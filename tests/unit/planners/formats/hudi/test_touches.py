@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.planners.formats.hudi import HUDI, THOROUGH
-from lakewarden.planners.model.instant import Deed, Service
+from lakewarden.planners.model.instant import InstantKind, Service
 from lakewarden.planners.model.table import Mode
 from lakewarden.planners.storage import LocalStorage, storage_for
 from lakewarden.planners.triggers import AllOf, AnyOf, LogBytes, LogFiles, NumCommits, SmallFiles, Trigger
@@ -147,7 +147,7 @@ def test_a_ttl_of_ours_is_told_from_a_writers_deletion_by_its_signature(tmp_path
         table.write({}, action="replacecommit", replaced={"p0": ["a"]}, operation="DELETE_PARTITION", run=run)
     table.write({"p1": []})
     view = seen(table)
-    assert [i.stands_for for i in view.timeline.instants] == [Deed.WRITE, Service.TTL, Deed.WRITE]
+    assert [i.stands_for for i in view.timeline.instants] == [InstantKind.WRITE, Service.TTL, InstantKind.WRITE]
     assert view.backlogs[Service.TTL].commits == 1
 
 

@@ -36,7 +36,7 @@ from lakewarden.planners.formats.iceberg.metadata.digests import key_of
 from lakewarden.planners.formats.iceberg.metadata.files import files_of, manifests_of, read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import PartitionField as Field
 from lakewarden.planners.formats.iceberg.metadata.partitions import partition_path
-from lakewarden.planners.model.instant import Deed, Service
+from lakewarden.planners.model.instant import InstantKind, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import Observation
 from lakewarden.planners.storage import Storages
@@ -189,7 +189,7 @@ def test_counts_and_instants_are_those_of_the_catalogs_table(lake: Lake) -> None
     assert seen.view.name == "shop.sales"
     assert str(seen.view.identity) == f"catalog://lake/shop.sales#{written.metadata.table_uuid}"
     assert [i.action for i in seen.view.timeline.instants] == written.inspect.snapshots()["operation"].to_pylist()
-    assert {i.stands_for for i in seen.view.timeline.instants} == {Deed.WRITE}
+    assert {i.stands_for for i in seen.view.timeline.instants} == {InstantKind.WRITE}
     assert seen.token == ICEBERG.token(lake.table(), Storages().of("catalog://lake/shop.sales"))
 
 

@@ -59,7 +59,7 @@ def test_the_files_are_those_that_the_client_lists(name: str, tmp_path: Path) ->
         theirs[key] += 1
         rows[key] += one["record_count"]
         sizes[key] += one["file_size_in_bytes"]
-    schema, totals = found.sight.schema, found.memo.totals
+    schema, totals = found.facts.schema, found.memo.totals
     assert totals is not None
     hidden = schema.options.hides_level_0
     named = {
@@ -75,7 +75,7 @@ def test_the_files_are_those_that_the_client_lists(name: str, tmp_path: Path) ->
 @pytest.mark.parametrize("name", NAMES)
 def test_the_snapshots_are_those_that_the_client_lists(name: str, tmp_path: Path) -> None:
     """Their numbers, kinds and users."""
-    found = seen(name, tmp_path).sight.history
+    found = seen(name, tmp_path).facts.history
     assert found.faults == ()
     ours = [
         {
@@ -92,7 +92,7 @@ def test_the_snapshots_are_those_that_the_client_lists(name: str, tmp_path: Path
 @pytest.mark.parametrize("name", NAMES)
 def test_the_references_are_those_that_the_client_lists(name: str, tmp_path: Path) -> None:
     """Tags with their snapshots, branches, and consumers with their positions."""
-    found, said = seen(name, tmp_path).sight.references, says(name)
+    found, said = seen(name, tmp_path).facts.references, says(name)
     assert [{"tag_name": one.name, "snapshot_id": one.snapshot} for one in found.tags] == said["tags"]
     assert [{"branch_name": one.name} for one in found.branches] == said["branches"]
     assert [{"consumer_id": one.name, "next_snapshot_id": one.next} for one in found.consumers] == said["consumers"]

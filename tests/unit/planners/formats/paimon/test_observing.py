@@ -15,11 +15,11 @@ from lakewarden.planners.formats.paimon.metadata import history
 from lakewarden.planners.formats.paimon.observing import look as looked
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.instant import Deed, Service
+from lakewarden.planners.model.instant import InstantKind, Service
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import LocalStorage
 from lakewarden.planners.triggers import LogFiles, NumCommits, SmallFiles, TimeElapsed, TriggerJudgement
-from tests.support.paimon.paimon_look import CountingStorage, look, observe, registered, sight_of, view_of
+from tests.support.paimon.paimon_look import CountingStorage, facts_of, look, observe, registered, view_of
 from tests.support.paimon.paimon_table import ADD, DELETE, PaimonTable
 
 HOUR = timedelta(hours=1)
@@ -64,9 +64,9 @@ def test_each_snapshot_is_an_instant_by_the_kind_of_its_commit(table: PaimonTabl
     table.commit([], kind="ANALYZE")
     instants = view_of(table).timeline.instants
     assert [(one.time, one.stands_for) for one in instants] == [
-        ("0000000001", Deed.WRITE),
+        ("0000000001", InstantKind.WRITE),
         ("0000000002", Service.COMPACTION),
-        ("0000000003", Deed.WRITE),
+        ("0000000003", InstantKind.WRITE),
         ("0000000004", Service.TABLE_STATS),
     ]
     assert [one.action for one in instants] == ["append", "compact", "overwrite", "analyze"]
@@ -76,9 +76,9 @@ def test_sorted_runs_are_the_files_of_level_0_and_the_other_levels(table: Paimon
     """By bucket and partition; the fullest of them is named."""
     table.append(table.file(0), table.file(0), table.file(0, level=4), table.file(0, level=5), table.file(0, level=5))
     table.append(table.file(1, size=500))
-    sight = sight_of(table)
-    assert (sight.holdings.files, sight.holdings.level_0, sight.holdings.most_runs) == (6, 3, 4)
-    assert (sight.holdings.pending, sight.holdings.pending_files) == (2, 6)
+    facts = facts_of(table)
+    assert (facts.holdings.files, facts.holdings.level_0, facts.holdings.most_runs) == (6, 3, 4)
+    assert (facts.holdings.pending, facts.holdings.pending_files) == (2, 6)
     view = view_of(table)
     assert "p=0/bucket-0: 4 sorted runs, 2 files of level 0" in notes(view)
     backlog = view.backlogs[Service.COMPACTION]
@@ -99,7 +99,7 @@ def test_a_file_that_is_moved_to_another_level_is_one_file(table: PaimonTable) -
     """Such a compaction deletes it and adds it by the same name, in one manifest."""
     table.append(table.file(0))
     table.upgrade()
-    held = sight_of(table).holdings
+    held = facts_of(table).holdings
     assert (held.files, held.level_0, held.most_runs) == (1, 0, 1)
 
 
@@ -348,7 +348,7 @@ def test_reading_only_what_is_new_finds_the_same_as_reading_everything(
         stepped(table, step)
         previous = observe(table, previous, by=by)
         assert content(previous.view) == content(observe(table).view)
-        held, live = sight_of(table).holdings, table.live()
+        held, live = facts_of(table).holdings, table.live()
         assert (held.files, held.bytes) == (len(live), sum(one.size for one in live))
         assert held.level_0 == sum(one.level == 0 for one in live)
 
@@ -432,7 +432,7 @@ def test_manifests_that_are_too_many_for_one_look_are_read_by_the_next(table: Pa
         faults.append(found.faults)
     assert "1 of its 4 manifests have been read so far" in faults[0][0]
     assert faults[-1] == ()
-    assert found.sight.holdings == first.sight.holdings
+    assert found.facts.holdings == first.facts.holdings
 
 
 def test_what_is_no_paimon_table_is_refused(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Mode, Policy, SettingOrigin, Table, TableId
 from lakewarden.planners.model.timeline import Timeline
@@ -48,7 +48,7 @@ def _write(time: str, begun: float, guard: float | None) -> Instant:
     return Instant(
         time=time,
         action="deltacommit",
-        stands_for=Deed.WRITE,
+        stands_for=InstantKind.WRITE,
         state=State.INFLIGHT,
         requested_at=_ago(begun),
         guarded_until=None if guard is None else NOW + timedelta(seconds=guard),

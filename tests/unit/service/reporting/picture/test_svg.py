@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.service.model.run import Run, RunState
@@ -23,7 +23,9 @@ NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def _instant(age: float, *, what: Service | Deed = Deed.WRITE, took: float | None = 1.0, **parts: object) -> Instant:
+def _instant(
+    age: float, *, what: Service | InstantKind = InstantKind.WRITE, took: float | None = 1.0, **parts: object
+) -> Instant:
     begun = NOW - timedelta(seconds=age)
     return Instant(
         time=f"{begun:%Y%m%d%H%M%S}",
@@ -56,7 +58,9 @@ def _picture(found: Sequence[Bar], *, length: timedelta = SPANS["1h"]) -> ET.Ele
 
 def test_writes_services_and_runs_have_lanes_in_this_order() -> None:
     """A person reads from the writers down to what we did."""
-    timeline = Timeline(instants=(_instant(50), _instant(40, what=Service.CLEAN), _instant(30, what=Deed.SAVEPOINT)))
+    timeline = Timeline(
+        instants=(_instant(50), _instant(40, what=Service.CLEAN), _instant(30, what=InstantKind.SAVEPOINT))
+    )
     found = bars(timeline, [_run(started_at=NOW - timedelta(seconds=80), ended_at=NOW)])
 
     assert lanes(found) == ["writes", "clean", "savepoints", "runs: clean"]

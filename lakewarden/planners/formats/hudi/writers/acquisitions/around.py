@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock, HudiTableOptions, Lock
-from lakewarden.planners.formats.hudi.writers.acquisitions.sights import called, leaves_traces, sight
+from lakewarden.planners.formats.hudi.writers.acquisitions.samples import called, leaves_traces, sample
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.lock import LockReading
 from lakewarden.planners.model.table import Mode, Table
@@ -34,7 +34,7 @@ def around(table: Table, storage: Storage, look: Callable[[], Observation]) -> O
         return look()
     name = called(lock, table.location)
     try:
-        before = sight(lock, table.location, storage)
+        before = sample(lock, table.location, storage)
     except TemporaryError as error:
         return _with(look(), LockReading(name=name, failure=str(error)))
     observation = look()
@@ -42,7 +42,7 @@ def around(table: Table, storage: Storage, look: Callable[[], Observation]) -> O
     if failure is not None:
         return _with(observation, LockReading(name=name, failure=failure))
     try:
-        return _with(observation, LockReading(name=name, before=before, after=sight(lock, table.location, storage)))
+        return _with(observation, LockReading(name=name, before=before, after=sample(lock, table.location, storage)))
     except TemporaryError as error:
         return _with(observation, LockReading(name=name, failure=str(error)))
 

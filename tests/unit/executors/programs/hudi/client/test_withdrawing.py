@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from lakewarden.executors.programs.hudi.client.opened import may_read
-from lakewarden.planners.model.instant import Deed, Instant, State
+from lakewarden.planners.model.instant import Instant, InstantKind, State
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -16,7 +16,7 @@ def write(*, beats_until: timedelta | None = timedelta(minutes=1), age: timedelt
     return Instant(
         time="20260101115951000",
         action="deltacommit",
-        stands_for=Deed.WRITE,
+        stands_for=InstantKind.WRITE,
         state=State.INFLIGHT,
         requested_at=NOW - age,
         guarded_until=None if beats_until is None else NOW + beats_until,

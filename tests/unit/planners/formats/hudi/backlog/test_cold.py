@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi.backlog.cold import ColdPartitions, cold_partitions, disturbed, known_since
-from lakewarden.planners.model.instant import Deed, Service, State
+from lakewarden.planners.model.instant import InstantKind, Service, State
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Touch, WriterActivity
 from tests.support.values import NOW, an_instant
@@ -77,7 +77,7 @@ def test_what_left_the_timeline_is_taken_for_touched_until_the_timeline_begins()
 def test_a_commit_held_by_a_savepoint_does_not_say_how_far_back_the_timeline_reaches() -> None:
     """Its neighbours may have been archived while it stayed."""
     saved = an_instant(time="00000001", requested_at=LONG_AGO)
-    savepoint = an_instant(time="00000001", stands_for=Deed.SAVEPOINT, requested_at=LONG_AGO)
+    savepoint = an_instant(time="00000001", stands_for=InstantKind.SAVEPOINT, requested_at=LONG_AGO)
     clean = an_instant(time="00000002", stands_for=Service.CLEAN, requested_at=LONG_AGO)
     write = an_instant(time="00000003", requested_at=NOW)
 

@@ -27,11 +27,11 @@ def clean(files: frozenset[DataFile] = frozenset(), *partitions: str) -> HudiPla
     return HudiPlan(files=files, partitions=frozenset(partitions), size=size)
 
 
-@given(doomed=FILES, needed=FILES)
-def test_exactly_the_files_that_both_name_overlap(doomed: frozenset[DataFile], needed: frozenset[DataFile]) -> None:
+@given(to_delete=FILES, needed=FILES)
+def test_exactly_the_files_that_both_name_overlap(to_delete: frozenset[DataFile], needed: frozenset[DataFile]) -> None:
     """Partition and name together identify a file. No overlap is missed, and none is invented."""
-    found = overlaps(clean(doomed), [NeededFiles(by="compaction 1", files=needed)])
-    assert {overlap.file for overlap in found} == doomed & needed
+    found = overlaps(clean(to_delete), [NeededFiles(by="compaction 1", files=needed)])
+    assert {overlap.file for overlap in found} == to_delete & needed
 
 
 @given(partition=PARTITIONS, needed=FILES)

@@ -17,7 +17,7 @@ from lakewarden.planners.formats.hudi.deletion.readers import needed_by
 from lakewarden.planners.formats.hudi.options.service_options import ArchiveOptions, CleanOptions, CleanPolicy
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions, IncrementalReader
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import Deed, Service
+from lakewarden.planners.model.instant import InstantKind, Service
 from lakewarden.planners.model.table import Policy, Table, TableId
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import ReaderPosition, TableView
@@ -162,7 +162,7 @@ def test_a_clean_keeps_what_the_slowest_reader_needs(commits: int, needs: int, k
     """It keeps everything from its oldest unread commit on, or what the policy says, whichever is more."""
     times = [f"202611220000{n:05}" for n in range(commits)]
     timeline = Timeline(
-        instants=tuple(an_instant(time=one, action="deltacommit", stands_for=Deed.WRITE) for one in times)
+        instants=tuple(an_instant(time=one, action="deltacommit", stands_for=InstantKind.WRITE) for one in times)
     )
     needed = times[min(needs, commits - 1)]
     readers = (ReaderPosition(name="b", needs=times[-1]), ReaderPosition(name="a", needs=needed))

@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
-from lakewarden.planners.model.instant import Deed, Instant, Service
+from lakewarden.planners.model.instant import Instant, InstantKind, Service
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.model.timeline import ArchivePage
 from lakewarden.planners.ports import NoArchiveError
@@ -72,7 +72,10 @@ def test_the_archive_of_hudi_is_read_the_newest_first(lake: Path) -> None:
     assert [(one.time, one.completed_time) for one in found.instants if one.stands_for is Service.COMPACTION] == [
         ("20261123194032513", "20261123194038538")
     ]
-    assert {one.action for one in found.instants if one.stands_for is Deed.WRITE} == {"deltacommit", "replacecommit"}
+    assert {one.action for one in found.instants if one.stands_for is InstantKind.WRITE} == {
+        "deltacommit",
+        "replacecommit",
+    }
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 9])

@@ -25,7 +25,7 @@ from lakewarden.planners.formats.hudi.metadata.savepoints import (
 from lakewarden.planners.formats.hudi.metadata.table_properties import read_table_properties
 from lakewarden.planners.formats.hudi.options.service_options import SavepointOptions
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.instant import Deed, RunId, Service
+from lakewarden.planners.model.instant import InstantKind, RunId, Service
 from lakewarden.planners.ports import FileEntry
 from lakewarden.planners.storage import LocalStorage
 from tests.support.hudi.hudi_look import look, made
@@ -141,7 +141,7 @@ def test_the_backlog_counts_from_our_last_savepoint(table: HudiTable) -> None:
     _wrote(table)
     view = look(table, Service.SAVEPOINT).view
     assert view.backlogs[Service.SAVEPOINT].commits == 2
-    assert [one.author for one in view.timeline.instants if one.stands_for is Deed.SAVEPOINT] == ["r1", None]
+    assert [one.author for one in view.timeline.instants if one.stands_for is InstantKind.SAVEPOINT] == ["r1", None]
 
 
 def test_what_a_run_left_half_way_holds_back_others_and_is_due(table: HudiTable) -> None:

@@ -24,7 +24,7 @@ from lakewarden.planners.formats.hudi.options.table_options import (
     StorageLock,
     ZookeeperLock,
 )
-from lakewarden.planners.formats.hudi.writers.acquisitions.sights import called, leaves_traces, sight
+from lakewarden.planners.formats.hudi.writers.acquisitions.samples import called, leaves_traces, sample
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
@@ -52,13 +52,13 @@ def write_lock_file(table: Path, *, expired: bool, until: int) -> None:
 
 def test_a_storage_lock_shows_each_time_that_it_was_taken(tmp_path: Path) -> None:
     """Its file is written anew each time, and says whether the lock is held."""
-    assert sight(STORAGE, str(tmp_path), LocalStorage()).number == ""
+    assert sample(STORAGE, str(tmp_path), LocalStorage()).number == ""
     write_lock_file(tmp_path, expired=False, until=1)
-    taken = sight(STORAGE, str(tmp_path), LocalStorage())
+    taken = sample(STORAGE, str(tmp_path), LocalStorage())
     write_lock_file(tmp_path, expired=True, until=1)
-    free = sight(STORAGE, str(tmp_path), LocalStorage())
+    free = sample(STORAGE, str(tmp_path), LocalStorage())
     write_lock_file(tmp_path, expired=True, until=2)
-    later = sight(STORAGE, str(tmp_path), LocalStorage())
+    later = sample(STORAGE, str(tmp_path), LocalStorage())
 
     assert (taken.held, free.held) == (True, False)
     assert len({taken.mark, free.mark, later.mark}) == 3
@@ -73,20 +73,20 @@ def test_a_damaged_lock_file_is_an_error_and_no_evidence(tmp_path: Path, content
     (tmp_path / ".hoodie" / ".locks" / "table_lock.json").write_text(content)
 
     with pytest.raises(TemporaryError, match=r"table_lock\.json cannot be read"):
-        sight(STORAGE, str(tmp_path), LocalStorage())
+        sample(STORAGE, str(tmp_path), LocalStorage())
 
 
 def test_a_filesystem_lock_shows_by_its_folders_time_that_it_came_and_went(tmp_path: Path) -> None:
     """The file is gone while the lock is free."""
     lock = FilesystemLock(provider="filesystem", path=f"file://{tmp_path}/locks/")
-    assert sight(lock, "/lake/orders", LocalStorage()).number == ""
+    assert sample(lock, "/lake/orders", LocalStorage()).number == ""
     (tmp_path / "locks").mkdir()
-    free = sight(lock, "/lake/orders", LocalStorage())
+    free = sample(lock, "/lake/orders", LocalStorage())
     (tmp_path / "locks" / "lock").touch()
-    taken = sight(lock, "/lake/orders", LocalStorage())
+    taken = sample(lock, "/lake/orders", LocalStorage())
     (tmp_path / "locks" / "lock").unlink()
     os.utime(tmp_path / "locks", (time.time() + 1, time.time() + 1))
-    later = sight(lock, "/lake/orders", LocalStorage())
+    later = sample(lock, "/lake/orders", LocalStorage())
 
     assert [one.held for one in (free, taken, later)] == [False, True, False]
     assert len({free.mark, taken.mark, later.mark}) == 3

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakewarden.planners.formats.hudi.writers.endangered import awaited, endangered_writes
-from lakewarden.planners.model.instant import Deed, Instant, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, Service, State
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import WriterActivity
 from tests.support.values import NOW, a_view, an_instant
@@ -66,7 +66,7 @@ def _completed(time: str, *, minutes: float) -> Instant:
     """Return a write that was completed so long after NOW."""
     at = NOW + timedelta(minutes=minutes)
     return an_instant(
-        time=time, stands_for=Deed.WRITE, state=State.COMPLETED, completed_time=f"{time}9", completed_at=at
+        time=time, stands_for=InstantKind.WRITE, state=State.COMPLETED, completed_time=f"{time}9", completed_at=at
     )
 
 

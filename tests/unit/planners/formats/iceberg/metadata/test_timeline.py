@@ -13,7 +13,7 @@ from lakewarden.planners.formats.iceberg.metadata import timeline as timelines
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.model.clock import ManualClock
-from lakewarden.planners.model.instant import Deed, Instant, RunId, Service, State
+from lakewarden.planners.model.instant import Instant, InstantKind, RunId, Service, State
 from lakewarden.planners.model.timeline import Fate, Timeline
 from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg.iceberg_look import view_of
@@ -46,7 +46,7 @@ def instants(table: IcebergTable) -> list[Instant]:
     return list(timeline(table).instants)
 
 
-def kinds(table: IcebergTable) -> list[Service | Deed]:
+def kinds(table: IcebergTable) -> list[Service | InstantKind]:
     return [instant.stands_for for instant in instants(table)]
 
 
@@ -57,7 +57,7 @@ def test_every_snapshot_is_an_instant_that_was_completed_when_it_was_committed(t
     (instant,) = instants(table)
     assert instant.time == instant.completed_time == f"{round(at.timestamp() * 1000)}-{snapshot}"
     assert (instant.state, instant.requested_at, instant.completed_at) == (State.COMPLETED, at, at)
-    assert (instant.action, instant.stands_for, instant.author) == ("append", Deed.WRITE, None)
+    assert (instant.action, instant.stands_for, instant.author) == ("append", InstantKind.WRITE, None)
 
 
 def test_of_a_long_history_the_newest_is_shown_and_what_is_ours(table: Lived, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ def test_what_changes_rows_is_a_write(table: Lived, operation: str) -> None:
     """This holds for every writer and operation. Only `replace` leaves the rows as they are."""
     table.commit(operation, add=[table.file()], summary=OURS)
     (instant,) = instants(table)
-    assert (instant.stands_for, instant.author) == (Deed.WRITE, None)
+    assert (instant.stands_for, instant.author) == (InstantKind.WRITE, None)
 
 
 def test_maintenance_of_others_is_told_by_what_it_replaced(table: Lived) -> None:
@@ -102,7 +102,7 @@ def test_maintenance_of_others_is_told_by_what_it_replaced(table: Lived) -> None
     table.append()
     table.rewrite()
     table.rewrite_manifests()
-    assert kinds(table) == [Deed.WRITE, Service.COMPACTION, Service.ARCHIVE]
+    assert kinds(table) == [InstantKind.WRITE, Service.COMPACTION, Service.ARCHIVE]
     assert all(instant.author is None for instant in instants(table))
 
 
@@ -141,9 +141,9 @@ def test_what_the_current_snapshot_does_not_come_from_is_no_write_of_the_table(t
     table.commit("append", add=[table.file()], branch="audit")
     table.append()
     table.rewrite(summary=OURS)
-    assert kinds(table) == [Deed.WRITE, Deed.OTHER, Deed.WRITE, Service.COMPACTION]
+    assert kinds(table) == [InstantKind.WRITE, InstantKind.OTHER, InstantKind.WRITE, Service.COMPACTION]
     table.roll_back(first)
-    assert kinds(table) == [Deed.WRITE, Deed.OTHER, Deed.OTHER, Deed.OTHER]
+    assert kinds(table) == [InstantKind.WRITE, InstantKind.OTHER, InstantKind.OTHER, InstantKind.OTHER]
 
 
 def test_a_run_whose_commit_was_rolled_back_had_committed(table: Lived) -> None:

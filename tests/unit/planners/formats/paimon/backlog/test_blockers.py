@@ -15,7 +15,7 @@ from lakewarden.planners.formats.paimon.options.core_options import BucketMode
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.instant import Service
-from tests.support.paimon.paimon_look import registered, sight_of, view_of
+from tests.support.paimon.paimon_look import facts_of, registered, view_of
 from tests.support.paimon.paimon_table import ADD, PaimonTable
 
 
@@ -125,9 +125,9 @@ def test_a_feature_that_is_not_compacted_is_refused_by_its_name(
 
 def test_dynamic_buckets_across_partitions_are_refused(table: PaimonTable) -> None:
     """Their index lies in the state of the writer."""
-    sight = sight_of(table)
-    options = replace(sight.schema.options, bucket_mode=BucketMode.CROSS_PARTITION)
-    found = blockers(registered(table), replace(sight, schema=replace(sight.schema, options=options)))
+    facts = facts_of(table)
+    options = replace(facts.schema.options, bucket_mode=BucketMode.CROSS_PARTITION)
+    found = blockers(registered(table), replace(facts, schema=replace(facts.schema, options=options)))
     assert ["across partitions" in one.reason for one in found] == [True]
 
 
@@ -148,7 +148,7 @@ def test_a_field_of_a_snapshot_of_a_newer_release_is_refused(table: PaimonTable)
 def test_a_store_without_a_rename_that_replaces_nothing_is_refused(table: PaimonTable) -> None:
     """On an object store a second committer could replace the commit of a writer."""
     there = replace(registered(table), location="s3://lake/db.db/t")
-    assert ["renaming a file" in one.reason for one in blockers(there, sight_of(table))] == [True]
+    assert ["renaming a file" in one.reason for one in blockers(there, facts_of(table))] == [True]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_on_s3_the_lock_of_a_catalog_keeps_commits_apart(
     """
     catalog = HiveCatalog(type="hive", uri="thrift://hms:9083", lock=lock)
     there = replace(registered(table), location=location, catalog=catalog)
-    found = blockers(there, sight_of(table))
+    found = blockers(there, facts_of(table))
     assert len(found) == (not served)
     for service in set(PAIMON.services) - {Service.CLUSTERING}:
         assert any(one.concerns(service) for one in found) is not served
@@ -179,5 +179,5 @@ def test_how_long_a_table_is_left_alone_is_its_owners_choice(table: PaimonTable)
     table.compact(user="a-flink-job")
     later(table, timedelta(hours=2))
     options = PaimonTableOptions(left_alone_for=timedelta(hours=3))
-    assert blockers(replace(registered(table), options=options), sight_of(table))
-    assert not blockers(registered(table), sight_of(table))
+    assert blockers(replace(registered(table), options=options), facts_of(table))
+    assert not blockers(registered(table), facts_of(table))

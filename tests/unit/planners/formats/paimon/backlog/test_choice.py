@@ -20,7 +20,7 @@ def taken(
     """Return the partitions and buckets that are chosen, in their order."""
     found = look(table)
     assert found.memo.totals is not None
-    buckets = chosen(found.memo.totals, found.sight.schema, options or CompactionOptions(), most_bytes=most_bytes)
+    buckets = chosen(found.memo.totals, found.facts.schema, options or CompactionOptions(), most_bytes=most_bytes)
     return [(int.from_bytes(one.partition[12:], "little"), one.number) for one in buckets]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakewarden.planners.formats.paimon.backlog import compactions
-from tests.support.paimon.paimon_look import CountingStorage, look, sight_of
+from tests.support.paimon.paimon_look import CountingStorage, facts_of, look
 from tests.support.paimon.paimon_table import PaimonTable
 
 
@@ -23,17 +23,17 @@ def test_one_that_writes_the_highest_level_alone_is_full(table: PaimonTable) -> 
     table.compact(level=5)
     table.append()
     table.compact(level=4)
-    since = sight_of(table).since
+    since = facts_of(table).since
     assert (since.last is not None and since.last.id, since.commits, since.any_commits) == (2, 1, 0)
     table.alter(num_levels="5")
-    since = sight_of(table).since
+    since = facts_of(table).since
     assert (since.last is not None and since.last.id, since.commits) == (4, 0)
 
 
 def test_one_that_moves_files_to_the_highest_level_is_full(table: PaimonTable) -> None:
     """It writes none."""
     table.upgrade(level=5)
-    assert sight_of(table).since.commits == 0
+    assert facts_of(table).since.commits == 0
 
 
 def test_every_compaction_of_an_append_table_counts(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_every_compaction_of_an_append_table_counts(tmp_path: Path) -> None:
     table.append()
     table.compact(level=0)
     table.append()
-    assert sight_of(table).since.commits == 1
+    assert facts_of(table).since.commits == 1
 
 
 def test_a_compaction_is_looked_at_once(table: PaimonTable) -> None:
@@ -53,7 +53,7 @@ def test_a_compaction_is_looked_at_once(table: PaimonTable) -> None:
     counting = CountingStorage()
     second = look(table, first.memo, storage=counting)
     assert len([name for name in counting.read_files if name.startswith("manifest-list-")]) == 2
-    assert second.sight.since == look(table).sight.since
+    assert second.facts.since == look(table).facts.since
 
 
 def test_of_many_compactions_the_newest_are_looked_at(table: PaimonTable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,9 +63,9 @@ def test_of_many_compactions_the_newest_are_looked_at(table: PaimonTable, monkey
         table.append()
         table.compact(level=2)
     monkeypatch.setattr(compactions, "_MOST", 3)
-    assert sight_of(table).since.commits == 4
+    assert facts_of(table).since.commits == 4
     monkeypatch.setattr(compactions, "_MOST", 4)
-    assert sight_of(table).since.commits == 3
+    assert facts_of(table).since.commits == 3
 
 
 def test_a_compaction_that_cannot_be_read_is_a_fault(table: PaimonTable) -> None:
@@ -75,4 +75,4 @@ def test_a_compaction_that_cannot_be_read_is_a_fault(table: PaimonTable) -> None
     (table.folder / "manifest" / table.snapshots[2]["deltaManifestList"]).write_bytes(b"")
     found = look(table)
     assert "is no manifest list" in found.faults[0]
-    assert found.sight.since.commits == 2
+    assert found.facts.since.commits == 2

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from lakewarden.planners.formats.paimon.metadata.schemas import Schema
 from lakewarden.planners.formats.paimon.options.partition_options import PartitionOptions
 from lakewarden.planners.formats.paimon.partitions.names import escaped, name_of
-from tests.support.paimon.paimon_look import sight_of
+from tests.support.paimon.paimon_look import facts_of
 from tests.support.paimon.paimon_table import PaimonTable, partition_row
 
 
 @pytest.fixture
 def schema(tmp_path: Path) -> Schema:
-    return sight_of(PaimonTable(tmp_path / "t")).schema
+    return facts_of(PaimonTable(tmp_path / "t")).schema
 
 
 def of_type(schema: Schema, kind: str, options: PartitionOptions | None = None) -> Schema:

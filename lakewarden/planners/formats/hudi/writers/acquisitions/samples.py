@@ -28,7 +28,7 @@ from lakewarden.planners.formats.hudi.options.table_options import (
 )
 from lakewarden.planners.formats.hudi.writers.acquisitions.zookeeper import Ensemble
 from lakewarden.planners.model.errors import TemporaryError
-from lakewarden.planners.model.lock import LockSight
+from lakewarden.planners.model.lock import LockSample
 from lakewarden.planners.ports import FileEntry, Storage
 
 _STORAGE_FOLDER, _STORAGE_FILE = f"{HOME}/.locks", "table_lock.json"
@@ -66,7 +66,7 @@ def called(lock: Lock, location: str) -> str:
             assert_never(lock)
 
 
-def sight(lock: Lock, location: str, storage: Storage) -> LockSight:
+def sample(lock: Lock, location: str, storage: Storage) -> LockSample:
     """Return a lock as it is now. Raises TemporaryError if it cannot be seen."""
     match lock:
         case ZookeeperLock():
@@ -81,12 +81,12 @@ def sight(lock: Lock, location: str, storage: Storage) -> LockSight:
             assert_never(lock)
 
 
-def _in_zookeeper(lock: ZookeeperLock) -> LockSight:
+def _in_zookeeper(lock: ZookeeperLock) -> LockSample:
     node = _ensemble(lock.url).node(f"{lock.base_path}/{lock.lock_key}")
     if node is None:
-        return LockSight()
+        return LockSample()
     let_go = node.made - node.children
-    return LockSight(
+    return LockSample(
         number=str(node.number),
         since=node.created,
         mark=f"{node.made}-{node.children}",
@@ -95,30 +95,30 @@ def _in_zookeeper(lock: ZookeeperLock) -> LockSight:
     )
 
 
-def _in_storage(folder: str, storage: Storage) -> LockSight:
+def _in_storage(folder: str, storage: Storage) -> LockSample:
     """Return the lock file's state (`StorageLockFile`): when it was last written, and whether that released it."""
     entry = next((one for one in _entries(folder, storage) if one.name == _STORAGE_FILE), None)
     if entry is None:
-        return LockSight()
+        return LockSample()
     try:
         content = storage.read(f"{folder}/{_STORAGE_FILE}", limit=_LARGEST)
         held = not from_json(content)["expired"]
     except FileNotFoundError:
-        return LockSight()
+        return LockSample()
     except (DamagedError, LookupError, TypeError) as error:
         raise TemporaryError(f"the lock file {folder}/{_STORAGE_FILE} cannot be read: {error}") from error
-    return LockSight(number=_STORAGE_FILE, mark=content.decode(errors="replace"), held=held, used_at=entry.modified)
+    return LockSample(number=_STORAGE_FILE, mark=content.decode(errors="replace"), held=held, used_at=entry.modified)
 
 
-def _in_a_folder(folder: str, storage: Storage) -> LockSight:
+def _in_a_folder(folder: str, storage: Storage) -> LockSample:
     try:
         changed = storage.changed_at(folder)
     except FileNotFoundError:
-        return LockSight()
+        return LockSample()
     if changed is None:
         raise TemporaryError(f"the folder {folder} does not tell when the lock in it came and went")
     held = any(one.name == _FILESYSTEM_FILE for one in _entries(folder, storage))
-    return LockSight(number=folder, mark=f"{changed.isoformat()}-{held}", held=held, used_at=changed)
+    return LockSample(number=folder, mark=f"{changed.isoformat()}-{held}", held=held, used_at=changed)
 
 
 def _entries(folder: str, storage: Storage) -> tuple[FileEntry, ...]:
