@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+import functools
+from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, tra
 from lakewarden.executors.programs.hudi.client.observing import compacted_files
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
+from lakewarden.executors.programs.hudi.steps.returning import commit_without_returning_keys
 from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, rewriting
 from lakewarden.planners.formats.hudi.options.service_options import CompactionOptions
 from lakewarden.planners.formats.hudi.writers.beside import meeting, silent_writes, touched_in_flight
@@ -107,6 +109,12 @@ class CompactionSteps(RewriteSteps):
         """Write the new base files without committing them."""
         self._planned, self._executing = None, plan.on_timeline
         super().execute(plan)
+
+    def commit(self, plan: Plan) -> Mapping[str, int | float | str]:
+        """Complete the instant. Raises YieldError if a deleted key would be there twice from then on."""
+        compacted = compacted_files(self._table.assignment, self._pending(plan.on_timeline), self._table.storage)
+        commit = functools.partial(super().commit, plan)
+        return commit_without_returning_keys(self._table, plan.on_timeline, self._statuses, compacted, commit)
 
     def abort(self) -> None:
         """Leave the plan. Executed work stays for its next owner. Only our heartbeat on it ends."""

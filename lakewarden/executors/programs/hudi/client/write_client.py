@@ -52,6 +52,7 @@ class HudiClient:
         """Open the table at `location`. `service` are the service's own `hoodie.*` options, `indexes` the switches of
         the table's indexes. Raises Py4JJavaError.
         """
+        self.session = session
         self._jvm = session._jvm  # noqa: SLF001 - pyspark's own access to py4j
         self.location = location
         self._spark = session.sparkContext
@@ -81,6 +82,11 @@ class HudiClient:
                 f"Hudi would work on {write_config.getBasePath()} instead of {location}: it is not started"
             )
         self.java = hudi.client.SparkRDDWriteClient(hudi.client.common.HoodieSparkEngineContext(context), write_config)
+
+    @property
+    def jvm(self) -> Any:
+        """Return the session's JVM."""
+        return self._jvm
 
     @property
     def hudi(self) -> Any:

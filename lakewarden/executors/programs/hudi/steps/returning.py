@@ -1,0 +1,104 @@
+"""Deleted keys that come back while a compaction is under way.
+
+The indexes SIMPLE and BLOOM, which are Spark's defaults, look for keys in base files only. Between the plan of a
+compaction and its commit they find a deleted key in the old base file, and the writer appends its new row to that file
+group's log. Once the compaction is committed, the new base file lacks the key. The next write of the key does not find
+it, and inserts it into another file group. From then on it is there twice (docs/safety.md; run on Hudi alone).
+
+So a compaction that drops rows is committed while the table's lock is held, no write in flight may touch its
+partitions, and no dropped key has a row in a log file that the compaction does not merge. If there is such a key, the
+plan is withdrawn. The next plan takes the row in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from lakewarden.executors.programs.hudi.client.errors import translated
+from lakewarden.executors.programs.hudi.client.opened import OpenTable
+from lakewarden.executors.programs.hudi.client.returned_keys import (
+    DroppedKeys,
+    NewBase,
+    returned_key,
+    with_dropped_rows,
+    written_since,
+)
+from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
+from lakewarden.planners.formats.hudi.metadata.plans import DataFile
+from lakewarden.planners.formats.hudi.writers.beside import meeting
+from lakewarden.planners.model.errors import YieldError
+from lakewarden.planners.model.step import Step
+
+_UNTIL_A_GAP = timedelta(minutes=1)
+_Committed = TypeVar("_Committed")
+
+
+def commit_without_returning_keys(
+    table: OpenTable, instant: str, statuses: Any, compacted: Collection[DataFile], commit: Callable[[], _Committed]
+) -> _Committed:
+    """Commit a compaction whose new files are written. Raises YieldError if a dropped key has come back, and if there
+    is no moment without a write that may touch its partitions. The first withdraws the plan.
+    """
+    with translated(Step.COMMIT):
+        groups = with_dropped_rows(statuses)
+        if not groups:
+            return commit()
+        dropped = DroppedKeys(table.client, groups, compacted)
+    with contextlib.closing(dropped):
+        search = _Search(table, instant, groups, dropped)
+        found = search.run()  # most of the log files are read before the lock is taken
+        if found is None:
+            partitions = {group.partition for group in groups}
+            with alone_between_writes(
+                table,
+                lambda view: meeting(view.writers, partitions, view.observed_at),
+                why=lambda write: f"{_HAZARD}, and write {write.time} in flight may bring one back: {_REMEDY}",
+                within=_UNTIL_A_GAP,
+            ):
+                found = search.run()
+                if found is None:
+                    return commit()
+    _withdraw(table, instant)
+    raise YieldError(f"{_HAZARD}, and key {found!r} was written again since its plan, which is made anew")
+
+
+def _withdraw(table: OpenTable, instant: str) -> None:
+    """Undo what was written, and remove the plan. It is left if there is no moment without a write soon."""
+
+    def undo(plan: str) -> bool:
+        table.client.undo_rewrite(plan)
+        return table.client.remove_plan(plan)
+
+    table.refuse_foreign_plans()
+    with translated(Step.COMMIT):
+        table.withdraw(instant, by=undo)
+
+
+_HAZARD = "the compaction drops deleted rows"
+_REMEDY = "give the writers an index that finds keys in log files, and set options.returning_keys: trusted"
+
+
+class _Search:
+    """Looks for dropped keys in the log files of the file groups. It reads each log file once."""
+
+    def __init__(self, table: OpenTable, instant: str, groups: Sequence[NewBase], dropped: DroppedKeys) -> None:
+        self._table = table
+        self._instant = instant
+        self._groups = groups
+        self._dropped = dropped
+        self._known: set[tuple[str, int]] = set()
+
+    def run(self) -> str | None:
+        """Return a dropped key that was written again, by the log files that there are now."""
+        client = self._table.client
+        with translated(Step.COMMIT):
+            for group, logs in written_since(client, self._instant, self._groups).items():
+                new = [path for path, length in logs.items() if (path, length) not in self._known]
+                found = returned_key(client, new, self._dropped.of(group.partition))
+                if found is not None:
+                    return found
+                self._known |= logs.items()
+        return None
