@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable
 from lakewarden.executors.programs.hudi.client.returned_keys import (
@@ -27,12 +28,13 @@ from lakewarden.executors.programs.hudi.client.returned_keys import (
     written_since,
 )
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
+from lakewarden.planners.formats.hudi.indexes.buckets import named_after_buckets, shown_beside
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 from lakewarden.planners.formats.hudi.writers.beside import meeting
 from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.step import Step
 
-_UNTIL_A_GAP = timedelta(minutes=1)
+_UNTIL_A_GAP = timedelta(seconds=30)
 _Committed = TypeVar("_Committed")
 
 
@@ -42,9 +44,11 @@ def commit_without_returning_keys(
     """Commit a compaction whose new files are written. Raises YieldError if a dropped key has come back, and if there
     is no moment without a write that may touch its partitions. The first withdraws the plan.
     """
+    if table.options.returning_keys == "trusted":
+        return commit()
     with translated(Step.COMMIT):
         groups = with_dropped_rows(statuses)
-        if not groups:
+        if not groups or _hashed(table, groups):
             return commit()
         dropped = DroppedKeys(table.client, groups, compacted)
     with contextlib.closing(dropped):
@@ -65,10 +69,20 @@ def commit_without_returning_keys(
     raise YieldError(f"{_HAZARD}, and key {found!r} was written again since its plan, which is made anew")
 
 
+def _hashed(table: OpenTable, groups: Sequence[NewBase]) -> bool:
+    """Whether the writers find the file groups by a hash of the key, and not by the rows of files."""
+    return (
+        table.options.declared_index is not None
+        or shown_beside(table.assignment.location, table.storage) is not None
+        or named_after_buckets([group.file_id for group in groups])
+    )
+
+
 def _withdraw(table: OpenTable, instant: str) -> None:
     """Undo what was written, and remove the plan. It is left if there is no moment without a write soon."""
 
     def undo(plan: str) -> bool:
+        table.reach(Point.WITHDRAWING)
         table.client.undo_rewrite(plan)
         return table.client.remove_plan(plan)
 
