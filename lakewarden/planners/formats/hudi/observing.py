@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakewarden.planners.formats.hudi.backlog.backlog import backlogs
-from lakewarden.planners.formats.hudi.backlog.blockers import blockers, notes, warnings
+from lakewarden.planners.formats.hudi.backlog.blockers import blockers, notes, returning_keys, warnings
 from lakewarden.planners.formats.hudi.backlog.neglected import recovery_notes, uncleaned_of
 from lakewarden.planners.formats.hudi.backlog.shorter import kept_more
 from lakewarden.planners.formats.hudi.deletion import deletions, readers
@@ -125,6 +125,7 @@ def _view(
         warnings=(*warnings(options), *([] if of_names is None else [of_names]), *reading.remarks),
         notes=_notes(
             notes(timeline, now=now),
+            {service: (note,) for service, note in returning_keys(table, options, properties).items()},
             savepoints.notes(timeline),
             readers.notes(positions),
             deletions.notes(table, untold),

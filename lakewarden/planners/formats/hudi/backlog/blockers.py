@@ -97,6 +97,19 @@ def notes(timeline: Timeline, *, now: datetime) -> Mapping[Service, tuple[str, .
     }
 
 
+def returning_keys(table: Table, options: HudiTableOptions, properties: TableProperties) -> Mapping[Service, str]:
+    """Return what a compaction waits for because a deleted key may come back meanwhile (docs/safety.md)."""
+    checked = options.returning_keys == "checked" and options.declared_index is None and options.writers == "live"
+    if not checked or not properties.merge_on_read or Service.COMPACTION not in table.policies:
+        return {}
+    return {
+        Service.COMPACTION: "a compaction that drops deleted rows is committed in a moment without a write in flight "
+        "to its partitions, and only if none of their keys was written again since its plan: with the indexes SIMPLE "
+        "and BLOOM such a key would be there twice. If the index of every writer also finds keys in log files, "
+        "declare options: {returning_keys: trusted}"
+    }
+
+
 def _unknown(write: str) -> str:
     return f"write {write} is in flight without a heartbeat: it has failed, or its writer is not LAZY"
 
