@@ -17,17 +17,23 @@ _RETURN_EVERY = 4
 
 
 def sales(shop: str, *, seed: int, day_of: Callable[[int], int], shared: bool) -> Iterator[tuple[Row, ...]]:
-    """Yield the changes of one commit after another. `day_of` returns the day of a batch; batches count from 1."""
+    """Yield the changes of one commit after another. `day_of` returns the day of a batch; batches count from 1.
+
+    An order of a warm day that was deleted comes back in the next batch, while the day is warm.
+    """
     rng = random.Random(f"{shop} {seed}")
     living: dict[int, list[str]] = {}
+    deleted: dict[int, list[str]] = {}
     for number in itertools.count(1):
         today = day_of(number)
-        changed, gone = [], []
+        changed, gone, back = [], [], []
         for age, updates in enumerate(_CHANGED_PER_DAY[:WARM_DAYS]):
             orders = living.get(today - age, [])
             picked = rng.sample(orders, min(updates + 1, len(orders)))
             gone += picked[:1]
             changed += picked[1:]
+            back += [(today - age, key) for key in deleted.pop(today - age, [])]
+            deleted[today - age] = picked[:1]
         cold = sorted(day for day, orders in living.items() if orders and day <= today - WARM_DAYS)
         if cold and number % _RETURN_EVERY == 0:
             gone.append(rng.choice(living[rng.choice(cold)]))
@@ -35,8 +41,10 @@ def sales(shop: str, *, seed: int, day_of: Callable[[int], int], shared: bool) -
         for day in {*range(today - WARM_DAYS + 1, today + 1), *cold}:
             living[day] = [key for key in living.get(day, []) if key not in gone]
         living[today] += new
+        for day, key in back:
+            living[day].append(key)
         yield (
-            *(_order(key, number) for key in (*new, *changed)),
+            *(_order(key, number) for key in (*new, *changed, *(key for _, key in back))),
             *(_order(key, number, deleted=True) for key in gone),
         )
 
