@@ -24,7 +24,7 @@ def batches(shop: str, *, shared: bool, seed: int = 1, many: int = 40) -> list[t
 def test_only_what_lives_is_changed_or_deleted_and_what_was_deleted_returns(seed: int, shared: bool) -> None:
     """Otherwise the right rows would not follow from the record."""
     living: dict[str, Row] = {}
-    known, returned = set(), 0
+    known, returned = set[str](), 0
     for number, rows in enumerate(batches("a", shared=shared, seed=seed), start=1):
         assert len({row.key for row in rows}) == len(rows)
         for row in rows:
