@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from lakewarden.executors.contract import Ended, Granted, Lost, Outcome, Succeeded, Yielded
-from lakewarden.planners.model.instant import Service
+from lakewarden.executors.contract import (
+    Ended,
+    Failed,
+    FailureKind,
+    Granted,
+    Lost,
+    Outcome,
+    Refused,
+    Succeeded,
+    Yielded,
+)
+from lakewarden.planners.model.instant import RunId, Service
 from lakewarden.planners.model.step import Step
-from tests.integration.executors.shared_orders import SharedOrders
+from tests.integration.executors.deleting_orders import Deleting
+from tests.integration.executors.test_hudi_log_compaction import TWO_BLOCKS
 from tests.integration.iceberg.deletions import suffering
 from tests.support.hudi.orders import Orders
 
@@ -21,30 +33,19 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-class Deleting(SharedOrders):
-    """Orders that are deleted, too."""
-
-    def _options(self) -> dict[str, str]:
-        return Orders._options(self)
-
-    def delete(self, *keys: str) -> None:
-        """Delete these orders, which need not be there."""
-        self.versions += 1
-        rows = [(key, "", self.versions, f"p{int(key[1:]) % 3}") for key in keys]
-        dataclasses.replace(self, conf={**self.conf, "hoodie.datasource.write.operation": "delete"})._save(rows)
-        for key in keys:
-            self.expected.pop(key, None)
+OLD = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
+WITHOUT_KEYS = {"hoodie.populate.meta.fields": "false"}
 
 
 @pytest.fixture
 def table(orders: Orders) -> Deleting:
     """Return a table whose first order is deleted in a log file."""
-    table = Deleting(**{field.name: getattr(orders, field.name) for field in dataclasses.fields(orders)})
+    table = Deleting.of(orders)
     table.delete("o0")
     return table
 
 
-def committing(driver: Driver, table: Orders, run: str) -> Outcome:
+def committing(driver: Driver, table: Orders, run: RunId) -> Outcome:
     """Grant the commit, and return how the run ends."""
     driver.advance(run, to=Step.COMMIT)
     driver.pool.answer(run, Step.COMMIT, Granted())
@@ -130,5 +131,89 @@ def test_a_withdrawal_that_is_killed_is_made_again(driver: Driver, table: Deleti
     driver.until_ready()
 
     assert isinstance(driver.carry_out(table, Service.COMPACTION, instant=plan, predecessor_dead=True), Yielded)
+
+    check_rows(driver, table)
+
+
+def with_a_deleted_row(table: Deleting, path: Path, conf: Mapping[str, str]) -> Deleting:
+    """Return another table of this kind, whose first order is deleted in a log file."""
+    made = dataclasses.replace(table, path=path, conf=conf, expected={}, versions=0)
+    made.write()
+    made.delete("o0")
+    return made
+
+
+def test_below_table_version_8_a_plan_stays_once_a_writer_has_appended_to_it(
+    driver: Driver, table: Deleting, tmp_path: Path
+) -> None:
+    """The log file bears the time of the plan. Without the plan, 0.15 does not see its rows, and 1.2 compacts without
+    them.
+    """
+    old = with_a_deleted_row(table, tmp_path / "old", OLD)
+    run = driver.submit(old, Service.COMPACTION)
+    plan = driver.advance(run, to=Step.EXECUTE)
+    assert plan is not None
+    old.add("p0", "o3")
+
+    driver.pool.answer(run, Step.EXECUTE, Refused(reason="not now"))
+    driver.next(run, Ended)
+
+    assert old.read_by_spark() == old.expected
+    assert isinstance(driver.carry_out(old, Service.COMPACTION, instant=plan.instant), Succeeded)
+    check_rows(driver, old)
+
+
+def test_below_table_version_8_a_key_that_returns_is_refused_by_name(
+    driver: Driver, table: Deleting, tmp_path: Path
+) -> None:
+    """The plan cannot be withdrawn. While the writers pause, it is carried out, and the next one takes the key in."""
+    old = with_a_deleted_row(table, tmp_path / "old", OLD)
+    run = driver.submit(old, Service.COMPACTION)
+    plan = driver.advance(run, to=Step.EXECUTE)
+    assert plan is not None
+    old.write(keys=1)
+    driver.pool.answer(run, Step.EXECUTE, Granted())
+
+    outcome = committing(driver, old, run)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.PERMANENT
+    assert "key 'o0' was written again since its plan" in outcome.reason
+    assert "set options.writers: none, and run compactions" in outcome.reason
+    old.write(keys=1)
+    assert old.read_by_spark() == old.expected
+    paused = dataclasses.replace(old, writers="none")
+    assert isinstance(driver.carry_out(paused, Service.COMPACTION, instant=plan.instant), Succeeded)
+    assert isinstance(driver.carry_out(paused, Service.COMPACTION), Succeeded)
+    old.write(keys=1)
+    old.check_rows()
+
+
+def test_a_table_that_does_not_store_its_keys_has_its_plan_withdrawn_by_any_write(
+    driver: Driver, table: Deleting, tmp_path: Path
+) -> None:
+    """Its rows do not say which keys were dropped."""
+    virtual = with_a_deleted_row(table, tmp_path / "virtual", WITHOUT_KEYS)
+    run = driver.submit(virtual, Service.COMPACTION)
+    driver.advance(run, to=Step.EXECUTE)
+    virtual.write(keys=1)
+    driver.pool.answer(run, Step.EXECUTE, Granted())
+
+    outcome = committing(driver, virtual, run)
+
+    assert isinstance(outcome, Yielded)
+    assert "perhaps one of their keys (file group" in outcome.reason
+    check_rows(driver, virtual)
+
+
+def test_a_log_compaction_beside_a_key_that_returns_leaves_it_there_once(driver: Driver, table: Deleting) -> None:
+    """It changes no base file."""
+    table.write(keys=3)
+    table.delete("o0")
+    run = driver.submit(table, Service.LOG_COMPACTION, **TWO_BLOCKS)
+    driver.advance(run, to=Step.EXECUTE)
+    table.write(keys=1)
+    driver.pool.answer(run, Step.EXECUTE, Granted())
+    assert isinstance(committing(driver, table, run), Succeeded)
 
     check_rows(driver, table)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakewarden.executors.programs.hudi.client.write_client import HudiClient
+from lakewarden.executors.programs.hudi.client.write_client import HudiClient, logs_since
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 
 _KEY = "_hoodie_record_key"
@@ -36,6 +36,12 @@ def with_dropped_rows(statuses: Any) -> Sequence[NewBase]:
         for stat in stats
         if int(stat.getNumDeletes()) > 0
     )
+
+
+def has_keys_in_parquet(client: HudiClient) -> bool:
+    """Whether the base files are Parquet files with the meta column of the keys (`hoodie.populate.meta.fields`)."""
+    settings = client.table().getMetaClient().getTableConfig()
+    return bool(settings.populateMetaFields()) and str(settings.getBaseFileFormat()) == "PARQUET"
 
 
 class DroppedKeys:
@@ -76,15 +82,7 @@ def written_since(client: HudiClient, instant: str, groups: Sequence[NewBase]) -
     them in a file slice of the compaction's time, as long as the compaction is pending.
     """
     view = client.table().getSliceView()
-    return {group: dict(_logs(view.getLatestFileSlice(group.partition, group.file_id), instant)) for group in groups}
-
-
-def _logs(found: Any, instant: str) -> Iterator[tuple[str, int]]:
-    if found.isPresent() and str(found.get().getBaseInstantTime()) == instant:
-        files = found.get().getLogFiles().iterator()
-        while files.hasNext():
-            file = files.next()
-            yield str(file.getPath().toString()), int(file.getFileSize())
+    return {group: logs_since(view.getLatestFileSlice(group.partition, group.file_id), instant) for group in groups}
 
 
 def returned_key(client: HudiClient, logs: Collection[str], dropped: Any) -> str | None:

@@ -30,6 +30,9 @@ _NO_RESTORE = False
 _ANEW = True  # whatever was there
 _PARTITIONS_AT_ONCE = 200
 _CLUSTERING_IS_AN_ACTION = 8  # of its own, from this table version on
+LOG_FILES_BEAR_THEIR_COMMITS_FROM = 8
+"""The table version from which the name of a log file holds the time of its commit. Before, it holds the time of the
+base file below it, or of the compaction that is pending for its file group."""
 _STRATEGIES = "org.apache.hudi.table.action.compact.strategy"
 _LOCK_PROVIDER = "hoodie.write.lock.provider"
 _CONFLICTS = "hoodie.write.lock.conflict.resolution.strategy"
@@ -162,12 +165,27 @@ class HudiClient:
             return self.remove_plan(instant)
 
     def remove_plan(self, instant: str) -> bool:
-        """Do what `withdraw` does. To be called under the lock."""
+        """Do what `withdraw` does. To be called under the lock.
+
+        A compaction of a table below version 8 stays, and the answer is False, as soon as a writer has appended to one
+        of its file groups: the log file bears the plan's time, and no reader sees its rows without the plan (run).
+        """
         timeline = self._meta.reloadActiveTimeline()
         plan = next((one for one in _pending(timeline, instant) if one.isRequested()), None)
-        if plan is not None:
-            timeline.deletePending(plan)
-        return plan is not None
+        if plan is None or self._names_log_files(plan):
+            return False
+        timeline.deletePending(plan)
+        return True
+
+    def _names_log_files(self, plan: Any) -> bool:
+        """Whether log files bear the time of a plan."""
+        if self.table_version >= LOG_FILES_BEAR_THEIR_COMMITS_FROM or str(plan.getAction()) != "compaction":
+            return False
+        view, time = self.table().getSliceView(), str(plan.requestedTime())
+        groups = _each(self._meta.getActiveTimeline().readCompactionPlan(plan).getOperations().iterator())
+        return any(
+            logs_since(view.getLatestFileSlice(group.getPartitionPath(), group.getFileId()), time) for group in groups
+        )
 
     def spare_folders(self, clean: str) -> bool:
         """Take the folders out of the plan of a pending clean, and note there how many of them it empties. To be called
@@ -584,6 +602,16 @@ class HudiClient:
         for key, value in entries.items():
             java_map.put(key, value)
         return java_map
+
+
+def logs_since(file_slice: Any, instant: str) -> Mapping[str, int]:
+    """Return the paths and lengths of the log files in an optional file slice of a pending compaction's time. Hudi
+    shows there what that compaction does not merge.
+    """
+    if not file_slice.isPresent() or str(file_slice.get().getBaseInstantTime()) != instant:
+        return {}
+    files = _each(file_slice.get().getLogFiles().iterator())
+    return {str(file.getPath().toString()): int(file.getFileSize()) for file in files}
 
 
 def _pending(timeline: Any, time: str) -> Iterator[Any]:

@@ -23,15 +23,17 @@ from lakewarden.executors.programs.hudi.client.opened import OpenTable
 from lakewarden.executors.programs.hudi.client.returned_keys import (
     DroppedKeys,
     NewBase,
+    has_keys_in_parquet,
     returned_key,
     with_dropped_rows,
     written_since,
 )
+from lakewarden.executors.programs.hudi.client.write_client import LOG_FILES_BEAR_THEIR_COMMITS_FROM
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
 from lakewarden.planners.formats.hudi.indexes.buckets import named_after_buckets, shown_beside
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 from lakewarden.planners.formats.hudi.writers.beside import meeting
-from lakewarden.planners.model.errors import YieldError
+from lakewarden.planners.model.errors import PermanentError, YieldError
 from lakewarden.planners.model.step import Step
 
 _UNTIL_A_GAP = timedelta(seconds=30)
@@ -42,16 +44,17 @@ def commit_without_returning_keys(
     table: OpenTable, instant: str, statuses: Any, compacted: Collection[DataFile], commit: Callable[[], _Committed]
 ) -> _Committed:
     """Commit a compaction whose new files are written. Raises YieldError if a dropped key has come back, and if there
-    is no moment without a write that may touch its partitions. The first withdraws the plan.
+    is no moment without a write that may touch its partitions. In the first case the plan is withdrawn. Below table
+    version 8 it cannot be: raises PermanentError.
     """
-    if table.options.returning_keys == "trusted":
+    if not table.options.looks_for_returning_keys or table.options.writers == "none":
         return commit()
     with translated(Step.COMMIT):
         groups = with_dropped_rows(statuses)
         if not groups or _hashed(table, groups):
             return commit()
-        dropped = DroppedKeys(table.client, groups, compacted)
-    with contextlib.closing(dropped):
+        dropped = DroppedKeys(table.client, groups, compacted) if has_keys_in_parquet(table.client) else None
+    with contextlib.nullcontext() if dropped is None else contextlib.closing(dropped):
         search = _Search(table, instant, groups, dropped)
         found = search.run()  # most of the log files are read before the lock is taken
         if found is None:
@@ -65,16 +68,20 @@ def commit_without_returning_keys(
                 found = search.run()
                 if found is None:
                     return commit()
+    if table.client.table_version < LOG_FILES_BEAR_THEIR_COMMITS_FROM:
+        raise PermanentError(
+            f"{_HAZARD}, and {found} was written again since its plan, which no other plan can replace in a table of "
+            f"version {table.client.table_version}: stop the writers, set options.writers: none, and run compactions "
+            "until there is nothing to compact; then set it to live, and start them"
+        )
     _withdraw(table, instant)
-    raise YieldError(f"{_HAZARD}, and key {found!r} was written again since its plan, which is made anew")
+    raise YieldError(f"{_HAZARD}, and {found} was written again since its plan, which is made anew")
 
 
 def _hashed(table: OpenTable, groups: Sequence[NewBase]) -> bool:
     """Whether the writers find the file groups by a hash of the key, and not by the rows of files."""
-    return (
-        table.options.declared_index is not None
-        or shown_beside(table.assignment.location, table.storage) is not None
-        or named_after_buckets([group.file_id for group in groups])
+    return shown_beside(table.assignment.location, table.storage) is not None or named_after_buckets(
+        [group.file_id for group in groups]
     )
 
 
@@ -92,13 +99,15 @@ def _withdraw(table: OpenTable, instant: str) -> None:
 
 
 _HAZARD = "the compaction drops deleted rows"
-_REMEDY = "give the writers an index that finds keys in log files, and set options.returning_keys: trusted"
+_REMEDY = "pause the writers, or give them an index of which options.returning_keys speaks, and set it to trusted"
 
 
 class _Search:
-    """Looks for dropped keys in the log files of the file groups. It reads each log file once."""
+    """Looks for dropped keys in the log files of the file groups. It reads each log file once. If the keys are not
+    known, each of the log files may have one.
+    """
 
-    def __init__(self, table: OpenTable, instant: str, groups: Sequence[NewBase], dropped: DroppedKeys) -> None:
+    def __init__(self, table: OpenTable, instant: str, groups: Sequence[NewBase], dropped: DroppedKeys | None) -> None:
         self._table = table
         self._instant = instant
         self._groups = groups
@@ -106,13 +115,15 @@ class _Search:
         self._known: set[tuple[str, int]] = set()
 
     def run(self) -> str | None:
-        """Return a dropped key that was written again, by the log files that there are now."""
+        """Return what was written again, by the log files that there are now. None if nothing was."""
         client = self._table.client
         with translated(Step.COMMIT):
             for group, logs in written_since(client, self._instant, self._groups).items():
                 new = [path for path, length in logs.items() if (path, length) not in self._known]
-                found = returned_key(client, new, self._dropped.of(group.partition))
+                if self._dropped is None and new:
+                    return f"perhaps one of their keys (file group {group.file_id!r} does not store them)"
+                found = None if self._dropped is None else returned_key(client, new, self._dropped.of(group.partition))
                 if found is not None:
-                    return found
+                    return f"key {found!r}"
                 self._known |= logs.items()
         return None

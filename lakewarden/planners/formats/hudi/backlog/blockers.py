@@ -99,7 +99,7 @@ def notes(timeline: Timeline, *, now: datetime) -> Mapping[Service, tuple[str, .
 
 def returning_keys(table: Table, options: HudiTableOptions, properties: TableProperties) -> Mapping[Service, str]:
     """Return what a compaction waits for because a deleted key may come back meanwhile (docs/safety.md)."""
-    checked = options.returning_keys == "checked" and options.declared_index is None and options.writers == "live"
+    checked = options.looks_for_returning_keys and options.writers == "live"
     if not checked or not properties.merge_on_read or Service.COMPACTION not in table.policies:
         return {}
     return {

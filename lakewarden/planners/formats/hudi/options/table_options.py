@@ -214,6 +214,11 @@ class HudiTableOptions(Settings):
         return self
 
     @property
+    def looks_for_returning_keys(self) -> bool:
+        """Whether a compaction looks for deleted keys that are written again, unless the files show buckets."""
+        return self.returning_keys == "checked" and self.declared_index is None
+
+    @property
     def declared_index(self) -> BucketIndex | None:
         """The bucket index that the owner declares. Writers without blocking have a simple one."""
         if self.bucket_index is not None:

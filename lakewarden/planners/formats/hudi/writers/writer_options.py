@@ -87,7 +87,7 @@ def _groups(
         scheduled = policy.schedule is not Scheduling.DAEMON
         keys = _service_keys(service, engine, scheduled=scheduled)
         if keys:
-            yield _why(service, scheduled=scheduled), keys
+            yield _why(service, scheduled=scheduled) + _looks_for_returning_keys(service, options, engine), keys
     clustered = Service.CLUSTERING in table.policies and options.declared_index is not BucketIndex.SIMPLE
     if clustered and options.lock is not None:
         yield from _beside_clustering(engine, resized=_hashes_consistently(options))
@@ -187,6 +187,16 @@ def _why(service: Service, *, scheduled: bool) -> str:
     if scheduled and service in _SCHEDULED_BY_WRITERS:
         return f"{service} is planned by the writer and executed by Lakewarden"
     return f"{service} is Lakewarden's"
+
+
+def _looks_for_returning_keys(service: Service, options: HudiTableOptions, engine: WriterEngine) -> str:
+    """Return what a compaction waits for beside writers that find keys in base files only (docs/safety.md)."""
+    if service is not Service.COMPACTION or engine == FLINK or not options.looks_for_returning_keys:
+        return ""
+    return (
+        ". With the index SIMPLE or BLOOM (the default), one that drops deleted rows waits for a moment without a "
+        "write in flight to its partitions; options.returning_keys of the table says when it need not"
+    )
 
 
 _SCHEDULED_BY_WRITERS = frozenset({Service.COMPACTION, Service.CLUSTERING})
