@@ -7,7 +7,8 @@ it, and inserts it into another file group. From then on it is there twice (docs
 
 So a compaction that drops rows is committed while the table's lock is held, no write in flight may touch its
 partitions, and no dropped key has a row in a log file that the compaction does not merge. If there is such a key, the
-plan is withdrawn. The next plan takes the row in.
+plan is withdrawn. The next plan takes the row in. Below table version 8 a plan with newer log files is never withdrawn
+(`HudiClient.remove_plan`), and an operator has to pause the writers.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _Committed = TypeVar("_Committed")
 def commit_without_returning_keys(
     table: OpenTable, instant: str, statuses: Any, compacted: Collection[DataFile], commit: Callable[[], _Committed]
 ) -> _Committed:
-    """Commit a compaction whose new files are written. Raises YieldError if a dropped key has come back, and if there
+    """Commit a compaction after its new files are written. Raises YieldError if a dropped key has come back, and if there
     is no moment without a write that may touch its partitions. In the first case the plan is withdrawn. Below table
     version 8 it cannot be: raises PermanentError.
     """
@@ -99,7 +100,7 @@ def _withdraw(table: OpenTable, instant: str) -> None:
 
 
 _HAZARD = "the compaction drops deleted rows"
-_REMEDY = "pause the writers, or give them an index of which options.returning_keys speaks, and set it to trusted"
+_REMEDY = "let the writers pause, or give them another index and declare it (options.returning_keys)"
 
 
 class _Search:

@@ -105,8 +105,8 @@ def returning_keys(table: Table, options: HudiTableOptions, properties: TablePro
     return {
         Service.COMPACTION: "a compaction that drops deleted rows is committed in a moment without a write in flight "
         "to its partitions, and only if none of their keys was written again since its plan: with the indexes SIMPLE "
-        "and BLOOM such a key would be there twice. If the index of every writer also finds keys in log files, "
-        "declare options: {returning_keys: trusted}"
+        "and BLOOM such a key would be there twice. If every writer has another index, declare options: "
+        "{returning_keys: trusted}"
     }
 
 

@@ -195,9 +195,10 @@ class HudiTableOptions(Settings):
     """What a compaction does about deleted keys that are written again while it is under way. The indexes SIMPLE and
     BLOOM, which are Spark's defaults, look for keys in base files only. Such a key would then be there twice.
     `checked`: a compaction that drops deleted rows is committed in a moment without a write in flight to its
-    partitions, and only if none of the keys has come back. `trusted` declares that the index of every writer also
-    finds keys in log files (RECORD_INDEX, GLOBAL_SIMPLE, GLOBAL_BLOOM, Flink's state), or that no deleted key ever
-    returns. Then nothing is checked. A bucket index needs no declaration."""
+    partitions, and only if none of the keys has come back. `trusted` declares that every writer has the index
+    RECORD_INDEX, GLOBAL_SIMPLE, GLOBAL_BLOOM or Flink's state, or that no deleted key ever returns. Then nothing is
+    checked. Declare a new index only after the first compaction that was planned with it. A bucket index needs no
+    declaration."""
 
     readers: tuple[IncrementalReader, ...] = Field(default=(), max_length=100)
     """The table's incremental readers. Clean and archive keep what the slowest of them has not read yet. If a position
