@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import shutil
 import signal
 import threading
@@ -90,28 +91,34 @@ class Scattered(Orders):
 
 
 @pytest.fixture(scope="session")
-def written(written_orders: Orders, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Scattered]:
-    """Write a table of each type, one without metadata table, with three small files in each of three partitions."""
-    tables = {}
-    for kind, conf in {"COPY_ON_WRITE": COPY_ON_WRITE, "MERGE_ON_READ": {}}.items():
+def written(written_orders: Orders, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Scattered]:
+    """Return a maker of a table of each type, one without metadata table, with three small files in each of three
+    partitions. It writes each once.
+    """
+
+    @functools.cache
+    def write(kind: str) -> Scattered:
         path = tmp_path_factory.mktemp("scattered") / "orders"
         lock = {**written_orders.lock, "lock_key": f"scattered-{kind}"}
-        table = Scattered(path=path, lock=lock, spark=written_orders.spark, conf={**ONE_FILE_FOR_EACH_BATCH, **conf})
+        conf = {**ONE_FILE_FOR_EACH_BATCH, **(COPY_ON_WRITE if kind == "COPY_ON_WRITE" else {})}
+        table = Scattered(path=path, lock=lock, spark=written_orders.spark, conf=conf)
         table.add_batches("p0", "p1", "p2")
         table.put({"o0": "p0", "o1": "p1"})
-        tables[kind] = table
-    return tables
+        return table
+
+    return write
 
 
 @pytest.fixture
-def table_of(written: Mapping[str, Scattered], tmp_path: Path) -> Callable[[str], Scattered]:
+def table_of(written: Callable[[str], Scattered], tmp_path: Path) -> Callable[[str], Scattered]:
     """Return a maker of copies."""
 
     def copy(kind: str) -> Scattered:
         path = tmp_path / "orders"
-        shutil.copytree(written[kind].path, path)
-        lock = {**written[kind].lock, "lock_key": str(tmp_path).strip("/").replace("/", ".")}
-        return dataclasses.replace(written[kind], path=path, lock=lock, expected=dict(written[kind].expected))
+        source = written(kind)
+        shutil.copytree(source.path, path)
+        lock = {**source.lock, "lock_key": str(tmp_path).strip("/").replace("/", ".")}
+        return dataclasses.replace(source, path=path, lock=lock, expected=dict(source.expected))
 
     return copy
 

@@ -44,9 +44,10 @@ _Committed = TypeVar("_Committed")
 def commit_without_returning_keys(
     table: OpenTable, instant: str, statuses: Any, compacted: Collection[DataFile], commit: Callable[[], _Committed]
 ) -> _Committed:
-    """Commit a compaction after its new files are written. Raises YieldError if a dropped key has come back, and if there
-    is no moment without a write that may touch its partitions. In the first case the plan is withdrawn. Below table
-    version 8 it cannot be: raises PermanentError.
+    """Commit a compaction after its new files are written.
+
+    Raises YieldError if a dropped key has come back, and if there is no moment without a write that may touch its
+    partitions. In the first case the plan is withdrawn. Below table version 8 it cannot be: raises PermanentError.
     """
     if not table.options.looks_for_returning_keys or table.options.writers == "none":
         return commit()

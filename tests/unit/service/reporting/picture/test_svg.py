@@ -113,6 +113,7 @@ def test_a_bar_of_a_run_leads_to_its_page() -> None:
     assert {(link.attrib["href"], link.attrib["tabindex"]) for link in links} == {("/runs/r-1", "-1")}
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_commits_are_a_small_picture() -> None:
     """Bars in the same pixels are one, with their number in its title."""
     timeline = Timeline(instants=tuple(_instant(age / 30) for age in range(100_000, 0, -1)))
