@@ -112,7 +112,7 @@ def test_a_write_in_flight_that_may_bring_a_key_back_is_waited_for(driver: Drive
         outcome = committing(driver, table, run)
 
     assert isinstance(outcome, Yielded)
-    assert "set options.returning_keys: trusted" in outcome.reason
+    assert "declare it (options.returning_keys)" in outcome.reason
     assert isinstance(driver.carry_out(table, Service.COMPACTION, instant=plan.instant), Yielded)
     check_rows(driver, table)
 
