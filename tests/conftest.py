@@ -13,8 +13,8 @@ from tests.support.object_stores.s3_server import S3Server
 # On a shared machine the time of one example depends more on other processes than on the code.
 # Whether a change may land does not depend on a draw: the examples of a test stay the same until the test changes.
 settings.register_profile("lakewarden", deadline=None, report_multiple_bugs=False, derandomize=True)
-# What `./dev test` tries: 15 instead of 100 for each property.
-settings.register_profile("brief", settings.get_profile("lakewarden"), max_examples=15)
+# What `./dev test` tries: 30 instead of 100 for each property.
+settings.register_profile("brief", settings.get_profile("lakewarden"), max_examples=30)
 # To look for what those examples miss: pytest -m hypothesis --hypothesis-profile=explore
 settings.register_profile("explore", deadline=None, report_multiple_bugs=False, max_examples=2000)
 settings.load_profile("lakewarden")

@@ -96,7 +96,7 @@ def test_writers_and_services_at_once_take_different_instants(table: FakeTable) 
     assert table.rows == 24
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(st.sampled_from(["write", "compact", "clean"]), max_size=12))
 def test_no_service_ever_changes_a_row(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
     """The rows are those of the writers. Log files are not merged yet, and one version always stays."""

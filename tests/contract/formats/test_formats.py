@@ -30,7 +30,7 @@ HOUR = timedelta(hours=1)
 STEPS = st.lists(st.sampled_from(["write", "commit", "compact", "clean", "start", "complete", "beat", "wait"]))
 in_flight = pytest.mark.parametrize("born", IN_FLIGHT, indirect=True)
 planned = pytest.mark.parametrize(("born", "service"), PLANS, indirect=["born"])
-many = settings(deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 class Story:

@@ -37,7 +37,7 @@ def taken(text: bytes, size: int) -> dict[str, Any]:
     return found
 
 
-_FEW = settings(deadline=None)
+_FEW = settings(max_examples=50, deadline=None)
 
 
 @_FEW

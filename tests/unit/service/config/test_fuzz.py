@@ -112,7 +112,7 @@ def _seen(file: Path) -> None:
 
 
 @pytest.mark.long
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(document=_documents())
 def test_whatever_is_changed_in_the_example_is_read_or_refused_in_lines(
     document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
@@ -145,7 +145,7 @@ _CHUNKS = [b"\t", b"\r\n", b": ", b"- ", b"&a ", b"*a", b"!x ", b"'", b'"', b"["
 
 
 @pytest.mark.long
-@settings(deadline=None)
+@settings(deadline=None, max_examples=150)
 @given(data=st.data())
 def test_whatever_is_changed_in_the_text_of_the_example_is_read_or_refused_in_lines(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -368,7 +368,7 @@ _STEPS = st.tuples(
 )
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     steps=st.lists(_STEPS, max_size=14),
     policy=st.sampled_from(["metastore", "metastore,success-file", "success-file,metastore"]),

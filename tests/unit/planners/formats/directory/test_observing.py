@@ -165,7 +165,7 @@ _STEPS = st.lists(
 )
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=_STEPS)
 def test_reading_only_what_changed_brings_what_reading_everything_brings(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]

@@ -117,7 +117,7 @@ def test_a_table_without_a_snapshot_has_no_files_and_no_faults(table: IcebergTab
 STEPS = st.lists(st.sampled_from(["append", "merge", "drop", "rewrite", "manifests", "look", "wait"]), max_size=10)
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS)
 def test_reading_only_what_is_new_brings_the_same_view_as_reading_everything(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]

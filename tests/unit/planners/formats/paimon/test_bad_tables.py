@@ -171,7 +171,7 @@ def test_a_field_of_an_index_manifest_that_is_not_known_is_said(tmp_path: Path) 
 
 
 @pytest.mark.long
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_whatever_is_cut_or_flipped_is_said_or_changes_no_count(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -336,7 +336,7 @@ def stepped(table: PaimonTable, step: str) -> None:
 
 
 @pytest.mark.long
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS)
 def test_reading_only_what_is_new_finds_the_same_as_reading_everything(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str]

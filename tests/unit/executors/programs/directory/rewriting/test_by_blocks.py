@@ -43,7 +43,7 @@ def clicks(*ids: int) -> Rows:
     return [{"id": one, "what": None if one % 3 else f"click {one}"} for one in ids]
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     parts=st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=30), min_size=1, max_size=6),
     codec=st.sampled_from(["null", "deflate", "bzip2", "xz"]),

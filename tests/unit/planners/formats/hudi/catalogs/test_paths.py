@@ -241,7 +241,7 @@ _NAMES = st.text(alphabet="ab.", min_size=1, max_size=2).filter(lambda name: nam
 _PARTS = st.one_of(st.just("**"), st.text(alphabet="ab*?.", min_size=1, max_size=3).filter(lambda p: "**" not in p))
 
 
-@settings(deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     folders=st.lists(st.lists(_NAMES, min_size=1, max_size=3), max_size=6),
     parts=st.lists(_PARTS.filter(lambda part: part not in (".", "..")), min_size=1, max_size=3),

@@ -155,7 +155,7 @@ def test_where_writers_are_declared_lazy_a_write_that_never_beat_is_dead_within_
 
 @pytest.mark.parametrize("version", [6, 9])
 @given(gaps=st.lists(st.integers(1, 3 * 24 * 3600), max_size=6), others=st.lists(st.booleans(), max_size=6))
-@settings(deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_an_eager_write_is_never_taken_for_dead_however_long_it_is_idle(
     version: int, gaps: list[int], others: list[bool]
 ) -> None:

@@ -93,7 +93,7 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(before=STEPS, after=STEPS, expired=st.integers(1, 3))
 def test_exactly_the_names_that_the_expiry_took_are_lost(
     tmp_path_factory: pytest.TempPathFactory,

@@ -60,7 +60,7 @@ def take(table: IcebergTable, step: str) -> None:
             pass
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS, version=st.sampled_from([1, 2, 3]))
 def test_whatever_was_committed_the_files_are_those_that_pyiceberg_finds(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str], version: int

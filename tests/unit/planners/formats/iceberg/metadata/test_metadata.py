@@ -236,7 +236,7 @@ def test_a_location_that_is_no_whole_address_is_named_with_its_file_and_a_remedy
 _STEPS = st.lists(st.sampled_from(["append", "expire", "roll back", "manifests", "property"]), max_size=8)
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=_STEPS, compressed=st.booleans())
 def test_what_an_earlier_version_told_is_told_again(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str], compressed: bool

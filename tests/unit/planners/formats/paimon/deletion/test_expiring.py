@@ -163,7 +163,7 @@ _ACTS = st.lists(
 )
 
 
-@settings(deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(_ACTS, st.data())
 def test_exactly_the_files_that_nothing_needs_go(acts: list[str], data: st.DataObject) -> None:
     """For every history: no file that a snapshot, a tag or a branch needs goes, and none that nothing needs stays."""

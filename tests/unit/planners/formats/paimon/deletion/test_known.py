@@ -55,7 +55,7 @@ _ACTS = st.lists(
 )
 
 
-@settings(deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(_ACTS)
 def test_exactly_what_something_names_is_known(acts: list[str]) -> None:
     """For every history: no file that a snapshot, a tag, a branch or a changelog names is unknown, and a file that no
