@@ -105,7 +105,7 @@ class IcebergTable:
     def file(self, p: int | None = 0, **other: Any) -> File:
         """Return a new file, which nothing knows yet."""
         self._files += 1
-        return File(path=f"{self.folder}/data/p={p}/{self._files:05d}.parquet", p=p, **other)
+        return File(path=f"{self.folder}/data/p={p}/{self._files:05d}-0-{self.uuid}-00001.parquet", p=p, **other)
 
     def append(self, *files: File, summary: Mapping[str, str] | None = None) -> int:
         """Add data files: by default one. Return the snapshot."""

@@ -19,6 +19,7 @@ _OF_FORMATS = ("planners/formats", "executors/programs", "demo/formats")
 """Rooms in which each format has a folder."""
 
 _REGISTRIES = {
+    "planners/formats/layouts.py",
     "planners/registry.py",
     "executors/registry.py",
     "executors/programs/registry.py",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -70,6 +70,10 @@ class OrphansSteps:
         elif self._table.assignment.instant is not None:
             return NothingToDo(reason=f"{self._table.assignment.instant} is not pending any more")
         listing = self._listed(metadata, probe=plan_store.write(beside))
+        others = listing.not_ours.told()
+        if others != beside.others:
+            beside = replace(beside, others=others)
+            plan_store.write(beside)
         unknown = self._unknown_of(listing, plan_store, self._table.metadata())
         before, found = plan_store.seen_before(), FoundOrphans(unknown=sum(map(len, unknown)))
         self._found = found

@@ -41,6 +41,7 @@ from lakewarden.planners.formats.directory.options.ttl_options import TtlOptions
 from lakewarden.planners.formats.directory.service_needs import ServiceNeeds
 from lakewarden.planners.formats.directory.timeline import timeline_of
 from lakewarden.planners.formats.directory.writers.activity import usual_interval
+from lakewarden.planners.formats.layouts import LAYOUTS, found_in
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
@@ -56,13 +57,6 @@ _ASKED_AGAIN = timedelta(seconds=30)
 _WARM = 256
 _WARM_WITHOUT_TIMES = 4
 """In a store without folder times each warm folder costs a listing."""
-
-_OTHERS = {
-    ".hoodie": "a Hudi table",
-    "_delta_log": "a Delta table",
-    "metadata": "the metadata of an Iceberg table",
-    "snapshot": "the snapshots of a Paimon table",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,9 +110,8 @@ def _recognise(location: str, storage: Storage, kinds: Kinds) -> None:
         names = {entry.name for entry in storage.listing(location, most=MOST_FILES)}
     except FileNotFoundError as gone:
         raise _missing(location) from gone
-    for name, what in _OTHERS.items():
-        if name in names:
-            raise PermanentError(f"{location} is no plain directory: {name} in it is of {what}")
+    if tables := found_in(location, storage, formats=[name for name, of in LAYOUTS.items() if of.folder in names]):
+        raise PermanentError(f"{location} is no plain directory: {tables[0].file} is of {tables[0].table}")
     if not any(kinds(name) is EntryKind.DATA for name in names):
         raise PermanentError(f"{location} holds no data: there is no file and no folder that readers see")
 

@@ -33,6 +33,7 @@ from lakewarden.planners.formats.hudi.writers.acquisitions.around import around
 from lakewarden.planners.formats.hudi.writers.commit_callback import HOOK
 from lakewarden.planners.formats.hudi.writers.endangered import awaited, endangered_writes
 from lakewarden.planners.formats.hudi.writers.writer_options import ENGINES, writer_options
+from lakewarden.planners.formats.shared_folder import SharedFolders
 from lakewarden.planners.hooks import CommitHook
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, Service
@@ -64,6 +65,7 @@ class HudiFormat:
     def __init__(self, *, thorough: bool = False) -> None:
         self._thorough = thorough
         self._tokens = Tokens()
+        self._shared = SharedFolders(self.name)
 
     @property
     def name(self) -> str:
@@ -170,7 +172,8 @@ class HudiFormat:
         def look() -> Observation:
             return observed(table, storage, previous, token=self.token(table, storage), commits=commits, now=now)
 
-        return around(table, storage, look)
+        sharing = self._shared.of([table.location], storage, now=now)
+        return sharing.shown_in(around(table, storage, look), now=now)
 
     def archived(self, table: Table, storage: Storage, *, before: datetime | None, limit: int) -> ArchivePage:
         """Return archived instants of a table version 8 or 9."""

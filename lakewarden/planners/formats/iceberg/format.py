@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer, Pointers
@@ -25,6 +26,7 @@ from lakewarden.planners.formats.iceberg.options.service_options import (
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.writers.distance import awaited
 from lakewarden.planners.formats.iceberg.writers.writer_options import ENGINES, writer_options
+from lakewarden.planners.formats.shared_folder import SharedFolders
 from lakewarden.planners.hooks import CommitHook
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.step import Step
@@ -61,6 +63,7 @@ class IcebergFormat:
     def __init__(self) -> None:
         self._pointers = Pointers()
         self._vended = VendedFiles(self._pointers)
+        self._shared = SharedFolders(self.name)
 
     @property
     def name(self) -> str:
@@ -168,15 +171,16 @@ class IcebergFormat:
 
     def _observed(self, table: Table, storage: Storage, previous: Observation | None, *, now: datetime) -> Observation:
         pointer, token = self._asked(table, storage)
+        look = partial(observed, table, storage, shared=self._shared, now=now, timeout=TIMEOUT)
         try:
-            observation = observed(table, storage, previous, pointer=pointer, token=token, now=now, timeout=TIMEOUT)
+            observation = look(previous, pointer=pointer, token=token)
             previous = observation  # the second attempt does not read again what this one has read
         except VanishedError:
             observation = None
         if observation is None or observation.view.faults:
             moved, token = self._asked(table, storage)
             if observation is None or moved != pointer:
-                return observed(table, storage, previous, pointer=moved, token=token, now=now, timeout=TIMEOUT)
+                return look(previous, pointer=moved, token=token)
         return observation
 
     def located(self, table: Table, storage: Storage) -> tuple[Storage, Pointer]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
-from lakewarden.planners.formats.iceberg.backlog.blockers import is_encrypted
+from lakewarden.planners.formats.iceberg.backlog.blockers import folders_of, is_encrypted
 from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
 from lakewarden.planners.formats.iceberg.backlog.memo import ManifestPass, Memo
 from lakewarden.planners.formats.iceberg.backlog.needs import needs_of
@@ -46,6 +46,7 @@ from lakewarden.planners.formats.iceberg.writers.touches import (
     newest_updates,
     recent_updates,
 )
+from lakewarden.planners.formats.shared_folder import SharedFolders
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
@@ -64,8 +65,10 @@ def observed(
     token: str,
     now: datetime,
     timeout: timedelta | None = None,
+    shared: SharedFolders | None = None,
 ) -> Observation:
-    """Return the table as its metadata file shows it. `pointer` names that file, and `token` was read with it.
+    """Return the table as its metadata file shows it. `pointer` names that file, and `token` was read with it. With
+    `shared`, other tables in its folders are looked for.
 
     If `timeout` is over, no more manifests are read. The view then has a fault, and the next observation continues.
 
@@ -81,9 +84,16 @@ def observed(
     activity = _activity(table, reading, holdings)
     plans = tuple(_plans(reading))
     timeline = timeline_of(metadata, instants(plans))
-    waiting = waits_until(plans, Service.ORPHANS)
     needs = needs_of(
-        table, metadata, holdings, manifests, activity, timeline=timeline, orphans_wait_until=waiting, now=now
+        table,
+        metadata,
+        holdings,
+        manifests,
+        activity,
+        timeline=timeline,
+        orphans_wait_until=waits_until(plans, Service.ORPHANS),
+        others=next((one.others for one in plans if one is not None and one.service is Service.ORPHANS), {}),
+        now=now,
     )
     view = TableView(
         identity=table_identity(table.location, metadata),
@@ -105,7 +115,11 @@ def observed(
         readers=tuple(positions(_options(table).readers, metadata, now)),
     )
     keep_until = _keep_until(view, needs.changes_at)
-    return Observation(token=token, view=view, memo=reading.memo(tallies), lasting=True, keep_until=keep_until)
+    found = Observation(token=token, view=view, memo=reading.memo(tallies), lasting=True, keep_until=keep_until)
+    if shared is None:
+        return found
+    folders = folders_of(metadata, _options(table))
+    return shared.of(folders, storage, now=now, properties=metadata.properties).shown_in(found, now=now)
 
 
 def _keep_until(view: TableView, changes_at: datetime | None) -> datetime | None:

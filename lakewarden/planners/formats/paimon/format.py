@@ -28,6 +28,7 @@ from lakewarden.planners.formats.paimon.options.table_options import PaimonTable
 from lakewarden.planners.formats.paimon.options.ttl_options import TtlOptions
 from lakewarden.planners.formats.paimon.writers.done_report import HOOK
 from lakewarden.planners.formats.paimon.writers.writer_options import ENGINES, writer_options
+from lakewarden.planners.formats.shared_folder import SharedFolders
 from lakewarden.planners.hooks import CommitHook
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Instant, Service
@@ -62,6 +63,7 @@ class PaimonFormat(NamedByPath):
     def __init__(self) -> None:
         self._heads = Heads()
         self._places = Places()
+        self._shared = SharedFolders(self.name)
         self._watched: dict[str, tuple[str, ...]] = {}
 
     @property
@@ -151,7 +153,8 @@ class PaimonFormat(NamedByPath):
         a rollback was faster, the table is looked at again, three times in all.
         """
         with self._placed(table) as placed:
-            found = self._observed(placed, storage, previous, now=now)
+            sharing = self._shared.of([placed.location], storage, now=now)
+            found = sharing.shown_in(self._observed(placed, storage, previous, now=now), now=now)
             identity = replace(found.view.identity, location=table.location)  # as it is registered: shares go by that
             return replace(found, token=_told(table, placed, found.token), view=replace(found.view, identity=identity))
 

@@ -24,6 +24,7 @@ from lakewarden.planners.formats.hudi.metadata.table_properties import TableProp
 from lakewarden.planners.formats.hudi.metadata.times import shown_twice_until
 from lakewarden.planners.formats.hudi.metadata.whole import whole_timeline
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
+from lakewarden.planners.formats.shared_folder import require_own_folder
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Instant, Service
@@ -183,9 +184,11 @@ def open_table(
 ) -> Iterator[OpenTable]:
     """Open the table of a run with the service's own `hoodie.*` settings, and close it in any case.
 
-    The message for a lock that is not released names the lock. Hudi's own message does not.
+    Raises PermanentError if a table of another format lies in its folder. The message for a lock that is not released
+    names the lock. Hudi's own message does not.
     """
     options = HudiTableOptions.model_validate(dict(assignment.table_options))
+    require_own_folder(assignment.format, [assignment.location], storage)
     indexes = _index_switches(assignment, options, storage)
     with translated(Step.PLAN):
         client = HudiClient(session, assignment.location, options, service, indexes=indexes)

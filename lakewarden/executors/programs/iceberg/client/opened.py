@@ -17,6 +17,7 @@ from lakewarden.executors.programs.iceberg.client.open_catalogs import (
     SparkCatalogSettings,
     opened,
 )
+from lakewarden.planners.formats.iceberg.backlog.blockers import folders_of
 from lakewarden.planners.formats.iceberg.catalogs.hive_locks import (
     COMMITTING,
     OF_A_CLIENT,
@@ -29,6 +30,7 @@ from lakewarden.planners.formats.iceberg.catalogs.vended.tables import VendedFil
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.shared_folder import require_own_folder
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, YieldError
 from lakewarden.planners.model.step import Step
@@ -92,7 +94,8 @@ class OpenTable:
 def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock: Clock) -> Iterator[OpenTable]:
     """Open the table of a run. Its catalog is lent to the run until the run ends.
 
-    Raises PermanentError if the catalog has no such table, or one of its secrets is missing.
+    Raises PermanentError if the catalog has no such table, if one of its secrets is missing, or if a table of another
+    format lies in its folder.
     """
     options = IcebergTableOptions.model_validate(dict(assignment.table_options))
     storage = _files(assignment, storage)
@@ -103,7 +106,13 @@ def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock:
             with translated(Step.PLAN):
                 java = _by_path(session, assignment)
         _require_exclusion(session, java, assignment)
-        yield OpenTable(spark=session, java=java, assignment=assignment, options=options, storage=storage, clock=clock)
+        table = OpenTable(
+            spark=session, java=java, assignment=assignment, options=options, storage=storage, clock=clock
+        )
+        metadata = table.metadata()
+        folders = folders_of(metadata, options)
+        require_own_folder(assignment.format, folders, storage, properties=metadata.properties)
+        yield table
 
 
 def _require_exclusion(session: Any, java: Any, assignment: Assignment) -> None:

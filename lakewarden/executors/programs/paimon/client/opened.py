@@ -26,6 +26,7 @@ from lakewarden.planners.formats.paimon.metadata.signature import commit_user
 from lakewarden.planners.formats.paimon.metadata.snapshots import Snapshot, parse_snapshot
 from lakewarden.planners.formats.paimon.observing import Look, look
 from lakewarden.planners.formats.paimon.options.table_options import PaimonTableOptions
+from lakewarden.planners.formats.shared_folder import require_own_folder
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
 from lakewarden.planners.model.instant import Service
@@ -131,8 +132,8 @@ def _policies(assignment: Assignment) -> dict[Service, Policy]:
 
 @contextlib.contextmanager
 def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock: Clock) -> Iterator[OpenTable]:
-    """Open the table of a run, by its folder or through its catalog. Raises PermanentError if there is none, and
-    TemporaryError if the catalog does not answer.
+    """Open the table of a run, by its folder or through its catalog. Raises PermanentError if there is none, or
+    if a table of another format lies in its folder, and TemporaryError if the catalog does not answer.
     """
     named = Table(
         id=assignment.table,
@@ -144,6 +145,7 @@ def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock:
     )
     table = Places().placed(named)
     require_table(table.location, storage)
+    require_own_folder(assignment.format, [table.location], storage)
     scratch = Path(tempfile.mkdtemp(prefix="paimon-"))
     try:
         with java_table(session, named, table.location) as java:

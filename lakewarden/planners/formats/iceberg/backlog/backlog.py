@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -89,6 +89,9 @@ class NeedFacts:
     """The old partition specs in which rewritten files stay (`kept_specs`)."""
     orphans_wait_until: datetime | None = None
     """When orphans may delete the first of the files that its last run has seen and left."""
+
+    others: Mapping[str, str] = field(default_factory=dict)
+    """What the last run of orphans has found of others in the table's folder, by folder."""
 
     def settings(self, service: Service, kind: type[_Options]) -> _Options:
         """Return the options of a service. If the table has no policy for it, return the defaults."""
@@ -302,17 +305,24 @@ def _expiring(expiry: Expiry) -> Iterator[str]:
 
 def _orphans(facts: NeedFacts) -> ServiceNeed:
     options = facts.settings(Service.ORPHANS, OrphansOptions)
-    note = (
+    notes = (
         f"a file is an orphan that is older than {age_of_orphans(options, facts.options)} and that no snapshot knows, "
-        f"in two runs at least {format_duration(options.unknown_for)} apart"
+        f"in two runs at least {format_duration(options.unknown_for)} apart",
+        *_of_others(facts.others),
     )
     backlog, until = _since(facts, Service.ORPHANS), facts.orphans_wait_until
     if until is None:
-        return ServiceNeed(backlog=backlog, notes=(note,))
+        return ServiceNeed(backlog=backlog, notes=notes)
     if until <= facts.now:  # they count as a commit does, because the table may have no more writers
         backlog = replace(backlog, commits=max(1, backlog.commits))
     waiting = f"files that the last run has seen may go from {on_the_clock(until, facts.now)} on"
-    return ServiceNeed(backlog=backlog, notes=(note, waiting), changes_at=until)
+    return ServiceNeed(backlog=backlog, notes=(*notes, waiting), changes_at=until)
+
+
+def _of_others(others: Mapping[str, str]) -> Iterator[str]:
+    if others:
+        found = ", ".join(f"{what} in {folder or 'the folder itself'}" for folder, what in others.items())
+        yield f"left alone below the table's folder, because no writer of this table could have made it: {found}"
 
 
 def _table_stats(facts: NeedFacts) -> ServiceNeed:

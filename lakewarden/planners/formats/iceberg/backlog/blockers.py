@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lakewarden.planners.formats.iceberg.deletion.ground import REMEDY
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.spelling import address_of
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions, Outside
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import Blocker
@@ -216,6 +217,15 @@ def _elsewhere(metadata: TableMetadata, options: IcebergTableOptions) -> list[st
     homes = [home for home in map(_place, (metadata.location, *options.folders)) if home is not None]
     named = {key: _place(metadata.properties[key]) for key in _ELSEWHERE if key in metadata.properties}
     return [key for key, place in named.items() if place is None or not any(_lies_in(place, home) for home in homes)]
+
+
+def folders_of(metadata: TableMetadata, options: IcebergTableOptions) -> Sequence[str]:
+    """Return the addresses of the folders that a table has as its own: the first is its location. Folders elsewhere
+    that a property names, and the options do not, are not among them.
+    """
+    elsewhere = _elsewhere(metadata, options)
+    named = (metadata.properties[key] for key in _ELSEWHERE if key in metadata.properties and key not in elsewhere)
+    return tuple(dict.fromkeys(address_of(one) for one in (metadata.location, *options.folders, *named)))
 
 
 def _place(path: str) -> PathParts | None:

@@ -50,6 +50,7 @@ def needs_of(
     timeline: Timeline,
     now: datetime,
     orphans_wait_until: datetime | None = None,
+    others: Mapping[str, str] | None = None,
 ) -> Needs:
     """Return what the table needs, from the files of its current snapshot and from its `manifests`.
 
@@ -69,6 +70,7 @@ def needs_of(
         now=now,
         keeps=kept_specs(holdings.files, metadata, options, now),
         orphans_wait_until=orphans_wait_until,
+        others=others or {},
     )
     found = {service: _kept_off(need, kept.get(service)) for service, need in needs(facts).items()}
     return Needs(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from lakewarden.planners.formats.iceberg.deletion.ahead import METADATA_FILE, left_of_a_commit
 from lakewarden.planners.formats.iceberg.deletion.candidates import Candidates, Digests, TableFolder
+from lakewarden.planners.formats.iceberg.deletion.own_names import OwnNames
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DELETING, file_of, seen_file_of
 from lakewarden.planners.formats.iceberg.deletion.reachable import metadata_files
 from lakewarden.planners.formats.iceberg.deletion.spool import Spool
@@ -18,6 +20,7 @@ from lakewarden.planners.formats.iceberg.metadata.manifests import origin_of, re
 from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError, TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling
 from lakewarden.planners.formats.iceberg.options.service_options import OrphansOptions, PrefixMismatch
+from lakewarden.planners.formats.layouts import LAYOUTS, FoundTable, found_in
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.ports import FileEntry, Storage
 from lakewarden.planners.storage.locations import is_local
@@ -49,24 +52,50 @@ class Probe:
     size: int
 
 
-def files_below(folder: str, storage: Storage) -> Iterator[FoundFile]:
+@dataclass(kw_only=True, slots=True)
+class NotOurs:
+    """What lies below a table's folder and is no file of the table: `tables` by their folder, and the number of other
+    `files` by the first folder on the way to them.
+    """
+
+    tables: dict[str, str] = field(default_factory=dict)
+    files: Counter[str] = field(default_factory=Counter)
+
+    def count(self, path: str) -> None:
+        """Count a file that no writer of the table could have made."""
+        first, _, rest = path.partition("/")
+        folder = first if rest else ""
+        self.files[folder if folder in self.files or len(self.files) < _MOST_FOLDERS else ELSEWHERE] += 1
+
+    def told(self) -> Mapping[str, str]:
+        """Return what lies in each folder, in words: the tables, and then those with most files."""
+        files = {folder: f"{count} files" if count > 1 else "1 file" for folder, count in self.files.most_common()}
+        return dict(itertools.islice({**self.tables, **files}.items(), _MOST_TOLD))
+
+
+_MOST_FOLDERS = 1000
+_MOST_TOLD = 20
+ELSEWHERE = "elsewhere"
+
+
+def files_below(folder: str, storage: Storage, not_ours: NotOurs | None = None) -> Iterator[FoundFile]:
     """Yield every file below a table's folder. Raises TemporaryError if a part of it cannot be listed whole.
 
     It leaves out what is no file of this Iceberg table: names that begin with `_` or `.`, links to other folders, and
-    tables in folders of their own below. Among these names are the checksums that Hadoop keeps beside files on local
-    disks. They are deleted with their files.
+    tables of any format in folders below, which are noted in `not_ours`. Among these names are the checksums that
+    Hadoop keeps beside files on local disks. They are deleted with their files.
     """
-    yield from _below(folder, "", storage)
+    yield from _below(folder, "", storage, NotOurs() if not_ours is None else not_ours)
 
 
-def _below(folder: str, path: str, storage: Storage) -> Iterator[FoundFile]:
+def _below(folder: str, path: str, storage: Storage, not_ours: NotOurs) -> Iterator[FoundFile]:
     entries = storage.entries(folder)
     try:
         first = list(itertools.islice(entries, _AT_FIRST))
     except FileNotFoundError:  # it has been deleted meanwhile, or an object store has no empty folder
         return
-    whole = len(first) < _AT_FIRST
-    if path and (not whole or _has_metadata(first)) and _is_a_table(folder, storage):
+    if path and (table := _table_in(folder, first, storage)) is not None:
+        not_ours.tables[path.rstrip("/")] = table.table
         return
     for entry in itertools.chain(first, entries):
         if entry.name.startswith(_HIDDEN):
@@ -75,18 +104,15 @@ def _below(folder: str, path: str, storage: Storage) -> Iterator[FoundFile]:
         if not entry.is_folder:
             yield FoundFile(from_here, entry.modified, entry.size)
         elif not is_local(below) or Spelling().folder(below) == below:  # no link
-            yield from _below(below, f"{from_here}/", storage)
+            yield from _below(below, f"{from_here}/", storage, not_ours)
 
 
-def _has_metadata(entries: Collection[FileEntry]) -> bool:
-    return any(entry.is_folder and entry.name == _METADATA for entry in entries)
-
-
-def _is_a_table(folder: str, storage: Storage) -> bool:
-    try:
-        return any(METADATA_FILE in entry.name for entry in storage.entries(f"{folder}/{_METADATA}"))
-    except FileNotFoundError:
-        return False
+def _table_in(folder: str, first: Sequence[FileEntry], storage: Storage) -> FoundTable | None:
+    """Return the table in a folder with these `first` entries, of any format. None if there is none."""
+    named = {entry.name for entry in first if entry.is_folder}
+    whole = len(first) < _AT_FIRST
+    formats = [name for name, layout in LAYOUTS.items() if not whole or layout.folder in named]
+    return next(iter(found_in(folder, storage, formats=formats)), None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,14 +121,15 @@ class FolderListing:
 
     `old` are the files that are old by the daemon's clock, in parts. Each part is compared with the metadata by itself.
     `manifests` are those of them in the metadata folder that may be manifests. `versions` are all metadata files of any
-    age. Paths are from the folder. `at` is the storage's current time. A file that was written `before` is old enough
-    by both clocks.
+    age. Paths are from the folder. `not_ours` is what no writer of the table could have made. `at` is the storage's
+    current time. A file that was written `before` is old enough by both clocks.
     """
 
     folder: TableFolder
     old: Sequence[Spool]
     manifests: Spool
     versions: Spool
+    not_ours: NotOurs
     at: datetime
     before: datetime
 
@@ -125,19 +152,22 @@ def listed(
     now: datetime,
     among: Digests | None = None,
 ) -> FolderListing:
-    """List a table's folder, before its metadata is read. A file is old if it was written more than `older_than` ago
-    and is one of `among`, if that is given.
+    """List a table's folder, before its metadata is read. A file is old if it was written more than `older_than` ago,
+    could have been written by a writer of the table (`OwnNames`), and is one of `among`, if that is given.
 
     The age of a file is the smaller one of its ages by the storage's clock and by the daemon's. Raises TemporaryError
     if the listing does not show the `probe`: then the listing is stale.
     """
-    folder = TableFolder(metadata.location)
+    folder, own, not_ours = TableFolder(metadata.location), OwnNames(metadata), NotOurs()
     old, manifests, versions, storage_now = [Spool()], Spool(), Spool(), None
-    for path, written_at, size in files_below(folder.address, storage):
+    for path, written_at, size in files_below(folder.address, storage, not_ours):
         if METADATA_FILE in path.rpartition("/")[2]:
             versions.add(path, written_at)
         if (path, size) == (probe.path, probe.size):
             storage_now = written_at
+        if path not in own:
+            not_ours.count(path)
+            continue
         if not _NEVER < written_at < now - older_than or (among is not None and folder.path(path) not in among):
             continue
         if len(old[-1]) == AT_A_TIME:
@@ -150,7 +180,9 @@ def listed(
             f"the listing of {folder.address} does not show {probe.path} as it was written a moment ago"
         )
     before = min(storage_now, now) - older_than
-    return FolderListing(folder=folder, old=old, manifests=manifests, versions=versions, at=storage_now, before=before)
+    return FolderListing(
+        folder=folder, old=old, manifests=manifests, versions=versions, not_ours=not_ours, at=storage_now, before=before
+    )
 
 
 def spare_known(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -63,6 +63,7 @@ class DeletionPlan:
 class PlanBeside:
     """The plans beside a table for one service: the pending plan, and the completed ones, the newest first.
 
+    `others` is what the last listing of the table's folder showed of others in it, by folder and in words.
     `table` is the table's uuid. A plan of a table that was dropped and created again at the same place does not count.
     """
 
@@ -70,6 +71,7 @@ class PlanBeside:
     table: str
     pending: DeletionPlan | None = None
     completed: tuple[DeletionPlan, ...] = ()
+    others: Mapping[str, str] = field(default_factory=dict)
 
     def with_completed(self, at: datetime) -> PlanBeside:
         """Return the same with the pending plan among the completed ones."""
@@ -154,6 +156,7 @@ def content_of(beside: PlanBeside) -> bytes:
             "table-uuid": beside.table,
             "pending": pending,
             "completed": [_raw(plan) for plan in beside.completed],
+            "others": dict(beside.others),
         },
         indent=1,
     ).encode()
@@ -188,6 +191,7 @@ def _parsed(content: bytes, service: Service) -> PlanBeside:
             table=str(raw["table-uuid"]),
             pending=None if raw["pending"] is None else _plan(raw["pending"]),
             completed=tuple(map(_plan, raw["completed"])),
+            others={str(folder): str(what) for folder, what in raw.get("others", {}).items()},
         )
     except (DamagedError, ValueError, KeyError, TypeError, AttributeError) as wrong:
         raise CorruptMetadataError(

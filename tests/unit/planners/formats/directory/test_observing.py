@@ -74,12 +74,15 @@ def test_a_directory_is_described_by_its_partitions(tmp_path: Path) -> None:
     assert view.backlogs[Service.PARTITION_COMMIT].commits == 2
 
 
-@pytest.mark.parametrize("other", [".hoodie", "metadata", "snapshot", "_delta_log"])
+@pytest.mark.parametrize(
+    "other",
+    [".hoodie/hoodie.properties", "metadata/v1.metadata.json", "schema/schema-0", f"_delta_log/{0:020}.json"],
+)
 def test_a_table_of_another_format_is_never_a_directory(tmp_path: Path, other: str) -> None:
     """A marker in it would be a stray file, and its partitions are the format's own."""
     folder = made(tmp_path / "trips")
-    (folder / other).mkdir()
-    with pytest.raises(PermanentError, match="is no plain directory"):
+    put(folder / other, NOW)
+    with pytest.raises(PermanentError, match=f"is no plain directory: .*{other}"):
         observed(folder)
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 import pyarrow as pa
 import pytest
@@ -43,6 +44,11 @@ def put(path: Path | str, *, ago: timedelta = 5 * DAY, content: bytes = b"x") ->
     written = (NOW - ago).timestamp()
     os.utime(path, (written, written))
     return str(path)
+
+
+def data_file(about: str) -> str:
+    """Return a name as a writer of Iceberg makes it: the number of a task, and the UUID of a write."""
+    return f"00000-7-{uuid5(NAMESPACE_URL, about)}-00001.parquet"
 
 
 def probe(table: IcebergTable, *, ago: timedelta = timedelta(0)) -> Probe:
@@ -103,7 +109,7 @@ def test_what_is_old_and_unknown_is_an_orphan(table: IcebergTable) -> None:
     """This holds for data and metadata. Every file that the table knows stays, including its version hint and older
     versions.
     """
-    lost = {put(table.folder / "data/p=0/lost.parquet"), put(table.metadata / "lost-m0.avro")}
+    lost = {put(table.folder / "data/p=0" / data_file("lost")), put(table.metadata / "lost-m0.avro")}
     assert orphans(table) == lost
 
 
@@ -120,27 +126,27 @@ def test_versions_that_only_older_versions_name_are_known(table: IcebergTable) -
 
 def test_what_was_written_lately_may_be_a_commit_under_way(table: IcebergTable) -> None:
     """A commit writes its metadata last."""
-    put(table.folder / "data/p=0/young.parquet", ago=2 * DAY)
-    old = put(table.folder / "data/p=0/old.parquet", ago=4 * DAY)
+    put(table.folder / "data/p=0" / data_file("young"), ago=2 * DAY)
+    old = put(table.folder / "data/p=0" / data_file("old"), ago=4 * DAY)
     assert orphans(table) == {old}
 
 
 def test_no_setting_lets_younger_files_go_than_those_of_a_day(table: IcebergTable) -> None:
     """A long commit takes hours."""
-    put(table.folder / "data/p=0/young.parquet", ago=timedelta(hours=23))
-    old = put(table.folder / "data/p=0/old.parquet", ago=timedelta(hours=25))
+    put(table.folder / "data/p=0" / data_file("young"), ago=timedelta(hours=23))
+    old = put(table.folder / "data/p=0" / data_file("old"), ago=timedelta(hours=25))
     assert orphans(table, older_than="0s") == {old}
 
 
 def test_a_clock_of_ours_that_is_ahead_makes_nothing_old(table: IcebergTable) -> None:
     """The times of files are compared with the storage's own clock."""
-    put(table.folder / "data/p=0/young.parquet", ago=DAY)
+    put(table.folder / "data/p=0" / data_file("young"), ago=DAY)
     assert orphans(table, now=NOW + 365 * DAY) == set()
 
 
 def test_a_clock_of_ours_that_is_behind_makes_files_younger_and_never_older(table: IcebergTable) -> None:
     """If the two clocks differ, the one that spares more files counts."""
-    put(table.folder / "data/p=0/lost.parquet", ago=4 * DAY)
+    put(table.folder / "data/p=0" / data_file("lost"), ago=4 * DAY)
     assert orphans(table, now=NOW - 2 * DAY) == set()
 
 
@@ -156,7 +162,7 @@ def test_a_listing_that_does_not_show_what_was_written_a_moment_ago_is_not_belie
 
 def test_a_listing_that_fails_lets_nothing_go(table: IcebergTable) -> None:
     """The same holds if the listing of a subfolder fails."""
-    put(table.folder / "data/p=0/lost.parquet")
+    put(table.folder / "data/p=0" / data_file("lost"))
 
     class Failing(LocalStorage):
         def entries(self, location: str) -> Iterator[FileEntry]:
@@ -197,7 +203,7 @@ def test_files_of_every_snapshot_are_known_not_only_of_the_newest(table: Iceberg
 
 def test_a_manifest_that_cannot_be_read_lets_nothing_go(table: IcebergTable) -> None:
     """It may name every file."""
-    put(table.folder / "data/p=0/lost.parquet")
+    put(table.folder / "data/p=0" / data_file("lost"))
     next(table.metadata.glob("*-m0.avro")).unlink()
     with pytest.raises((CorruptMetadataError, VanishedError)):
         orphans(table)
@@ -214,7 +220,7 @@ def test_a_table_in_a_folder_below_is_another_table(table: IcebergTable) -> None
     """Its files stay, although this table knows none of them."""
     inner = IcebergTable(table.folder / "inner")
     inner.append(inner.file())
-    for path in (*inner.metadata.iterdir(), inner.folder / "data/p=0/x.parquet"):
+    for path in (*inner.metadata.iterdir(), inner.folder / "data/p=0" / data_file("x")):
         put(path, content=path.read_bytes() if path.exists() else b"")
     assert orphans(table) == set()
 
@@ -227,7 +233,7 @@ def unknown_version(table: IcebergTable, *, ago: timedelta, **said: Any) -> str:
 
 def refused(table: IcebergTable) -> Exception:
     """Return why the orphans of a table with one lost file are left alone."""
-    put(table.folder / "data/p=0/lost.parquet")
+    put(table.folder / "data/p=0" / data_file("lost"))
     known = metadata_of(table)
     metadata = replace(known, metadata_log=tuple(one for one in known.metadata_log if "unknown" not in one))
     listing = listed(metadata, LocalStorage(), older_than=3 * DAY, probe=probe(table), now=NOW)
@@ -320,8 +326,8 @@ def test_plans_beside_and_their_lists_are_known(table: IcebergTable) -> None:
 
 def test_a_file_known_under_another_address_is_refused_or_left_alone(table: IcebergTable) -> None:
     """The same path in another store may be the same file."""
-    doubtful = put(table.folder / "data/p=0/x.parquet")
-    lost = put(table.folder / "data/p=0/lost.parquet")
+    doubtful = put(table.folder / "data/p=0" / data_file("x"))
+    lost = put(table.folder / "data/p=0" / data_file("lost"))
     known = table.file()
     table.append(replace(known, path=f"hdfs://name-node:8020{doubtful}"))
     with pytest.raises(PermanentError, match=r"is known to the table as hdfs://name-node:8020/.*on_prefix_mismatch"):
@@ -360,7 +366,7 @@ def test_a_version_that_was_never_committed_holds_nothing_back_but_what_it_names
     another catalog. So everything that it refers to stays until the next commit.
     """
     known, written = given_up(table)
-    lost = put(table.folder / "data/p=0/lost.parquet")
+    lost = put(table.folder / "data/p=0" / data_file("lost"))
     assert written <= {str(path) for path in table.folder.rglob("*")}
     assert left_beside(table, known) == {lost}
 
@@ -371,7 +377,7 @@ def test_a_version_that_is_not_given_up_or_follows_upon_another_is_another_catal
 ) -> None:
     """Only a catalog can be two versions ahead. A version that is younger than any orphan may still be committed."""
     known, _ = given_up(table, ago=ago, follows=follows)
-    put(table.folder / "data/p=0/lost.parquet")
+    put(table.folder / "data/p=0" / data_file("lost"))
     with pytest.raises(PermanentError, match="another catalog"):
         left_beside(table, known)
 
@@ -384,7 +390,7 @@ def test_what_a_failed_writer_left_on_an_idle_table_holds_nothing_else_back(tabl
     for path in new:
         if path.match("*.metadata.json") or path.match(gone):
             path.unlink()
-    lost = put(table.folder / "data/p=0/lost.parquet")
+    lost = put(table.folder / "data/p=0" / data_file("lost"))
     found = left_beside(table, known)
     named = {str(path) for path in new if path.suffix == ".parquet"}
     assert found == ({lost, *named} if gone == "*-m0.avro" else {lost})
@@ -402,7 +408,7 @@ def test_a_manifest_that_breaks_off_is_a_killed_writers_and_holds_nothing_back(t
     whole = next(table.metadata.glob("*-m0.avro")).read_bytes()
     for content in (b"", whole[:-5]):
         put(manifest, ago=4 * DAY, content=content)
-        lost = put(table.folder / "data/p=0/lost.parquet")
+        lost = put(table.folder / "data/p=0" / data_file("lost"))
         assert left_beside(table, known) == {lost}
 
 
@@ -432,9 +438,13 @@ class _Many(LocalStorage):
         if location == self._data:
             for p in range(self._partitions):
                 yield FileEntry(name=f"p={p}", size=0, modified=then, is_folder=True)
+        elif location.startswith(f"{self._data}/") and "/" in location.removeprefix(f"{self._data}/"):
+            raise FileNotFoundError(location)
         elif location.startswith(self._data):
             for number in range(self._files):
-                yield FileEntry(name=f"{number:07d}-0-3f6c-00001.parquet", size=1, modified=then)
+                yield FileEntry(
+                    name=f"00000-{number:07d}-3f6c1a52-0b7e-4f51-9d3c-5e8a7b6c4d21-00001.parquet", size=1, modified=then
+                )
         else:
             yield from super().entries(location)
 
@@ -511,5 +521,5 @@ def test_what_is_too_much_for_memory_is_held_against_the_metadata_in_parts(
 ) -> None:
     """Each part is compared with all metadata. The orphans are the same."""
     monkeypatch.setattr(orphan_files, "AT_A_TIME", at_a_time)
-    lost = {put(table.folder / f"data/p={p}/lost.parquet") for p in range(5)}
+    lost = {put(table.folder / f"data/p={p}" / data_file("lost")) for p in range(5)}
     assert orphans(table) == lost
