@@ -8,6 +8,7 @@ import os
 import time
 from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 from lakewarden.demo.snapshot import DemoState
 from lakewarden.planners.model.instant import Service
@@ -47,7 +48,7 @@ def leave(table: Path, *, number: int) -> list[Path]:
     """Put some old files beside the table's own, and return their paths."""
     folder = table / "data" / "region=lost"
     folder.mkdir(parents=True, exist_ok=True)
-    files = [folder / f"lost-{number:03}-{one}.parquet" for one in range(_EACH)]
+    files = [folder / f"{number:05}-{one}-{uuid4()}-00001.parquet" for one in range(_EACH)]
     then = time.time() - AGE.total_seconds()
     for file in files:
         file.write_bytes(b"lost")

@@ -75,7 +75,7 @@ def test_a_copy_in_the_folder_of_its_source_is_not_served(
         return services if services and all(one["decision"] for one in services.values()) else None
 
     for service, one in daemon.until(decisions).items():
-        assert one["decision"]["kind"] == "BLOCKED", one
+        assert one["decision"]["decision"] == "Blocked", one
         assert said in one["decision"]["reason"]
         answer = daemon.post(f"/v1/tables/sales.orders/services/{service}/runs")
         assert answer.is_client_error, answer.text

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
@@ -46,7 +47,7 @@ def age(path: Path, *, days: float) -> Path:
 def lost(table: Deletions, name: str, *, days: float = 10) -> Path:
     """Leave a data file without a snapshot, with its checksum, as a killed writer does."""
     [one, *_] = sorted((table.folder / "data" / "p=0").glob("*.parquet"))
-    path = one.with_name(f"{name}.parquet")
+    path = one.with_name(f"00000-9-{uuid5(NAMESPACE_URL, name)}-00001.parquet")
     shutil.copy(one, path)
     checksum = path.with_name(f".{path.name}.crc")
     checksum.write_bytes(b"crc\0")

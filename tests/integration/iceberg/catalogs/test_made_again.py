@@ -147,7 +147,7 @@ def test_a_folder_of_a_hadoop_catalog_that_was_moved_away_takes_no_file_of_the_t
     folder, moved = shop.folder(), shop.folder().with_name("trips_of_before")
     shutil.move(folder, moved)
     shop.create(rows=3)
-    lost = folder / "data" / "lost.parquet"
+    lost = folder / "data" / "00000-9-3f6c1a52-0b7e-4f51-9d3c-5e8a7b6c4d21-00001.parquet"
     lost.write_bytes(b"lost")
     for one in (folder, moved):
         _age(one)

@@ -50,7 +50,7 @@ class PlanStore:
     @staticmethod
     def of(table: OpenTable, metadata: TableMetadata) -> PlanStore:
         """Return the store for the table with this `metadata`."""
-        ground = Ground(metadata, table.options)
+        ground = Ground(metadata, table.options, table.storage)
         return PlanStore(table=table, location=metadata.location, uuid=metadata.uuid, ground=ground)
 
     def read(self) -> PlanBeside:

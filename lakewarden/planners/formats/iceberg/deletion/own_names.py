@@ -30,6 +30,11 @@ _BETWEEN = re.compile(r"[^/=]+=[^/]*|[01]{4}|[01]{8}|[0-9a-f]{8}")
 """Folders between a table's folder of data and a file: partitions, and the hashes of an object storage layout."""
 
 
+def is_of_a_layout(folder: str) -> bool:
+    """Whether Iceberg names a folder so, below a table: the folders of data and metadata, partitions and hashes."""
+    return folder in ("data", "metadata") or _BETWEEN.fullmatch(folder) is not None
+
+
 class OwnNames:
     """Whether an Iceberg writer of this table could have written a file. A location provider of the user's own is not
     known: its files are no orphans.

@@ -12,18 +12,22 @@ from lakewarden.planners.formats.iceberg.deletion.ground import Ground
 from lakewarden.planners.formats.iceberg.deletion.reachable import DeletableFile, FileKind
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg.iceberg_values import a_metadata
+from tests.unit.planners.formats.test_shared_folder import MAKE
 
 OWN, THEIRS = (DeletableFile(FileKind.CONTENT, path) for path in ("s3a://lake/trips/data/f", "s3://lake/trips2/data/f"))
 
 
 def ground(location: str = "s3://lake/trips", **options: Any) -> Ground:
-    return Ground(a_metadata(location=location), IcebergTableOptions(**options))
+    return Ground(a_metadata(location=location), IcebergTableOptions(**options), LocalStorage())
 
 
 def test_a_file_outside_the_table_ends_a_clean_before_anything_expires() -> None:
     """If it were left without a message it would stay for ever. If it were deleted it might belong to another table."""
-    with pytest.raises(PermanentError, match=r"1 files .* outside its folder s3://lake/trips, s3://lake/trips2/data/f"):
+    with pytest.raises(
+        PermanentError, match=r"1 files .* outside its folder s3://lake/trips or in .*, s3://lake/trips2/data/f"
+    ):
         ground().own([OWN, THEIRS])
 
 
@@ -66,3 +70,17 @@ def test_a_folder_that_is_none_of_its_own_is_refused_at_the_start(folder: str) -
     """A whole bucket belongs to more than one table."""
     with pytest.raises(ValidationError):
         IcebergTableOptions(folders=(folder,))
+
+
+@pytest.mark.parametrize("other", MAKE)
+def test_files_of_a_table_below_are_not_the_tables(tmp_path: Path, other: str) -> None:
+    """The files of another table were added to this one (`add_files`), and it lies in a folder of this one."""
+    home = tmp_path / "trips"
+    MAKE[other](home / "raw")
+    local = ground(str(home), outside="leave")
+    assert f"{home}/raw/p=1/f.parquet" not in local
+    assert f"{home}/raw/f.parquet" not in local
+    assert f"{home}/data/p=1/f.parquet" in local
+    assert f"{home}/more/p=1/f.parquet" in local
+    assert f"{home}/p=1/f.parquet" in local
+    assert f"{home}/f.parquet" in local
