@@ -94,8 +94,8 @@ class OpenTable:
 def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock: Clock) -> Iterator[OpenTable]:
     """Open the table of a run. Its catalog is lent to the run until the run ends.
 
-    Raises PermanentError if the catalog has no such table, if one of its secrets is missing, or if a table of another
-    format lies in its folder.
+    Raises PermanentError if the catalog has no such table, if one of its secrets is missing, if a table of another format
+    lies in its folder, or if there are newer versions of it than its catalog knows.
     """
     options = IcebergTableOptions.model_validate(dict(assignment.table_options))
     storage = _files(assignment, storage)

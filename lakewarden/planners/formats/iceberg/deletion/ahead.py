@@ -4,6 +4,7 @@ have newer versions of this one, as after a migration.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, read_table
@@ -13,6 +14,9 @@ from lakewarden.planners.model.errors import PermanentError, TemporaryError, Yie
 from lakewarden.planners.ports import Storage
 
 METADATA_FILE = ".metadata.json"
+
+_NUMBER = re.compile(r"(v|)(\d{1,18})([-.])")
+"""`v7.metadata.json` in a Hadoop catalog, `00007-<uuid>.metadata.json` in others."""
 
 _COMMIT_MAY_TAKE = timedelta(hours=1)  # from its metadata file to the catalog's answer, with all retries
 _AT_LEAST = timedelta(seconds=30)
@@ -51,12 +55,13 @@ def left_of_a_commit(
 
 
 def require_newest(metadata: TableMetadata, storage: Storage, *, now: datetime) -> None:
-    """Raise PermanentError if another catalog has newer versions of this table. Those may need the snapshots that are
-    about to expire here. Raises TemporaryError if the folder of its metadata cannot be listed whole.
+    """Raise PermanentError if the folder of the metadata has a newer version of this table than the catalog names.
+    Another catalog has committed it, or the pointer was set back. A commit here would be beside it, and the newer
+    version may need the snapshots that would expire. Raises TemporaryError if the folder cannot be listed whole.
 
-    It takes one listing. Only the metadata files that are newer than the known version are read. A very young file is
-    left out: its writer may be about to commit it. If that commit failed, the writer commits again, or orphans finds
-    the file.
+    It takes one listing. Only files that may be newer are read: those with a later number, whenever they were written,
+    and those that were written later. The next version is left out for an hour: its writer may be about to commit it.
+    If that commit failed, the writer commits again, or orphans finds the file.
     """
     above, _, current = metadata.file.rpartition("/")
     folder = address_of(above)
@@ -66,10 +71,19 @@ def require_newest(metadata: TableMetadata, storage: Storage, *, now: datetime) 
     if current not in written:
         raise TemporaryError(f"the listing of {folder} does not show {current}, which the catalog names")
     for name, at in written.items():
-        if written[current] < at < now - _COMMIT_MAY_TAKE:
+        later = _versions_later(name, current)
+        if later > 1 or written[current] < at < now - _COMMIT_MAY_TAKE:
             other = _read(f"{folder}/{name}", storage)
-            if other is not None and other.uuid == metadata.uuid and _is_newer(other, metadata):
+            if other is not None and other.uuid == metadata.uuid and (later > 1 or _is_newer(other, metadata)):
                 raise _ahead(f"{folder}/{name}")
+
+
+def _versions_later(name: str, current: str) -> int:
+    """Return by how many versions a file is later than another, according to their names. 0 if they do not tell."""
+    one, other = _NUMBER.match(name), _NUMBER.match(current)
+    if one is None or other is None or (one[1], one[3]) != (other[1], other[3]):
+        return 0
+    return int(one[2]) - int(other[2])
 
 
 def _read(path: str, storage: Storage) -> TableMetadata | None:
@@ -93,6 +107,8 @@ def _follows(other: TableMetadata, metadata: TableMetadata) -> bool:
 
 def _ahead(path: str) -> PermanentError:
     return PermanentError(
-        f"{path} is a newer version of this table than the catalog has: another catalog holds it, too, and is ahead. "
-        "Let one catalog alone have the table (CALL system.register_table, or drop it here without its files)"
+        f"{path} is a newer version of this table than the catalog has: another catalog holds it, too, and is ahead, "
+        "or the pointer was set back (in a Hadoop catalog version-hint.text, with versions after it deleted). Let one "
+        "catalog alone have the table, at its newest version (CALL system.register_table, or drop it here without its "
+        "files; in a Hadoop catalog delete version-hint.text)"
     )

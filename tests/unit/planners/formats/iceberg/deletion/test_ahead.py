@@ -75,6 +75,24 @@ def test_what_is_no_newer_version_holds_nothing_back(table: IcebergTable, ago: t
     ask(table)
 
 
+@pytest.mark.parametrize("ago", [timedelta(0), 2 * HOUR, 9 * DAY])
+@pytest.mark.parametrize("style", ["v{}.metadata.json", "{:05}-3f6c1a52-0b7e-4f51-9d3c-5e8a7b6c4d21.metadata.json"])
+def test_a_pointer_that_is_behind_is_seen_by_the_numbers_of_the_versions(
+    table: IcebergTable, ago: timedelta, style: str
+) -> None:
+    """Versions between are deleted, the newest may have the same content, and a copy has any time of its last write."""
+    current = table.metadata / style.format(3)
+    table.metadata_file.rename(current)
+    metadata = read_table(str(current), LocalStorage())
+    newest = table.metadata / style.format(11)
+    newest.write_bytes(current.read_bytes())
+    aged(newest, ago)
+    with pytest.raises(PermanentError, match=f"{newest.name} is a newer version of this table"):
+        require_newest(metadata, LocalStorage(), now=NOW)
+    newest.rename(table.metadata / style.format(2))
+    require_newest(metadata, LocalStorage(), now=NOW)
+
+
 def test_a_newer_version_is_found_whatever_compresses_it(table: IcebergTable) -> None:
     """iceberg-go compresses by zstd if the table says so."""
     raw = json.loads(table.metadata_file.read_text()) | {"last-sequence-number": 99}
