@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
+import pandas as pd
 import pytest
 
 from lakewarden.executors.contract import Ended, Granted, Lost, NothingToDo, Succeeded
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 DAYS = 86_400
 AT_ONCE: Mapping[str, Any] = {"unknown_for": "0s"}
 """One run lists the folder twice, and does not wait for a second run."""
@@ -222,6 +226,49 @@ def test_what_one_run_has_found_goes_when_a_later_one_still_finds_it(driver: Dri
     eventually(lambda: time.monotonic() - began > 3)
     driver.carry_out(table, Service.ORPHANS, unknown_for="1s")
     assert again.exists()
+
+
+def test_what_others_keep_in_the_folder_stays(driver: Driver, table: Deletions, spark: Any, tmp_path: Path) -> None:
+    """A stream has its checkpoint there, and tables of other formats lie below. After a restart the stream writes
+    nothing a second time.
+    """
+    trips, source = table.trips, tmp_path / "source"
+    batches = (pd.DataFrame({"id": [number], "p": [0], "v": ["streamed"]}) for number in range(1000, 1003))
+
+    def stream() -> None:
+        source.mkdir(exist_ok=True)
+        next(batches).to_json(source / f"{len(list(source.iterdir()))}.json", orient="records", lines=True)
+        rows = spark.readStream.schema("id long, p int, v string").json(str(source))
+        written = rows.writeStream.format("iceberg").option("checkpointLocation", f"{table.folder}/checkpoint")
+        written.trigger(availableNow=True).toTable(trips.sql).awaitTermination()
+
+    stream()
+    stream()
+    for fixture in ("hudi/mor_v9", "paimon/spark_keyed"):
+        with zipfile.ZipFile(FIXTURES / f"{fixture}.zip") as archive:
+            archive.extractall(table.folder / "raw" / fixture)
+    delta = table.folder / "raw" / "delta"
+    shutil.copytree(table.folder / "data", delta)
+    (delta / "_delta_log").mkdir()
+    (delta / "_delta_log" / f"{0:020}.json").write_text("{}")
+    gone = lost(table, "gone")
+    for path in table.folder.rglob("*"):
+        age(path, days=10)
+    others = {path for path in table.folder.rglob("*") if {"raw", "checkpoint"} & set(path.parts)}
+
+    outcome = driver.carry_out(table, Service.ORPHANS, **AT_ONCE)
+
+    assert isinstance(outcome, Succeeded)
+    assert outcome.figures["files_deleted"] == 1
+    assert not gone.exists()
+    assert {path for path in others if not path.exists()} == set()
+    stream()
+    count = spark.sql(f"select count(*) from {trips.sql} where v = 'streamed'").collect()[0][0]
+    assert count == 3
+    said = json.loads((table.folder / "metadata" / "lakewarden-orphans.json").read_text())["others"]
+    assert said["raw/delta"] == "a Delta table"
+    assert {"a Hudi table", "a Paimon table"} <= set(said.values())
+    assert "checkpoint" in said
 
 
 def _add(table: Deletions, path: Path) -> None:

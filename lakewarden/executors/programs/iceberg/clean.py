@@ -103,7 +103,6 @@ class CleanSteps:
             if pending is not None:
                 plan_store.forget(beside)
             return NothingToDo(reason="no snapshot may expire")
-        require_newest(metadata, self._table.storage, now=self._table.clock.now())
         unneeded = only_reachable_from(chosen.snapshots, metadata, self._table.storage)
         self._planned = unneeded.among(plan_store.ground.own(unneeded.files()))
         files = self._planned.files()

@@ -27,6 +27,7 @@ from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointers
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
 from lakewarden.planners.formats.iceberg.catalogs.spark_catalogs import spark_conf
 from lakewarden.planners.formats.iceberg.catalogs.vended.tables import VendedFiles
+from lakewarden.planners.formats.iceberg.deletion.ahead import require_newest
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
@@ -94,8 +95,8 @@ class OpenTable:
 def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock: Clock) -> Iterator[OpenTable]:
     """Open the table of a run. Its catalog is lent to the run until the run ends.
 
-    Raises PermanentError if the catalog has no such table, if one of its secrets is missing, if a table of another format
-    lies in its folder, or if there are newer versions of it than its catalog knows.
+    Raises PermanentError if the catalog has no such table, if one of its secrets is missing, if a table of another
+    format lies in its folder, or if there are newer versions of it than its catalog knows.
     """
     options = IcebergTableOptions.model_validate(dict(assignment.table_options))
     storage = _files(assignment, storage)
@@ -109,10 +110,17 @@ def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock:
         table = OpenTable(
             spark=session, java=java, assignment=assignment, options=options, storage=storage, clock=clock
         )
-        metadata = table.metadata()
-        folders = folders_of(metadata, options)
-        require_own_folder(assignment.format, folders, storage, properties=metadata.properties)
+        _require_one_owner(table)
         yield table
+
+
+def _require_one_owner(table: OpenTable) -> None:
+    """Raise PermanentError if a table of another format lies in the table's folder, if the table is a copy of one, or
+    if there are newer versions of it than its catalog knows.
+    """
+    metadata, own = table.metadata(), table.assignment.format
+    require_own_folder(own, folders_of(metadata, table.options), table.storage, properties=metadata.properties)
+    require_newest(metadata, table.storage, now=table.clock.now())
 
 
 def _require_exclusion(session: Any, java: Any, assignment: Assignment) -> None:

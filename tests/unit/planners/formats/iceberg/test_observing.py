@@ -393,6 +393,16 @@ def test_a_plan_of_a_table_that_was_dropped_is_none_of_this_one(table: IcebergTa
     assert view_of(table, Service.CLEAN).timeline.pending(Service.CLEAN) == ()
 
 
+def test_what_others_keep_in_the_folder_is_a_note_of_orphans(table: IcebergTable) -> None:
+    """The last run of the service has written down what it passed over."""
+    table.append()
+    others = {"raw/orders": "a Hudi table", "checkpoint": "12 files", "": "1 file"}
+    beside = PlanBeside(service=Service.ORPHANS, table=table.uuid, others=others)
+    Path(file_of(Service.ORPHANS, str(table.folder))).write_bytes(content_of(beside))
+    notes = view_of(table, Service.ORPHANS).notes[Service.ORPHANS]
+    assert notes[1].endswith("a Hudi table in raw/orders, 12 files in checkpoint, 1 file in the folder itself")
+
+
 def test_a_plan_that_cannot_be_read_is_a_fault(table: IcebergTable) -> None:
     """The files that it would delete are not guessed."""
     plan_beside(table, state=State.INFLIGHT, whole=False)
