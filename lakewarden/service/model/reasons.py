@@ -122,6 +122,12 @@ BLOCKS: tuple[Reason, ...] = (
         "Set `options.timeline_timezone` of the table, or `spark.<profile>.timezone`, to the zone of its writers.",
     ),
     _reason(
+        "shared_folder",
+        r"is a copy of the metadata of |is also the folder of ",
+        "The table shares its folder with a table of another format, and is not the one that the other is made from.",
+        "Register the source in its place, or give each table a folder of its own. The sentence names both.",
+    ),
+    _reason(
         "moved_or_copied",
         r"it was moved, or it is a copy|it is not executed|may be another table's|may belong to others|is not deleted$",
         "Files that a service would touch may belong to another table.",

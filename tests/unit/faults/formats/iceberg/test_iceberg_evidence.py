@@ -167,14 +167,14 @@ def test_the_trial_leaves_orphans_as_soon_as_the_last_ones_are_gone(tmp_path: Pa
         assert trial.left_over(environment) == []
         (environment.table / "metadata").mkdir(parents=True)
         trial.make_work(environment)
-        first = set(environment.table.rglob("lost-*.parquet"))
+        first = set(environment.table.rglob("*.parquet"))
         trial.make_work(environment)
-        assert set(environment.table.rglob("lost-*.parquet")) == first
+        assert set(environment.table.rglob("*.parquet")) == first
         assert len(trial.left_over(environment)) == len(first) == 3
         for file in first:
             file.unlink()
         trial.make_work(environment)
-        assert not first & set(environment.table.rglob("lost-*.parquet"))
+        assert not first & set(environment.table.rglob("*.parquet"))
         plan = {"pending": {"instant": "7-orphans"}, "completed": []}
         (environment.table / "metadata" / "lakewarden-orphans.json").write_text(json.dumps(plan))
         assert trial.pending(environment) == {Pending("7-orphans", Service.ORPHANS)}
