@@ -132,12 +132,25 @@ def test_a_reader_of_a_branch_goes_on_there_after_a_clean(trips: Trips) -> None:
         read_after(trips, "audit", heads[0])
 
 
-def test_a_stream_that_is_not_declared_fails_after_a_clean(trips: Trips, tmp_path: Path) -> None:
+def test_a_stream_that_is_not_declared_goes_on_if_it_has_read_everything(trips: Trips, tmp_path: Path) -> None:
+    """It stands at the newest write, which stays with the rewrites after it."""
+    stream = Stream(trips, tmp_path)
+    assert stream.read() == trips.expected
+    table = Deletions(trips)
+    before = table.snapshots()
+    table.rewrite()
+    assert isinstance(cleaned(trips), Succeeded)
+    assert table.snapshots()[0] == before[-1]
+    new = appended(trips)
+    assert stream.read() == new
+
+
+def test_a_stream_that_is_not_declared_fails_after_a_clean_if_it_was_behind(trips: Trips, tmp_path: Path) -> None:
     """The declaration prevents this. Iceberg names the snapshot, and the stream has to be started anew."""
     table, stream = Deletions(trips), Stream(trips, tmp_path)
     assert stream.read() == trips.expected
     stands = table.snapshots()[-1]
-    table.rewrite()
+    trips.append()
     assert isinstance(cleaned(trips), Succeeded)
     trips.append()
     with pytest.raises(StreamingQueryException, match=f"{stands}.* expired or removed"):

@@ -23,20 +23,29 @@ class History:
     snapshots: list[Snapshot] = field(default_factory=list)
     refs: dict[str, Ref] = field(default_factory=dict)
 
-    def commit(self, branch: str | None = MAIN, *, checkpoint: tuple[str, str | None, int] | None = None) -> int:
-        """Commit to a branch; None stages it for none. `checkpoint` is Flink's: its job, operator and number."""
+    def commit(
+        self,
+        branch: str | None = MAIN,
+        *,
+        checkpoint: tuple[str, str | None, int] | None = None,
+        operation: str = "append",
+        marks: Mapping[str, str] | None = None,
+    ) -> int:
+        """Commit to a branch; None stages it for none. `checkpoint` is Flink's: its job, operator and number. `marks`
+        are other keys of the summary.
+        """
         head = self.refs.get(branch or MAIN) or self.refs.get(MAIN)
-        summary = {}
+        summary = dict(marks or {})
         if checkpoint is not None:
             job, operator, number = checkpoint
-            summary = {"flink.job-id": job, "flink.max-committed-checkpoint-id": str(number)}
+            summary |= {"flink.job-id": job, "flink.max-committed-checkpoint-id": str(number)}
             summary |= {} if operator is None else {"flink.operator-id": operator}
         made = Snapshot(
             id=len(self.snapshots) + 1,
             parent=None if head is None else head.snapshot,
             sequence=len(self.snapshots) + 1,
             at=self.at,
-            operation="append",
+            operation=operation,
             summary=summary,
             manifest_list=f"/lake/trips/metadata/snap-{len(self.snapshots) + 1}.avro",
         )

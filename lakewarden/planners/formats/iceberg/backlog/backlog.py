@@ -299,6 +299,10 @@ def _expiring(expiry: Expiry) -> Iterator[str]:
     if snapshots:
         then = f", and {expiry.left} more in later runs" if expiry.left else ""
         yield f"{'1 snapshot' if snapshots == 1 else f'{snapshots} snapshots'} may expire now{then}"
+        yield (
+            "a stream or an incremental reader that stands at one of these snapshots fails afterwards, unless it is "
+            "declared (options.readers)"
+        )
     for ref in expiry.refs:
         yield f"{kind_of(ref)} of snapshot {ref.snapshot} may expire now: its max-ref-age-ms is over"
 

@@ -18,6 +18,7 @@ from lakewarden.planners.formats.iceberg.deletion.refs import NamedRef, RefAge, 
 from lakewarden.planners.formats.iceberg.deletion.refs import held as held_refs
 from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN, Ref, Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.parsing import span
+from lakewarden.planners.formats.iceberg.metadata.sink_marks import SinkMark, marks_in, shown
 from lakewarden.planners.formats.iceberg.options.incremental_reader import IncrementalReader
 from lakewarden.planners.formats.iceberg.options.service_options import BranchRetention, CleanOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
@@ -27,8 +28,6 @@ from lakewarden.planners.settings import format_duration
 _MAX_SNAPSHOT_AGE = ("history.expire.max-snapshot-age-ms", 5 * 24 * 3600 * 1000)
 _MIN_SNAPSHOTS_TO_KEEP = ("history.expire.min-snapshots-to-keep", 1)
 _MAX_REF_AGE = ("history.expire.max-ref-age-ms", 2**63 - 1)
-
-_JOB, _OPERATOR, _CHECKPOINT = "flink.job-id", "flink.operator-id", "flink.max-committed-checkpoint-id"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,20 +47,19 @@ class Expiry:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FlinkMark:
-    """The newest commit of one operator of one Flink job on one branch. The branch is None if the commit is on no
-    branch. It is `superseded` if another job has committed to the branch later. A job that was redeployed has another
-    id.
+class MarkedSnapshot:
+    """The newest snapshot on one branch with a mark of a sink. The branch is None if the snapshot is on no branch. It
+    is `superseded` if another job of the same kind has committed to the branch later. A Flink job that was redeployed
+    has another id.
     """
 
     snapshot: Snapshot
-    job: str
-    operator: str
+    mark: SinkMark
     branch: Ref | None
     superseded: bool
 
     def stays_until(self, table_options: IcebergTableOptions) -> datetime:
-        """Return until when the job, or a job restored from it, may look for this commit."""
+        """Return until when the sink, or a job restored from it, may look for this snapshot."""
         if self.superseded or not table_options.keep_last_flink_commit:
             return later(self.snapshot.at, table_options.flink_restores)
         return FOR_EVER
@@ -84,7 +82,7 @@ def expirable(
     if refs:
         metadata = replace(metadata, refs=tuple(one for one in metadata.refs if one not in refs))
     by_rule = _by_iceberg(metadata, _Retention.of(metadata, options), options.branches)
-    marks = tuple(flink_marks(metadata))
+    marks = tuple(marked_snapshots(metadata))
     outage = after(table_options.longest_outage)
     until = dict(by_rule)
     for one in metadata.snapshots:
@@ -94,11 +92,13 @@ def expirable(
         until[mark.snapshot.id] = max(until[mark.snapshot.id], mark.stays_until(table_options))
         for between in _on_the_way_to(mark, metadata):
             until[between.id] = max(until[between.id], later(mark.snapshot.at, table_options.flink_restores))
+    newest = {one.id for branch in _branches(metadata) for one in _since_the_newest_write(branch, metadata)}
+    until |= dict.fromkeys(newest, FOR_EVER)
     of_readers = {one: needed_until(one, read_by(one, metadata)) for one in table_options.readers}
     for needs in of_readers.values():
         for needed, ends in needs.items():
             until[needed] = max(until[needed], ends)
-    old_enough, held = list[int](), list[Snapshot]()
+    old_enough, held, at_the_end = list[int](), list[Snapshot](), list[Snapshot]()
     next_at = min((one.stays_until for one in ages if one.stays_until >= now), default=FOR_EVER)
     for one in sorted(metadata.snapshots, key=attrgetter("at", "sequence", "id")):  # there may be 50,000
         ends = until[one.id]
@@ -107,12 +107,17 @@ def expirable(
             continue
         next_at = min(next_at, ends)
         if by_rule[one.id] < now:
-            held.append(one)
+            (at_the_end if one.id in newest else held).append(one)
     return Expiry(
         ids=tuple(old_enough[: options.max_snapshots]),
         refs=refs,
         left=max(0, len(old_enough) - options.max_snapshots),
-        kept=(*held_refs(ages, now), *_tags(metadata), *_held(held, marks, of_readers, table_options, now)),
+        kept=(
+            *held_refs(ages, now),
+            *_tags(metadata),
+            *(f"snapshot {one.id} is needed by a stream that has read the newest write" for one in at_the_end),
+            *_held(held, marks, of_readers, table_options, now),
+        ),
         next_at=None if next_at == FOR_EVER else next_at + timedelta(milliseconds=1),
     )
 
@@ -121,38 +126,41 @@ def _ref_ages(metadata: TableMetadata, options: CleanOptions, table_options: Ice
     if not options.expire_refs:
         return ()
     flink_until: dict[str, datetime] = {}
-    for mark in flink_marks(metadata):
+    for mark in marked_snapshots(metadata):
         if mark.branch is not None:
-            ends = mark.stays_until(table_options)
+            is_of_a_job = bool(mark.mark.kind)
+            restored = later(mark.snapshot.at, table_options.flink_restores)
+            ends = mark.stays_until(table_options) if is_of_a_job else restored
             flink_until[mark.branch.name] = max(ends, flink_until.get(mark.branch.name, ends))
     by_default = span(_number(metadata, *_MAX_REF_AGE))
     return tuple(ref_ages(metadata, table_options, by_default=by_default, flink_until=flink_until))
 
 
-def flink_marks(metadata: TableMetadata) -> Iterator[FlinkMark]:
-    """Yield the newest commit of each Flink job and operator, on every branch and over all snapshots.
+def marked_snapshots(metadata: TableMetadata) -> Iterator[MarkedSnapshot]:
+    """Yield the newest snapshot with each mark of a sink, on every branch and over all snapshots.
 
-    A restored job follows the parents of its branch's head to the newest snapshot with its job id. If it finds no such
-    snapshot, it commits again what it had committed (`SinkUtil.getMaxCommittedCheckpointId`). The job that committed
-    last to a branch may still run, however old its commit is. A commit that is on no branch counts as superseded.
+    A sink follows the parents of its branch's head to the newest snapshot with its mark. If it finds no such snapshot,
+    it commits again what it had committed (`SinkUtil.getMaxCommittedCheckpointId`). The job that committed last to a
+    branch may still run, however old its commit is. A commit that is on no branch counts as superseded.
     """
-    if not any(_JOB in one.summary for one in metadata.snapshots):
+    marks = {one.id: found for one in metadata.snapshots if (found := tuple(marks_in(one.summary)))}
+    if not marks:
         return
-    found: set[tuple[int, str, str]] = set()
+    found_on_branches: set[tuple[int, SinkMark]] = set()
     for branch in (*_branches(metadata), None):
         newest = metadata.ancestors(branch.snapshot) if branch is not None else _newest_first(metadata)
-        seen: set[tuple[str, str]] = set()
-        last: str | None = None
+        seen: set[SinkMark] = set()
+        last: dict[str, str] = {}
         for one in newest:
-            job, operator = one.summary.get(_JOB), one.summary.get(_OPERATOR, "")
-            if job is None or (job, operator) in seen:
-                continue
-            seen.add((job, operator))
-            last = last or job
-            if branch is not None or (one.id, job, operator) not in found:
-                found.add((one.id, job, operator))
-                superseded = branch is None or job != last
-                yield FlinkMark(snapshot=one, job=job, operator=operator, branch=branch, superseded=superseded)
+            for mark in marks.get(one.id, ()):
+                if mark in seen:
+                    continue
+                seen.add(mark)
+                writer = last.setdefault(mark.kind, mark.writer)
+                if branch is not None or (one.id, mark) not in found_on_branches:
+                    found_on_branches.add((one.id, mark))
+                    superseded = branch is None or mark.writer != writer
+                    yield MarkedSnapshot(snapshot=one, mark=mark, branch=branch, superseded=superseded)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -223,7 +231,17 @@ def _newest_first(metadata: TableMetadata) -> Iterator[Snapshot]:
     return iter(sorted(metadata.snapshots, key=lambda one: (one.sequence, one.at), reverse=True))
 
 
-def _on_the_way_to(mark: FlinkMark, metadata: TableMetadata) -> Iterator[Snapshot]:
+def _since_the_newest_write(branch: Ref, metadata: TableMetadata) -> Iterator[Snapshot]:
+    """Yield the newest snapshot of a branch that is no rewrite, and those after it. A stream that has read everything
+    stands there (`SparkMicroBatchStream`), and goes on with the next write.
+    """
+    for one in metadata.ancestors(branch.snapshot):
+        yield one
+        if one.operation != "replace":
+            return
+
+
+def _on_the_way_to(mark: MarkedSnapshot, metadata: TableMetadata) -> Iterator[Snapshot]:
     """Yield the snapshots between the head of the mark's branch and the mark. Without them a job does not find the
     mark.
     """
@@ -243,7 +261,7 @@ def _tags(metadata: TableMetadata) -> Iterator[str]:
 
 def _held(
     held: Sequence[Snapshot],
-    marks: Sequence[FlinkMark],
+    marks: Sequence[MarkedSnapshot],
     of_readers: Mapping[IncrementalReader, Mapping[int, datetime]],
     table_options: IcebergTableOptions,
     now: datetime,
@@ -251,11 +269,11 @@ def _held(
     """Yield why snapshots stay that Iceberg's own rule would expire. Each reader has a sentence of its own: several
     readers may need one snapshot.
     """
-    of_flink = {mark.snapshot.id: mark for mark in marks}
+    of_sinks = {one.snapshot.id: shown(one.mark, one.snapshot.summary) for one in marks}
     for one in held:
-        if one.id in of_flink:
-            yield f"snapshot {one.id} is the newest of {_whose(of_flink[one.id])}"
-    others = [one for one in held if one.id not in of_flink]
+        if one.id in of_sinks:
+            yield f"snapshot {one.id} is the newest of {of_sinks[one.id]}"
+    others = [one for one in held if one.id not in of_sinks]
     young = {one.id for one in others if now <= later(one.at, table_options.longest_outage)}
     if young:
         yield f"{_counted(len(young))} younger than longest_outage ({format_duration(table_options.longest_outage)})"
@@ -268,7 +286,7 @@ def _held(
     between = [one for one in others if one.id not in young and one.id not in read]
     if between:
         yield (
-            f"{_counted(len(between))} on the way from a branch's head to the newest of a Flink job "
+            f"{_counted(len(between))} on the way from a branch's head to the newest of a sink "
             f"(flink_restores: {format_duration(table_options.flink_restores)})"
         )
 
@@ -283,9 +301,3 @@ def _read_by(reader: IncrementalReader, needed: Sequence[Snapshot]) -> str:
 
 def _counted(snapshots: int) -> str:
     return "1 snapshot is" if snapshots == 1 else f"{snapshots} snapshots are"
-
-
-def _whose(mark: FlinkMark) -> str:
-    operator = f", operator {mark.operator}" if mark.operator else ""
-    checkpoint = mark.snapshot.summary.get(_CHECKPOINT)
-    return f"Flink job {mark.job}{operator}" + ("" if checkpoint is None else f" (checkpoint {checkpoint})")

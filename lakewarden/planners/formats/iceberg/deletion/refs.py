@@ -66,7 +66,7 @@ def ref_ages(
         outage = f"it is younger than longest_outage ({format_duration(table_options.longest_outage)})"
         reasons = [(aged_at, ""), (later(head, table_options.longest_outage), outage)]
         if ref.is_branch and ref.name in flink_until:
-            reasons.append((flink_until[ref.name], "a Flink job that has committed to it may be restored"))
+            reasons.append((flink_until[ref.name], "a sink that has committed to it may be restored"))
         reader = next((one.name for one in table_options.readers if ref.is_branch and one.branch == ref.name), None)
         if reader is not None:
             reasons.append((FOR_EVER, f"reader {reader} is declared on it"))

@@ -25,6 +25,7 @@ from lakewarden.planners.formats.iceberg.metadata.metadata import (
     Told,
 )
 from lakewarden.planners.formats.iceberg.metadata.schemas import columns_in, has_identifier, types_in
+from lakewarden.planners.formats.iceberg.metadata.sink_marks import QUERY, is_of_a_sink
 
 _NO_SNAPSHOT = -1
 """The value that Java's writers write if there is no current snapshot."""
@@ -47,7 +48,7 @@ _KEPT = frozenset(
     }
 )
 
-_MARKS = ("lakewarden.", "flink.")
+_MARKS = ("lakewarden.", "flink.", QUERY)
 
 _FEW = 8
 """Texts of up to so many characters are kept once, because they occur often."""
@@ -194,7 +195,8 @@ def _snapshot(raw: Mapping[str, Any]) -> Snapshot:
             sys.intern(key): sys.intern(text) if len(text := str(value)) <= _FEW else text
             for key, value in summary.items()
             if key in _KEPT or key.startswith(_MARKS)
-        },
+        }
+        | {sys.intern(key): "" for key in summary if is_of_a_sink(key)},
         manifest_list=None if manifest_list is None else str(manifest_list),
         schema=_maybe_long(raw.get("schema-id"), "schema-id"),
     )

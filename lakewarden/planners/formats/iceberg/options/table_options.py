@@ -28,14 +28,16 @@ class IcebergTableOptions(Settings):
     is an orphan: a worker of Kafka Connect commits the files that it wrote before it stopped."""
 
     flink_restores: Annotated[Duration, Within("0s", "365d")] = Field(default="7d", validate_default=True)
-    """The longest time after which a stopped Flink job is restored. Until then all snapshots stay between the head of
-    its branch and its newest snapshot. The job looks for its last commit there. Each redeployed job has another id, so
-    the newest snapshot of the job before it stays for this time. No younger file is an orphan, because a checkpoint may
-    know it."""
+    """The longest time after which a stopped Flink job, or another sink, is restored. Until then all snapshots stay
+    between the head of its branch and its newest snapshot. The job looks for its last commit there. Each redeployed job
+    has another id, so the newest snapshot of the job before it stays for this time. No younger file is an orphan,
+    because a checkpoint may know it."""
 
     keep_last_flink_commit: bool = True
     """Keep the newest snapshot of the Flink job that committed last to a branch, without limit. That job may still run.
-    If no such job runs, set it to false: then the snapshot, and the rows of its time, may expire."""
+    The same holds for a stream of Spark, and for each key that another sink writes into the summaries of snapshots, as
+    `kafka.connect.offsets.<topic>.<group>`. If no such sink runs, set it to false: then the snapshot, and the rows of
+    its time, may expire."""
 
     readers: tuple[IncrementalReader, ...] = Field(default=(), max_length=100)
     """The table's incremental readers. A clean keeps the snapshots of each branch that the slowest of its readers may

@@ -148,6 +148,60 @@ def test_a_flink_job_that_is_restored_in_time_finds_its_last_checkpoint(history:
                     assert committed_checkpoint(left, branch, job, operator) == before
 
 
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [
+        ({"kafka.connect.offsets.orders.group": "{}"}, "the sink that writes kafka.connect.offsets.orders.group"),
+        ({"spark.sql.streaming.queryId": "q-1"}, "the stream q-1 of Spark"),
+        ({"redpanda.commit-offset": "7"}, "the sink that writes redpanda.commit-offset"),
+    ],
+)
+def test_the_newest_mark_of_each_sink_stays_with_what_leads_to_it(mark: dict[str, str], said: str) -> None:
+    """Each sink that starts again looks for its mark from the head of the branch on, and commits again what it had
+    committed if it finds none.
+    """
+    history = History(at=NOW - 9 * DAY)
+    for summary in (mark, mark, {}, {}):
+        history.commit(marks=summary)
+        history.at += timedelta(hours=1)
+    metadata = history.metadata()
+    at_once: dict[str, Any] = {"max_snapshot_age": timedelta(0)}
+    assert expiry(metadata, NOW - 3 * DAY, table={"longest_outage": timedelta(0)}, **at_once).ids == (1,)
+    later = expiry(metadata, NOW, table={"longest_outage": timedelta(0)}, **at_once)
+    assert later.ids == (1, 3), "after flink_restores the mark alone stays"
+    assert f"snapshot 2 is the newest of {said}" in later.kept
+    gone = {"longest_outage": timedelta(0), "keep_last_flink_commit": False}
+    assert expiry(metadata, NOW, table=gone, **at_once).ids == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("added-records", "total-equality-deletes", "changed-partition-count", "partitions.p=1", "manifests-kept"),
+        *("engine-name", "iceberg-version", "spark.app.id", "app-id", "wap.id", "trino_query_id", "lakewarden.run-id"),
+    ],
+)
+def test_what_iceberg_and_its_engines_write_is_no_mark(key: str) -> None:
+    """Else the last delete of a table, years ago, would pin its snapshot."""
+    history = History(at=NOW - 9 * DAY)
+    history.commit(marks={key: "1"})
+    history.commit()
+    history.commit()
+    assert expiry(history.metadata(), table=NO_OUTAGE, max_snapshot_age=timedelta(0)).ids == (1, 2)
+
+
+def test_a_stream_that_has_read_everything_stands_at_the_newest_write() -> None:
+    """Rewrites follow it. Spark's stream does not write down that it has passed them, and goes on from the write."""
+    history = History(at=NOW - 9 * DAY)
+    for operation in ("append", "append", "replace", "replace"):
+        history.commit(operation=operation)
+    found = expiry(history.metadata(), table=NO_OUTAGE, max_snapshot_age=timedelta(0))
+    assert found.ids == (1,)
+    assert any(one.startswith("snapshot 2 is needed by a stream") for one in found.kept)
+    history.commit()
+    assert expiry(history.metadata(), table=NO_OUTAGE, max_snapshot_age=timedelta(0)).ids == (1, 2, 3, 4)
+
+
 @given(history=histories(), now=TIMES, most=st.integers(1, 5))
 def test_a_run_takes_the_oldest_and_not_too_many(history: History, now: datetime, most: int) -> None:
     """The snapshots left over are counted."""
@@ -196,9 +250,7 @@ def test_explain_counts_what_leads_to_a_flink_job_and_what_an_outage_keeps() -> 
     """The reason has one sentence for each cause, not for each snapshot."""
     metadata = flink_then(48).metadata()
     [_, between] = expiry(metadata, max_snapshot_age=DAY).kept
-    assert between == (
-        "23 snapshots are on the way from a branch's head to the newest of a Flink job (flink_restores: 7d)"
-    )
+    assert between == ("23 snapshots are on the way from a branch's head to the newest of a sink (flink_restores: 7d)")
     table = {"longest_outage": 2 * DAY, "flink_restores": timedelta(0)}
     assert (
         "47 snapshots are younger than longest_outage (2d)" in expiry(metadata, table=table, max_snapshot_age="1h").kept

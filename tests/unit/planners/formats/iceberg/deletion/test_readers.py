@@ -164,7 +164,7 @@ def test_the_last_snapshot_before_the_lag_stays_for_a_reader_stands_at_it() -> N
 
 def test_a_stream_that_waits_at_an_old_append_is_not_behind() -> None:
     """It passes rewrites by, and writes down none of them: its append has to stay, however old it is."""
-    metadata = daily("append", "append", "replace", "replace", "replace", "replace")
+    metadata = daily("append", "append", "replace", "replace", "replace", "overwrite")
     assert expiry(metadata, reader("2d")).ids == (1,)
     assert expiry(metadata, reader("2d", kind="scan")).ids == (1, 2, 3)
 

@@ -107,7 +107,7 @@ def test_a_branch_on_which_a_flink_job_may_be_restored_stays_and_explain_says_so
     metadata = aged(5 * DAY, flink=True).metadata()
     found = expiry(metadata)
     assert [ref.name for ref in found.refs] == ["v1"]
-    said = "branch 'audit' stays although its max-ref-age-ms is over: a Flink job that has committed to it may be"
+    said = "branch 'audit' stays although its max-ref-age-ms is over: a sink that has committed to it may be"
     assert any(one.startswith(said) for one in found.kept)
     at_rest = {**NO_OUTAGE, "keep_last_flink_commit": False}
     assert [ref.name for ref in expiry(metadata, table=at_rest).refs] == ["audit", "v1"]
