@@ -51,7 +51,7 @@ def marks_in(summary: Mapping[str, str]) -> Iterator[SinkMark]:
 
 
 def shown(mark: SinkMark, summary: Mapping[str, str]) -> str:
-    """Return whose newest mark it is, for people."""
+    """Return the sink of a mark, for people."""
     if mark.kind == "Flink":
         operator = f", operator {mark.part}" if mark.part else ""
         checkpoint = summary.get(_CHECKPOINT)
