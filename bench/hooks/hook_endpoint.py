@@ -24,7 +24,8 @@ from lakewarden.demo.process import Child, free_port
 
 _TABLES = 100
 _PER_SECOND = 200
-_WARM_UP_SECONDS, _SECONDS = 3, 20
+_WARM_UP_SECONDS, _SECONDS = 10, 20
+"""In the first seconds the readers start, and each table is decided on for the first time."""
 _BRIEF_WARM_UP_SECONDS, _BRIEF_SECONDS = 1, 2
 
 

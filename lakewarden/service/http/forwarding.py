@@ -47,7 +47,8 @@ def forwarding(plane: ControlPlane, kind: type[APIRoute]) -> type[APIRoute]:
                 elsewhere = _elsewhere(plane, request)
                 if elsewhere is not None:
                     return await pass_on(request, elsewhere)
-                owner = await run_in_threadpool(_owner_of_run, plane, request)
+                asks = request.method in _ONLY_ASKS and request.url.path.startswith(_RUNS)
+                owner = await run_in_threadpool(_owner_of_run, plane, request) if asks else None
                 if owner is None:
                     return await answer_here(request)
                 try:
@@ -85,10 +86,13 @@ def _elsewhere(plane: ControlPlane, request: Request) -> TableOwner | None:
 
 
 def _owner_of_run(plane: ControlPlane, request: Request) -> TableOwner | None:
-    """Return the living replica that alone has the progress or the log of a run that is asked for. None: this one."""
-    path = request.url.path
-    if request.method not in _ONLY_ASKS or FORWARDED_FOR in request.headers or not path.startswith(_RUNS):
+    """Return the living replica that alone has the progress or the log of a run that is asked for. None: this one.
+
+    It asks the store.
+    """
+    if FORWARDED_FOR in request.headers:
         return None
+    path = request.url.path
     run = plane.run(RunId(request.path_params.get("run", "")))
     if run is None or run.owner is None:
         return None
