@@ -51,7 +51,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, s3_server: S3Server) -
     s3_server.start()
     folder, files = f"s3://{BUCKET}/{uuid4().hex}", s3_server.files()
     files.pipe_file(f"{folder}/table", b"")
-    yield Place(Storages([s3_server.store()]), folder)
+    yield Place(Storages([s3_server.store(timeout="10m")]), folder)  # on a busy machine sixteen writers take long
     files.rm(folder, recursive=True)
 
 

@@ -12,16 +12,17 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 
 from lakewarden.planners.decoding.numbers import counted
-from lakewarden.planners.formats.iceberg.deletion.moments import FOR_EVER, after, later
 from lakewarden.planners.formats.iceberg.deletion.readers import needed_until, read_by
 from lakewarden.planners.formats.iceberg.deletion.refs import NamedRef, RefAge, named, ref_ages
 from lakewarden.planners.formats.iceberg.deletion.refs import held as held_refs
 from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN, Ref, Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.moments import FOR_EVER, after, later
 from lakewarden.planners.formats.iceberg.metadata.parsing import span
-from lakewarden.planners.formats.iceberg.metadata.sink_marks import SinkMark, marks_in, shown
+from lakewarden.planners.formats.iceberg.metadata.sink_marks import shown
 from lakewarden.planners.formats.iceberg.options.incremental_reader import IncrementalReader
 from lakewarden.planners.formats.iceberg.options.service_options import BranchRetention, CleanOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
+from lakewarden.planners.formats.iceberg.writers.marked_snapshots import MarkedSnapshot, marked_snapshots
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.settings import format_duration
 
@@ -44,25 +45,6 @@ class Expiry:
     left: int
     kept: tuple[str, ...]
     next_at: datetime | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MarkedSnapshot:
-    """The newest snapshot on one branch with a mark of a sink. The branch is None if the snapshot is on no branch. It
-    is `superseded` if another job of the same kind has committed to the branch later. A Flink job that was redeployed
-    has another id.
-    """
-
-    snapshot: Snapshot
-    mark: SinkMark
-    branch: Ref | None
-    superseded: bool
-
-    def stays_until(self, table_options: IcebergTableOptions) -> datetime:
-        """Return until when the sink, or a job restored from it, may look for this snapshot."""
-        if self.superseded or not table_options.keep_last_flink_commit:
-            return later(self.snapshot.at, table_options.flink_restores)
-        return FOR_EVER
 
 
 def expirable(
@@ -90,7 +72,7 @@ def expirable(
             until[one.id] = ends
     for mark in marks:
         until[mark.snapshot.id] = max(until[mark.snapshot.id], mark.stays_until(table_options))
-        for between in _on_the_way_to(mark, metadata):
+        for between in mark.on_the_way(metadata):
             until[between.id] = max(until[between.id], later(mark.snapshot.at, table_options.flink_restores))
     newest = {one.id for branch in _branches(metadata) for one in _since_the_newest_write(branch, metadata)}
     until |= dict.fromkeys(newest, FOR_EVER)
@@ -134,33 +116,6 @@ def _ref_ages(metadata: TableMetadata, options: CleanOptions, table_options: Ice
             flink_until[mark.branch.name] = max(ends, flink_until.get(mark.branch.name, ends))
     by_default = span(_number(metadata, *_MAX_REF_AGE))
     return tuple(ref_ages(metadata, table_options, by_default=by_default, flink_until=flink_until))
-
-
-def marked_snapshots(metadata: TableMetadata) -> Iterator[MarkedSnapshot]:
-    """Yield the newest snapshot with each mark of a sink, on every branch and over all snapshots.
-
-    A sink follows the parents of its branch's head to the newest snapshot with its mark. If it finds no such snapshot,
-    it commits again what it had committed (`SinkUtil.getMaxCommittedCheckpointId`). The job that committed last to a
-    branch may still run, however old its commit is. A commit that is on no branch counts as superseded.
-    """
-    marks = {one.id: found for one in metadata.snapshots if (found := tuple(marks_in(one.summary)))}
-    if not marks:
-        return
-    found_on_branches: set[tuple[int, SinkMark]] = set()
-    for branch in (*_branches(metadata), None):
-        newest = metadata.ancestors(branch.snapshot) if branch is not None else _newest_first(metadata)
-        seen: set[SinkMark] = set()
-        last: dict[str, str] = {}
-        for one in newest:
-            for mark in marks.get(one.id, ()):
-                if mark in seen:
-                    continue
-                seen.add(mark)
-                writer = last.setdefault(mark.kind, mark.writer)
-                if branch is not None or (one.id, mark) not in found_on_branches:
-                    found_on_branches.add((one.id, mark))
-                    superseded = branch is None or mark.writer != writer
-                    yield MarkedSnapshot(snapshot=one, mark=mark, branch=branch, superseded=superseded)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,10 +182,6 @@ def _branches(metadata: TableMetadata) -> Iterator[Ref]:
     return (ref for ref in metadata.refs if ref.is_branch)
 
 
-def _newest_first(metadata: TableMetadata) -> Iterator[Snapshot]:
-    return iter(sorted(metadata.snapshots, key=lambda one: (one.sequence, one.at), reverse=True))
-
-
 def _since_the_newest_write(branch: Ref, metadata: TableMetadata) -> Iterator[Snapshot]:
     """Yield the newest snapshot of a branch that is no rewrite, and those after it. A stream that has read everything
     stands there (`SparkMicroBatchStream`), and goes on with the next write.
@@ -239,18 +190,6 @@ def _since_the_newest_write(branch: Ref, metadata: TableMetadata) -> Iterator[Sn
         yield one
         if one.operation != "replace":
             return
-
-
-def _on_the_way_to(mark: MarkedSnapshot, metadata: TableMetadata) -> Iterator[Snapshot]:
-    """Yield the snapshots between the head of the mark's branch and the mark. Without them a job does not find the
-    mark.
-    """
-    if mark.branch is None:
-        return
-    for one in metadata.ancestors(mark.branch.snapshot):
-        if one.id == mark.snapshot.id:
-            return
-        yield one
 
 
 def _tags(metadata: TableMetadata) -> Iterator[str]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import accumulate
 
-from lakewarden.planners.formats.iceberg.deletion.moments import FOR_EVER, after
 from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN, Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.moments import FOR_EVER, after
 from lakewarden.planners.formats.iceberg.options.incremental_reader import IncrementalReader, ReaderKind
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.view import ReaderPosition

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from lakewarden.planners.formats.iceberg.deletion.moments import FOR_EVER, later
 from lakewarden.planners.formats.iceberg.metadata.metadata import MAIN, Ref, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.moments import FOR_EVER, later
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.settings import format_duration
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lakewarden.planners.formats.iceberg.deletion.moments import later
 from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.moments import later
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 
 _JOB = "flink.job-id"
