@@ -76,10 +76,10 @@ MUTATIONS = (
     ),
     Mutation(
         name="a permit does not ask whether the lease holds",
-        file="lakewarden/service/ownership/run_leases.py",
-        text="return newest and self._replica_lease.holds()",
-        instead="return newest",
-        tests=("tests/unit/service/ownership/test_run_leases.py::test_no_lease_is_held_without_a_replica_lease",),
+        file="lakewarden/service/scheduling/permit_context.py",
+        text="lease_held=self.may_act(),",
+        instead="lease_held=True,",
+        tests=("tests/unit/service/scheduling/test_permits_and_the_store.py",),
     ),
     Mutation(
         name="a lease holds after the moment until which it is safe",

@@ -44,3 +44,8 @@ class UnknownNameError(PermanentError):
 
 class UnknownError(LakewardenError):
     """The act may or may not have happened. Only the table's timeline tells."""
+
+    @classmethod
+    def unforeseen(cls, bug: Exception) -> UnknownError:
+        """Return the error for an exception that no code foresees: what was done before it is not known."""
+        return cls(f"unexpected {type(bug).__name__}: {bug}")

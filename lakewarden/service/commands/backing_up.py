@@ -16,7 +16,7 @@ from typing import TextIO
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.printable import printable
 from lakewarden.service.config.loading import load
-from lakewarden.service.ownership.run_leases import DataFolder
+from lakewarden.service.ownership.data_folder import DataFolder
 from lakewarden.service.store.opening import file_of
 from lakewarden.service.store.settings import DatabaseSettings
 from lakewarden.service.store.sql.migrating import check_known

@@ -8,7 +8,7 @@ from dataclasses import replace
 import structlog
 
 from lakewarden.planners.model.clock import Clock
-from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError
 from lakewarden.planners.model.proof import Check
 from lakewarden.planners.model.table import Table, TableId
 from lakewarden.service.model.rows import AdoptionPhase, AdoptionRow
@@ -60,7 +60,7 @@ class Adopting:
             for row in rows:
                 table = self._tables.get(row.table)
                 if table is not None and row.phase is not AdoptionPhase.LEFT and self._shares.owns(row.table):
-                    self._go_on(table, row, closed[row])
+                    self._try_to_go_on(table, row, closed[row])
             self._cancel_what_has_not_begun({row.table: row for row in rows if row.phase is AdoptionPhase.LEFT})
         except TemporaryError as error:
             log.warning("store_unavailable", error=str(error))
@@ -73,6 +73,14 @@ class Adopting:
             row = left.get(run.table)
             if row is not None and run.state is RunState.QUEUED and self._shares.owns(run.table):
                 self._runs.cancel(run, by=row.asked_by)
+
+    def _try_to_go_on(self, table: Table, row: AdoptionRow, closed: str | None) -> None:
+        try:
+            self._go_on(table, row, closed)
+        except LakewardenError:
+            raise  # the store
+        except Exception:  # the failure of one table must not end the daemon
+            log.exception("adoption_not_kept_up", table=table.id)
 
     def _go_on(self, table: Table, row: AdoptionRow, closed: str | None) -> None:
         now = self._clock.now()

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar, assert_never
 
-from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError
+import structlog
+
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
 from lakewarden.planners.model.table import TableId
 from lakewarden.planners.settings import format_duration
 from lakewarden.service.control.commands import (
@@ -32,6 +34,8 @@ from lakewarden.service.scheduling.requests import Requests
 from lakewarden.service.scheduling.run_manager import RunManager
 from lakewarden.service.state.barriers import BarrierAsked
 from lakewarden.service.state.daemon_state import DaemonState
+
+log = structlog.get_logger(__name__)
 
 _Answer = TypeVar("_Answer")
 
@@ -219,3 +223,6 @@ def _answer(answer: Future[_Answer], fulfil: Callable[[], _Answer]) -> None:
         answer.set_result(fulfil())
     except LakewardenError as error:
         answer.set_exception(error)
+    except Exception as bug:  # it must not end the daemon
+        log.exception("command_failed")
+        answer.set_exception(UnknownError.unforeseen(bug))

@@ -73,6 +73,7 @@ class Discovery:
         self._offered: deque[tuple[Collection[Table], Sequence[Source] | None, Mapping[str, Pool]]] = deque()
         self._left_over: Sequence[Table] = ()
         self._held_at = float("-inf")
+        self._retry_at = float("inf")
         self._clock = resources.clock
         self._again = False
         self._shown: Sequence[SourceStatus] = ()
@@ -116,8 +117,13 @@ class Discovery:
                 asked.listing, changed = None, True
         if self._left_over and all(asked.heard for asked in self._asked):
             self._left_over, news = (), True
-        if news:
-            self._go_by_what_was_found()
+        if news or now >= self._retry_at:
+            self._retry_at = float("inf")
+            try:
+                self._go_by_what_was_found()
+            except Exception:  # what is registered stays so, and the daemon goes on
+                log.exception("discovery_not_applied")
+                self._retry_at = now + AGAIN_AFTER.total_seconds()
         if news or changed:
             self._shown = [asked.status(self._left_out.get(asked.source.name, {})) for asked in self._asked]
 

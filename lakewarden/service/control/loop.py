@@ -163,7 +163,7 @@ class ControlLoop:
         self._handle_all([*self._postponed, *messages])
         self._poll_or_notify(dirty)
         self._go_on_ending()
-        if self._membership.store_error is None:  # without the store no decision could be kept
+        if self._may_act():  # without the store no decision could be kept
             self._poller.poll_due(self._clock.monotonic())
         self._carry_on(now)
         return self._until_next()
@@ -193,8 +193,8 @@ class ControlLoop:
         self._store_is_away = True
 
     def _until_next(self) -> float:
-        if self._store_is_away:
-            return STORE_REST_SECONDS
+        if self._store_is_away or not self._may_act():
+            return STORE_REST_SECONDS  # what is due stays due, and nothing is done for it
         if self._permit_queue.waiting() or self._barriers.is_asked():
             return REVIEW_SECONDS
         longest = LONGEST_SLEEP_WHILE_ENDING_SECONDS if self._shutdown.is_asked() else LONGEST_SLEEP_SECONDS
@@ -202,6 +202,9 @@ class ControlLoop:
         if next_at is None:
             return longest
         return min(max(next_at - self._clock.monotonic(), COALESCE_SECONDS), longest)
+
+    def _may_act(self) -> bool:
+        return self._membership.store_error is None and self._replica_lease.holds()
 
     # -- shutdown
 

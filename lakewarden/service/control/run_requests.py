@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
+import structlog
+
 from lakewarden.planners.model.decision import Blocked, DoesNotApply, NotDue, WouldRun
 from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError
 from lakewarden.planners.model.table import Table
@@ -15,6 +17,8 @@ from lakewarden.service.model.acts import ActKind
 from lakewarden.service.model.run import Run
 from lakewarden.service.scheduling.requests import Requests
 from lakewarden.service.state.daemon_state import DaemonState
+
+log = structlog.get_logger(__name__)
 
 _Answer = TypeVar("_Answer")
 
@@ -53,6 +57,10 @@ class RunRequests:
             found = ask()
         except LakewardenError as error:
             answer.set_exception(error)
+            return True
+        except Exception as bug:  # it must not end the daemon
+            log.exception("request_failed")
+            answer.set_exception(UnknownError.unforeseen(bug))
             return True
         if found is not None:
             answer.set_result(found)
@@ -94,8 +102,6 @@ class RunRequests:
             answer = self._requests.ask(table, asked.service, observation.view, active, by=asked.by)
         if isinstance(answer, Blocked | NotDue | WouldRun | DoesNotApply):
             return answer
-        if active is None:
-            self._active_runs.take_in(answer)
         try:
             self._audit_log.note(
                 asked.caller,

@@ -15,7 +15,7 @@ from functools import partial
 import structlog
 
 from lakewarden.planners.model.decision import Blocked
-from lakewarden.planners.model.errors import LakewardenError
+from lakewarden.planners.model.errors import LakewardenError, TemporaryError, UnknownError
 from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.ports import NoConditionsError
 from lakewarden.planners.settings import format_duration
@@ -63,15 +63,27 @@ class Claims:
         self._cadence = cadence or Cadence()
         self._claims: dict[TableId, TableClaim] = {}
         self._warnings: dict[TableId, str] = {}
+        self._unfit: dict[TableId, Blocked] = {}
         self._formats = resources.formats
         self._conditions = resources.storages.conditions
         for table in tables:
             self.enter(table)
 
     def enter(self, table: Table) -> None:
-        """Keep the claim of a table from now on, if Lakewarden acts on the table and the table has a claim."""
-        location = self._formats[table.format].claim_location(table) if table.mode is Mode.ACT else None
-        writes = None if location is None else self._conditions(location)
+        """Keep the claim of a table from now on, if Lakewarden acts on the table and the table has a claim.
+
+        If that fails unexpectedly, the table is blocked.
+        """
+        try:
+            location = self._formats[table.format].claim_location(table) if table.mode is Mode.ACT else None
+            writes = None if location is None else self._conditions(location)
+        except Exception as bug:  # the failure of one table must not end the daemon
+            log.exception("claim_not_kept", table=table.id)
+            self._unfit[table.id] = Blocked(
+                reason=f"its claim cannot be kept: {UnknownError.unforeseen(bug)}",
+                remedy="report it with the log of the daemon; mode plan needs no claim",
+            )
+            return
         if location is not None and writes is not None:
             self._claims[table.id] = TableClaim(
                 table=table,
@@ -92,6 +104,7 @@ class Claims:
         """
         claim = self._claims.pop(table, None)
         self._warnings.pop(table, None)
+        self._unfit.pop(table, None)
         if give_back and claim is not None and isinstance(claim.known, OwnClaim):
             self._threads.submit(claim.give_back, place=place_of(claim.location))
 
@@ -101,13 +114,14 @@ class Claims:
         """Whether `missing` can answer from a check of the claim that was begun since `mark`.
 
         If it cannot, such a check is begun: the claim is taken, or the daemon checks that it is still ours. It never
-        waits. Only for a table that exists and has an active run of ours.
+        waits. A check without an answer for `give_up` has failed. Only for a table that exists and has an active
+        run of ours.
         """
         claim = self._claims.get(table)
-        if claim is None or self._has_checked(claim, mark):
+        if claim is None or self._has_checked(claim, mark) or self._hangs(claim):
             return True
         if claim.taking is None or claim.taking.done():
-            claim.taking_since = self._moments.next()
+            claim.taking_since, claim.taking_at = self._moments.next(), self._clock.monotonic()
             claim.taking = self._threads.submit(partial(self._check, claim, take=True), place=place_of(claim.location))
             claim.taking.add_done_callback(lambda _: self._tell())
         return self._has_checked(claim, mark)
@@ -119,8 +133,12 @@ class Claims:
         Raises TemporaryError if the check failed.
         """
         claim = self._claims.get(table)
+        if table in self._unfit:
+            return self._unfit[table].reason
         if claim is None or claim.taking is None:
             return None
+        if self._hangs(claim):
+            raise TemporaryError(f"{claim.location}: its storage does not answer")
         try:
             claim.taking.result(timeout=0)
         except NoConditionsError as unfit:
@@ -137,10 +155,16 @@ class Claims:
     def _has_checked(claim: TableClaim, mark: int) -> bool:
         return claim.taking is not None and claim.taking.done() and claim.taking_since >= mark
 
+    def _hangs(self, claim: TableClaim) -> bool:
+        waits = claim.taking is not None and not claim.taking.done()
+        return waits and self._clock.monotonic() - claim.taking_at >= self._cadence.give_up.total_seconds()
+
     def blocked(self, table: TableId) -> Blocked | None:
         """Return the block by another daemon that has claimed the table, as far as it is known. Nothing is read."""
         claim = self._claims.get(table)
         known = None if claim is None else claim.known
+        if table in self._unfit:
+            return self._unfit[table]
         if claim is None or not isinstance(known, ForeignClaim):
             return None
         if known.claim is None:
@@ -163,7 +187,7 @@ class Claims:
     def told_of(self) -> Collection[TableId]:
         """Return the tables that `blocked` or `warning` says something about. Any thread may call it."""
         foreign = {table for table, one in list(self._claims.items()) if isinstance(one.known, ForeignClaim)}
-        return foreign.union(list(self._warnings))
+        return foreign.union(list(self._warnings), list(self._unfit))
 
     def alive_at(self, table: TableId, executor: str) -> datetime | None:
         """Return when a JVM was last known to carry out a run of ours on the table, on the clock of the storage of the
@@ -183,9 +207,7 @@ class Claims:
                 claim.checked_at = float("-inf")
 
     def maintain(self) -> None:
-        """Begin the checks that are due, and stop the runs that must not go on. Returns at once, unless workers are
-        killed.
-        """
+        """Begin the checks that are due, and stop the runs that must not go on. Returns at once."""
         for claim in list(self._claims.values()):
             self._stop_what_must_not_go_on(claim)
             if claim.is_due() and (claim.checking is None or claim.checking.done()):
@@ -219,8 +241,8 @@ class Claims:
         for run in names - claim.cancelled if lost else ():
             pools[run].cancel(run, self._overdue())
         if names - claim.killed and claim.is_overdue(self._cadence.kill):
-            for pool in set(pools.values()):
-                pool.evict(self._overdue())
+            for pool in set(pools.values()):  # beside this thread: a process may wait in the kernel for a dead mount
+                self._threads.submit(partial(pool.evict, self._overdue()), place=f"the workers of {claim.table.id}")
             claim.killed = names
         claim.cancelled = names if lost else set()
         claim.killed &= names

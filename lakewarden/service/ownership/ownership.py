@@ -8,19 +8,15 @@ from lakewarden.service.ownership.claims import Claims
 from lakewarden.service.ownership.dead_executors import DeadExecutors
 from lakewarden.service.ownership.executor_deaths import ExecutorDeaths
 from lakewarden.service.ownership.replica_lease import ReplicaLease
-from lakewarden.service.ownership.run_leases import RunLeases
 from lakewarden.service.ownership.table_shares import TableShares
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ownership:
-    """The lease of this replica, its share of the tables, the leases of its runs, its claims, the proofs of deaths, and
-    the dead executors.
-    """
+    """The lease of this replica, its share of the tables, its claims, the proofs of deaths, and the dead executors."""
 
     replica_lease: ReplicaLease
     shares: TableShares
-    run_leases: RunLeases
     claims: Claims
     deaths: ExecutorDeaths
     dead_executors: DeadExecutors

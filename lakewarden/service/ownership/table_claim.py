@@ -21,7 +21,7 @@ from lakewarden.planners.model.table import Table
 from lakewarden.planners.ports import ConditionalWrites, Versioned
 from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.ownership.claim_file import Cadence, Claim
-from lakewarden.service.state.active_runs import ActiveRuns
+from lakewarden.service.state.active_runs import UNDER_WAY, ActiveRuns
 
 log = structlog.get_logger(__name__)
 
@@ -83,20 +83,19 @@ class TableClaim:
     checking: Future[None] | None = None
     taking: Future[None] | None = None
     taking_since: int = 0
+    taking_at: float = float("-inf")
     cancelled: set[RunId] = field(default_factory=set)
     killed: set[RunId] = field(default_factory=set)
     alive: dict[str, datetime] = field(default_factory=dict)
 
     def runs(self) -> list[Run]:
         """Return our runs on the table that are under way."""
-        return [run for run in self.active_runs.under_way() if run.table == self.table.id]
+        return [run for run in self.active_runs.of(self.table.id).values() if run.state in UNDER_WAY]
 
     def may_be_written_to(self) -> bool:
         """Whether it is not known how a run of ours on a cluster ended, so its executors may still write."""
-        return any(
-            run.table == self.table.id and run.state is RunState.UNKNOWN and run.application is not None
-            for run in self.active_runs.all()
-        )
+        runs = self.active_runs.of(self.table.id).values()
+        return any(run.state is RunState.UNKNOWN and run.application is not None for run in runs)
 
     def is_overdue(self, by: timedelta) -> bool:
         """Whether the last renewal is at least this long ago."""

@@ -182,7 +182,7 @@ def _refusal(request: PermitRequest, context: PermitContext) -> str | None:
     """Return a reason that forbids every step, or None."""
     run = request.run
     if not context.lease_held:
-        return f"the lease of epoch {run.epoch} is no longer the newest"
+        return "this daemon has lost its lease"
     if context.claimed is not None:
         return context.claimed
     if context.unproved is not None:

@@ -41,7 +41,7 @@ class PermitContexts:
         self._observations = state.observations
         self._store = resources.store
         self._active_runs = state.active_runs
-        self._leases = ownership.run_leases
+        self._replica_lease = ownership.replica_lease
         self._claims = ownership.claims
         self._proofs = state.proofs
         self._dead_executors = ownership.dead_executors
@@ -54,6 +54,10 @@ class PermitContexts:
         self._limits = limits
         self._draining = False
         self._cut_off = False
+
+    def may_act(self) -> bool:
+        """Whether this daemon has its lease."""
+        return self._replica_lease.holds()
 
     def drain(self) -> None:
         """Grant no more plans."""
@@ -85,7 +89,7 @@ class PermitContexts:
             endangered=table_format.endangered(view, run.service, step=step, instant=run.instant),
             awaited=table_format.awaited(view, run.service, step=step, instant=run.instant),
             neighbours=self._active_runs.neighbours(run),
-            lease_held=self._leases.holds(run),
+            lease_held=self.may_act(),
             held=self._held(table, run, step),
             now=self._clock.now(),
             limits=self._limits,

@@ -182,6 +182,11 @@ class PermitQueue:
                 self._judge(run, request)
             except SupersededError as late:
                 self.reject(run, late, asked=request.step)
+            except LakewardenError:
+                raise  # the store
+            except Exception as bug:  # the failure of one table must not end the daemon
+                log.exception("permit_not_judged", run=run.id, table=run.table, service=run.service)
+                self._without_an_observation(run, request, UnknownError.unforeseen(bug))
         for run_id, step in list(self._underway.items()):
             run = self._active_runs.get(run_id)
             pool = None if run is None else self._pool_of(run)
@@ -198,7 +203,7 @@ class PermitQueue:
         try:
             context = self._permit_contexts.of(run, request.step, request.plan, since=request.mark, anew=request.anew)
         except LakewardenError as unreadable:
-            self._without_an_observation(run, request, unreadable, waited)
+            self._without_an_observation(run, request, unreadable)
             return
         if context is None:
             return  # its table is being read, and that ends within a bounded time
@@ -219,13 +224,12 @@ class PermitQueue:
             case _:
                 assert_never(permit)
 
-    def _without_an_observation(
-        self, run: Run, request: _OpenRequest, error: LakewardenError, waited: timedelta
-    ) -> None:
+    def _without_an_observation(self, run: Run, request: _OpenRequest, error: LakewardenError) -> None:
         """Wait until the table can be read again, if the run may wait.
 
         After an unexpected error the table is not read again at once, because such a reading may have ended a process.
         """
+        waited = timedelta(seconds=self._clock.monotonic() - request.asked_at)
         may_wait = request.step is Step.PLAN or not SERVICES[run.service].yields
         if may_wait and waited < self._limits.max_wait_to_commit:
             rest = UNREADABLE_REST_SECONDS if isinstance(error, UnknownError) else 0.0
@@ -250,6 +254,8 @@ class PermitQueue:
                 (RunState.COMMITTING, _deletion(run, request)) if request.step is Step.COMMIT else (None, None)
             )
             run = self._active_runs.progress(run, step=request.step, state=state, figures=begun)
+            if not self._permit_contexts.may_act():
+                return  # the store took long, and its answer came after the end of our lease: the next one is a refusal
             if request.step is Step.COMMIT:
                 points.reach(Point.PERMITTED, run=run.id, service=run.service)
             if request.step is Step.COMMIT and request.plan is not None:

@@ -38,7 +38,9 @@ class PollQueue:
         return None
 
     def next_at(self) -> float | None:
-        """Return the time of the next appointment. It may be one that was moved to an earlier time since."""
+        """Return the time of the next appointment."""
+        while self._heap and self._appointments.get(self._heap[0][2]) != self._heap[0][0]:
+            heapq.heappop(self._heap)  # it was cancelled, or moved to an earlier time
         return self._heap[0][0] if self._heap else None
 
     def __len__(self) -> int:

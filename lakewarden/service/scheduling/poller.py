@@ -207,7 +207,7 @@ class Poller:
             return
         except Exception as bug:
             log.exception("poll_failed", table=table.id)
-            self._rest(table, remembered, now, UnknownError(f"unexpected {type(bug).__name__}: {bug}"))
+            self._rest(table, remembered, now, UnknownError.unforeseen(bug))
             return
         closely = self._proofs.polls_again_within(table.id)
         at = now + (closely or self.interval(table)).total_seconds() * self._rng.uniform(0.9, 1.1)
@@ -241,8 +241,7 @@ class Poller:
             self._listener.warned(table, warning)
         remembered.warnings = view.warnings
         self._note_failures(table, view, remembered)
-        for run in self._requests.consider(table, view, self._active_runs.of(table.id)):
-            self._active_runs.take_in(run)
+        self._requests.consider(table, view)
         again_at = self._requests.again_at(table.id)
         # A heartbeat that has just run out is observed again a moment later, not at once.
         remembered.decide_at = (

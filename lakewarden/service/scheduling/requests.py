@@ -56,15 +56,20 @@ class Requests:
         self._writer_signs = state.writer_signs
         self._foreign_services = state.foreign_services
         self._kept_by_others = state.kept_by_others
+        self._active_runs = state.active_runs
+        self._in_doubt: set[TableId] = set()
+        """The tables with a request to which the store gave no answer. It may have stored the run."""
         self._left = LeftPlans()
         self._completed = Completed(resources.store)
         self._decisions: dict[TableId, Mapping[Service, Decision]] = {}
         self._planned: dict[TableId, Mapping[Service, Decision]] = {}
         """The decisions on tables that are only observed, as they would be in the mode `plan`."""
 
-    def consider(self, table: Table, view: TableView, active: Mapping[Service, Run]) -> list[Run]:
-        """Decide on every service that has a policy on the table, and return the runs that were queued."""
+    def consider(self, table: Table, view: TableView) -> None:
+        """Decide on every service that has a policy on the table, and queue the runs that are due."""
         self._look_at(table, view)
+        self._take_in_what_is_in_doubt(table)
+        active = self._active_runs.of(table.id)
         if self._claims.blocked(table.id) is not None:
             self._left.forget(table.id)  # the daemon that has claimed the table may carry out a plan of ours
         for service, instant in self._left.completed_by_others(table.id, view).items():
@@ -90,7 +95,6 @@ class Requests:
         ]
         if self._claims.blocked(table.id) is None:
             self._left.remember(table.id, view, ours, [*active.values(), *queued])
-        return queued
 
     def ask(
         self, table: Table, service: Service, view: TableView, active: Run | None, *, by: str
@@ -240,7 +244,9 @@ class Requests:
         rewrite: RewriteRow | None = None,
         dry_run: bool = False,
     ) -> Run:
+        """Store a run, and take it in. If the store gives no answer, the next observation takes in what it has stored."""
         rewrite = rewrite or self._rewrites.of(table, service, view)
+        self._in_doubt.add(table.id)
         run = self._store.request(
             Run(
                 id=self._new_id(),
@@ -256,10 +262,18 @@ class Requests:
                 dry_run=dry_run,
             )
         )
+        self._in_doubt.discard(table.id)
+        self._active_runs.take_in(run)
         self._left.taken_up(run)
         self._completed.begun(run.table, run.service)
         self._listener.requested(run)
         return run
+
+    def _take_in_what_is_in_doubt(self, table: Table) -> None:
+        if table.id in self._in_doubt:
+            for run in self._store.runs(table=table.id, states=[RunState.QUEUED]):
+                self._active_runs.take_in(run)
+            self._in_doubt.discard(table.id)
 
     def _remember(self, table: Table, decisions: Mapping[Service, Decision]) -> None:
         known = self._decisions.get(table.id)

@@ -14,13 +14,15 @@ from lakewarden.executors.contract import (
     Blame,
     CapacityChanged,
     Ended,
+    Failed,
+    FailureKind,
     Lost,
     PoolEvent,
     Started,
     Yielded,
 )
 from lakewarden.executors.points import Point
-from lakewarden.planners.model.errors import PermanentError, TemporaryError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.table import Policy, TableId
@@ -207,6 +209,10 @@ class RunManager:
             # The run never began, and is not to blame. As a message this survives if the store cannot note it now.
             self._tell(Ended(run=run.id, outcome=Yielded(reason=str(no_slot))))
             return False
+        except Exception as bug:  # the failure of one table must not end the daemon
+            log.exception("run_not_started", run=run.id, table=run.table, service=run.service)
+            reason = str(UnknownError.unforeseen(bug))
+            self._tell(Ended(run=run.id, outcome=Failed(kind=FailureKind.UNKNOWN, reason=reason, step=Step.PLAN)))
         return True
 
     def _committing_tables(self) -> set[TableId]:

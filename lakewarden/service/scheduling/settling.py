@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import structlog
+
 from lakewarden.executors import points
 from lakewarden.executors.contract import Outcome
 from lakewarden.executors.points import Point
@@ -28,6 +30,14 @@ from lakewarden.service.scheduling.permit_queue import PermitQueue
 from lakewarden.service.state.daemon_state import DaemonState
 from lakewarden.service.state.resources import Resources
 from lakewarden.service.store.port import SupersededError
+
+log = structlog.get_logger(__name__)
+
+LONGEST_REST_SECONDS = 30.0
+"""How long a run rests at most before its table is read again to settle it."""
+
+_REST_PART = 0.25
+"""A run with an unknown ending rests for this part of the time since. So it is settled late by no more than that."""
 
 
 class RunSettler:
@@ -61,6 +71,9 @@ class RunSettler:
         """The runs that are settled after their tables have been read since these marks."""
         self._cancelled: set[RunId] = set()
         """The active runs that an operator has stopped."""
+        self._unknown_since: dict[RunId, float] = {}
+        self._rests: dict[RunId, float] = {}
+        """When, in monotonic seconds, a run may be tried again."""
 
     def abandon(self) -> None:
         """Forget every run: our lease is lost."""
@@ -68,16 +81,23 @@ class RunSettler:
         self._lost.clear()
         self._settling.clear()
         self._cancelled.clear()
+        self._unknown_since.clear()
+        self._rests.clear()
 
     def cancelled(self, run: Run) -> None:
         """Note that an operator has stopped an active run."""
         self._cancelled.add(run.id)
 
     def settle_unknown(self) -> None:
-        """Try again to settle the runs with an unknown ending, our own and those that were adopted."""
+        """Try again to settle the runs with an unknown ending, our own and those that were adopted.
+
+        Each attempt reads the table. So a run rests between two of them, the longer the longer its ending is unknown.
+        """
         self._recovery.adopt()
         for run in self._active_runs.all():
-            if run.state is RunState.UNKNOWN and run.table in self._tables and self._recovery.is_ours(run):
+            if run.state is not RunState.UNKNOWN or self._is_resting(run.id):
+                continue
+            if run.table in self._tables and self._recovery.is_ours(run):
                 self._settling.setdefault(run.id, self._observations.mark())
         self.settle()
 
@@ -91,8 +111,10 @@ class RunSettler:
             if run is None or run.table not in self._tables:
                 self._settling.pop(run_id)
                 continue
+            if self._is_resting(run_id):
+                continue
             try:
-                self._settle(run)
+                self._try_to_settle(run)
             except SupersededError as late:
                 self._settling.pop(run_id)
                 self._permit_queue.reject(run, late)
@@ -110,7 +132,19 @@ class RunSettler:
         """Settle one of our runs that has ended, now or after its table has been read since."""
         self._endings[run.id] = ending
         self._settling.setdefault(run.id, self._observations.mark())
-        self._settle(run)
+        self._try_to_settle(run)
+
+    def _is_resting(self, run: RunId) -> bool:
+        return self._clock.monotonic() < self._rests.get(run, float("-inf"))
+
+    def _try_to_settle(self, run: Run) -> None:
+        try:
+            self._settle(run)
+        except LakewardenError:
+            raise  # the store
+        except Exception:  # the failure of one table must not end the daemon
+            log.exception("run_not_settled", run=run.id, table=run.table, service=run.service)
+            self._rests[run.id] = self._clock.monotonic() + LONGEST_REST_SECONDS
 
     def _settle(self, run: Run) -> None:
         try:
@@ -132,6 +166,9 @@ class RunSettler:
                 run = self._active_runs.progress(run, state=RunState.UNKNOWN)
                 self._listener.ended(run)
                 self._settled(run.table)
+            now = self._clock.monotonic()
+            unknown_for = now - self._unknown_since.setdefault(run.id, now)
+            self._rests[run.id] = now + min(unknown_for * _REST_PART, LONGEST_REST_SECONDS)
         else:
             if ends_rewrite(ending, run):
                 self._rewrites.end(run.table, run.service)
@@ -143,6 +180,8 @@ class RunSettler:
         points.reach(Point.NOTIFIED, run=run.id, service=run.service)
         died = isinstance(self._endings.pop(run.id, None), Gone)
         self._cancelled.discard(run.id)
+        self._unknown_since.pop(run.id, None)
+        self._rests.pop(run.id, None)
         self._lost.discard(run.id)
         self._recovery.settled(run)
         size = self._permit_queue.size(run.id)

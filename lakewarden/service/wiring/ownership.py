@@ -18,7 +18,6 @@ from lakewarden.service.ownership.dead_executors import DeadExecutors
 from lakewarden.service.ownership.executor_deaths import ExecutorDeaths
 from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.ownership.replica_lease import ReplicaLease
-from lakewarden.service.ownership.run_leases import RunLeases
 from lakewarden.service.ownership.table_shares import TableShares
 from lakewarden.service.state.daemon_state import DaemonState
 from lakewarden.service.state.resources import Resources
@@ -67,7 +66,6 @@ def ownership_of(
     return Ownership(
         replica_lease=replica_lease,
         shares=TableShares(tables=state.tables, store=store, replica_lease=replica_lease),
-        run_leases=RunLeases(store, replica_lease),
         claims=claims,
         deaths=deaths,
         dead_executors=DeadExecutors(store=store, claims=claims, deaths=deaths),

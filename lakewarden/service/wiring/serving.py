@@ -30,7 +30,7 @@ from lakewarden.service.events.listener import Listeners
 from lakewarden.service.http.ports import bind_ports
 from lakewarden.service.http.redacted import ConfigurationPart, Redacted
 from lakewarden.service.model.configuring.reload import ReloadOutcome
-from lakewarden.service.ownership.run_leases import DataFolder
+from lakewarden.service.ownership.data_folder import DataFolder
 from lakewarden.service.process.interpreter import favour_hooks
 from lakewarden.service.process.last_resort import GRACE, stand_by
 from lakewarden.service.process.logs import set_up_logs

@@ -27,7 +27,7 @@ from lakewarden.service.model.run import Run, RunState
 from lakewarden.service.rules.permits import Limits
 from lakewarden.service.rules.shutdown import ShutdownPhase
 from lakewarden.service.rules.writer_failures import Blamed
-from lakewarden.service.state.readers.threads import CallersThread
+from lakewarden.service.state.readers.threads import CallersThread, Threads
 from lakewarden.service.state.resources import Resources
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.port import Store
@@ -183,6 +183,7 @@ class DaemonHarness:
         sources: Sequence[Source] = (),
         routes: tuple[Route, ...] = (),
         more_pools: Mapping[str, FakePool] | None = None,
+        threads: Threads | None = None,
     ) -> None:
         """`lakes` are tables that are there already. `routes` are those of each table, to `more_pools`."""
         self.clock = clock or HarnessClock()
@@ -203,6 +204,7 @@ class DaemonHarness:
         self.budget = budget or DeletionBudget()
         self.routes = routes
         self.more_pools = more_pools or {}
+        self.threads = threads or CallersThread()
         self.limits = Limits(slowest=2**50)  # no time passes by itself here
         self.compose()
 
@@ -233,7 +235,7 @@ class DaemonHarness:
                 formats=self.formats,
                 rng=random.Random(0),
                 storages=self.storages or Storages(),
-                threads=CallersThread(),
+                threads=self.threads,
             ),
             drain=self.drain,
             limits=self.limits,

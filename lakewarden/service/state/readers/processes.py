@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
@@ -45,6 +46,7 @@ GIVE_UP = timedelta(seconds=15)
 
 _TICK_SECONDS = 0.25
 _IDLE_SECONDS = 10.0
+_AFTER_A_FAILURE_SECONDS = 1.0
 
 
 class ProcessReaders:
@@ -114,6 +116,7 @@ class ProcessReaders:
                 self._turn()
             except Exception:  # the edge of the thread: without it no table is observed
                 log.exception("readers_not_kept")
+                time.sleep(_AFTER_A_FAILURE_SECONDS)  # what fails may fail again at once
         self._children.end_all()
 
     def _turn(self) -> None:

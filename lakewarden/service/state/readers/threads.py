@@ -20,56 +20,50 @@ class Threads(Protocol):
 
 
 class PlacedThreads:
-    """Threads that are started when they are needed and end with the process, even if they hang.
+    """Threads that are started when they are needed and end when nothing waits. They end with the process, even if they
+    hang.
 
-    No place has more than a few of them. So a place that hangs leaves threads for the others.
+    No place has more than `of_a_place` of them, and all places together have no more than `most`. But each place may
+    have one: however many places hang, the next one is served.
     """
 
     def __init__(self, *, most: int = 64, of_a_place: int = 4) -> None:
         self._most = most
         self._of_a_place = of_a_place
-        self._changed = threading.Condition()
-        self._waiting: deque[tuple[str, Future[Any], Callable[[], Any]]] = deque()
+        self._changing = threading.Lock()
+        self._waiting: dict[str, deque[tuple[Future[Any], Callable[[], Any]]]] = {}
         self._busy: Counter[str] = Counter()
-        self._threads = 0
-        self._idle = 0
 
     def submit(self, act: Callable[[], _T], *, place: str) -> Future[_T]:
         """Begin as soon as a thread is free."""
         answer: Future[_T] = Future()
-        with self._changed:
-            self._waiting.append((place, answer, act))
-            if len(self._waiting) > self._idle and self._threads < self._most:
-                self._threads += 1
-                threading.Thread(target=self._serve, name=f"thread-{self._threads}", daemon=True).start()
-            self._changed.notify()
+        with self._changing:
+            self._waiting.setdefault(place, deque()).append((answer, act))
+            busy = self._busy[place]
+            if busy < self._of_a_place and (not busy or self._busy.total() < self._most):
+                self._busy[place] += 1
+                threading.Thread(target=self._serve, args=(place,), name=f"thread of {place}", daemon=True).start()
         return answer
 
-    def _serve(self) -> None:
-        while True:
-            place, answer, act = self._next()
+    def _serve(self, place: str) -> None:
+        while (called := self._next(place)) is not None:
+            answer, act = called
             try:
                 if answer.set_running_or_notify_cancel():  # else the caller has given up
                     answer.set_result(act())
             except BaseException as error:  # noqa: BLE001 - the edge of the thread: it is raised where the answer is read
                 answer.set_exception(error)
-            with self._changed:
-                self._busy[place] -= 1
-                self._busy += Counter()  # keeps none of zero
-                self._changed.notify()
 
-    def _next(self) -> tuple[str, Future[Any], Callable[[], Any]]:
-        with self._changed:
-            self._idle += 1
-            while (found := self._fitting()) is None:
-                self._changed.wait()
-            self._idle -= 1
-            self._waiting.remove(found)
-            self._busy[found[0]] += 1
-            return found
-
-    def _fitting(self) -> tuple[str, Future[Any], Callable[[], Any]] | None:
-        return next((one for one in self._waiting if self._busy[one[0]] < self._of_a_place), None)
+    def _next(self, place: str) -> tuple[Future[Any], Callable[[], Any]] | None:
+        """Return the next call, or None if the thread must end."""
+        with self._changing:
+            waiting = self._waiting.get(place)
+            if waiting:
+                return waiting.popleft()
+            self._waiting.pop(place, None)
+            self._busy[place] -= 1
+            self._busy += Counter()  # keeps none of zero
+            return None
 
 
 class CallersThread:

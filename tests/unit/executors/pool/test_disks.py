@@ -17,7 +17,7 @@ from lakewarden.executors.profile import SparkProfile
 from lakewarden.executors.programs.hudi.client.errors import meaning
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, UnknownError
 from lakewarden.planners.model.step import Step
-from lakewarden.service.ownership.run_leases import DataFolder
+from lakewarden.service.ownership.data_folder import DataFolder
 
 NO_SPACE = [
     "org.apache.spark.SparkException: Job aborted due to stage failure",

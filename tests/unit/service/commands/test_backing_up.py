@@ -12,7 +12,7 @@ import pytest
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.table import TableId
 from lakewarden.service.commands.backing_up import back_up, restore
-from lakewarden.service.ownership.run_leases import DataFolder
+from lakewarden.service.ownership.data_folder import DataFolder
 from lakewarden.service.store.opening import open_store
 from lakewarden.service.store.port import Store
 from lakewarden.service.store.settings import DatabaseSettings

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,12 +15,13 @@ from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
-from lakewarden.planners.model.table import Mode
+from lakewarden.planners.model.table import Mode, TableId
 from lakewarden.planners.ports import ConditionalWrites, NoConditionsError, Versioned
 from lakewarden.planners.storage import Storages
 from lakewarden.planners.storage.conditions import LocalConditions
 from lakewarden.service.model.run import RunState
 from lakewarden.service.ownership.claim_file import Claim
+from lakewarden.service.state.readers.threads import CallersThread
 from tests.support.daemon.daemon_harness import TRIPS, DaemonHarness
 from tests.unit.service.ownership.conftest import Daemons
 
@@ -197,6 +201,51 @@ def test_runs_are_cancelled_when_their_claim_cannot_be_renewed(tmp_path: Path) -
     assert 15 <= cancelled[0] <= 35
     assert len(killed) == 1
     assert 65 <= killed[0] <= 85
+
+
+class HangingThreads(CallersThread):
+    """Threads of which those for some places never come back."""
+
+    def __init__(self, hangs: Callable[[str], bool]) -> None:
+        self.hangs = hangs
+        self.hanging: list[str] = []
+
+    def submit(self, act: Callable[[], Any], *, place: str) -> Future[Any]:
+        if self.hangs(place):
+            self.hanging.append(place)
+            return Future()
+        return super().submit(act, place=place)
+
+
+def test_workers_that_do_not_die_hold_up_no_claim(tmp_path: Path) -> None:
+    """A JVM waits in the kernel for a dead mount, in spite of SIGKILL. The claims of other tables are renewed."""
+    writes = Unwell()
+    threads = HangingThreads(lambda place: place.startswith("the workers of"))
+    harness = DaemonHarness(tmp_path, names=("trips", "other"), storages=UnwellStorages(writes), threads=threads)
+    harness.write(3)
+    harness.until_executing(Step.EXECUTE)
+    writes.error = TemporaryError("the store is away")
+    harness.for_a_while(timedelta(minutes=2))
+    assert threads.hanging == ["the workers of trips"]
+    writes.error = None
+    harness.held_pool.hold(Service.COMPACTION, Step.COMMIT)
+    harness.write(3, TableId("other"))
+    harness.until(lambda: bool(harness.runs(table=TableId("other"))))
+    harness.for_a_while(timedelta(minutes=2))
+    claim = json.loads((harness.lakes[TableId("other")].folder / "claims" / "claim.json").read_text())
+    assert claim["counter"] > 5
+
+
+def test_a_claim_that_hangs_is_waited_for_no_longer_than_writers_are(tmp_path: Path) -> None:
+    """The mount takes reads and no writes. The run kept its slot for ever."""
+    threads = HangingThreads(lambda _place: False)
+    harness = DaemonHarness(tmp_path, threads=threads)
+    harness.for_a_while()
+    threads.hangs = lambda place: not place.startswith("the workers of")
+    harness.write(3)
+    harness.until(lambda: RunState.CANCELLED in harness.states(), within=timedelta(hours=1))
+    assert "its storage does not answer" in str(harness.runs()[0].outcome)
+    threads.hangs = lambda _place: False
 
 
 def test_no_step_is_granted_while_the_claim_cannot_be_read(tmp_path: Path) -> None:

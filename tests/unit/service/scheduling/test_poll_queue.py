@@ -45,7 +45,7 @@ def test_the_earliest_wish_counts() -> None:
 
 
 def test_the_next_appointment_is_never_told_too_late() -> None:
-    """It may be told early, when it was moved: the control thread then wakes up once for nothing."""
+    """Nor too early, whatever was cancelled or moved."""
     poll_queue = PollQueue()
     assert poll_queue.next_at() is None
 
@@ -76,3 +76,15 @@ def test_the_agenda_behaves_like_a_table_of_earliest_wishes(steps: list[tuple[st
         assert len(poll_queue) == len(model)
         next_at = poll_queue.next_at()
         assert not model or (next_at is not None and next_at <= min(model.values()))
+
+
+def test_an_appointment_that_was_cancelled_or_moved_is_not_the_next_one() -> None:
+    """Else the control thread wakes up for nothing, again and again if it may not act meanwhile."""
+    poll_queue = PollQueue()
+    poll_queue.put(A, 5.0)
+    poll_queue.put(A, 2.0)
+    poll_queue.put(B, 3.0)
+    poll_queue.drop(A)
+    assert poll_queue.next_at() == 3.0
+    poll_queue.drop(B)
+    assert poll_queue.next_at() is None

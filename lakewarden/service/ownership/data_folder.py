@@ -1,4 +1,4 @@
-"""Leases: who may run a service on a table now.
+"""The lock of a data folder: it proves that one daemon owns a store in SQLite.
 
 On SQLite one daemon owns every lease. A lock of the operating system on its data folder proves that it is the only one.
 The lock ends with the process, even after a kill. On PostgreSQL the replica lease says until when a daemon may act.
@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import IO
 
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.service.model.run import Run
-from lakewarden.service.ownership.replica_lease import ReplicaLease
-from lakewarden.service.store.port import Store
 
 
 class DataFolder:
@@ -79,19 +76,3 @@ def _is_there(path: Path, file: os.stat_result) -> bool:
         return os.path.samestat(path.stat(), file)
     except FileNotFoundError:
         return False
-
-
-class RunLeases:
-    """Says whether this replica may still act, and whether the lease of a run is still its own."""
-
-    def __init__(self, store: Store, replica_lease: ReplicaLease) -> None:
-        self._store = store
-        self._replica_lease = replica_lease
-
-    def holds(self, run: Run) -> bool:
-        """Whether the replica lease holds, and the epoch of the run is the newest of its table and service.
-
-        Raises TemporaryError if the store does not answer.
-        """
-        newest = run.epoch > 0 and self._store.epoch(identity=run.identity, service=run.service) == run.epoch
-        return newest and self._replica_lease.holds()  # checked last: the store may have taken long to answer

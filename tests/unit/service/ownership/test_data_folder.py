@@ -1,4 +1,4 @@
-"""Leases: one daemon per data folder, one owner per table and service."""
+"""The data folder: one daemon has it at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import RunId
 from lakewarden.service.model.run import RunState
-from lakewarden.service.ownership.run_leases import DataFolder, RunLeases
+from lakewarden.service.ownership.data_folder import DataFolder
 from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.opening import file_of
 from lakewarden.service.store.sql.sqlite import open_sqlite
@@ -24,7 +24,7 @@ from tests.support.values import NOW, a_run
 
 HOLDER = """
 import pathlib, sys, time
-from lakewarden.service.ownership.run_leases import DataFolder
+from lakewarden.service.ownership.data_folder import DataFolder
 folder = DataFolder(pathlib.Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(600)
@@ -82,48 +82,6 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_sentence(tmp_path: Path)
 
     with pytest.raises(PermanentError, match="cannot be used"):
         DataFolder(tmp_path / "file" / "data")
-
-
-def test_a_run_holds_its_lease_until_the_next_owner_takes_it() -> None:
-    """The epoch tells: never claimed is not held, claimed is, superseded is not."""
-    store = MemoryStore()
-    leases = RunLeases(store, a_replica_lease(store))
-    queued = store.request(a_run("r1"))
-    assert not leases.holds(queued)
-
-    first = store.take_lease(queued.id, owner=take_ownership(store, "/lake/trips"), at=NOW)
-    assert leases.holds(first)
-
-    store.end(first.id, epoch=first.epoch, state=RunState.FAILED, outcome="lost", at=NOW)
-    second = store.take_lease(store.request(a_run("r2")).id, owner=take_ownership(store, "/lake/trips"), at=NOW)
-    assert leases.holds(second)
-    assert not leases.holds(first)
-
-
-def test_no_lease_is_held_without_a_replica_lease() -> None:
-    """Its epoch may still be the newest: in a moment it will be somebody else's, and nobody will have told us."""
-    clock = ManualClock()
-    store = MemoryStore(clock=clock)
-    leases = RunLeases(store, a_replica_lease(store, clock=clock))
-    run = store.take_lease(store.request(a_run("r1")).id, owner=take_ownership(store, "/lake/trips"), at=NOW)
-    assert leases.holds(run)
-
-    clock.advance(LEASE * 2 / 3)
-
-    assert store.epoch(identity=run.identity, service=run.service) == run.epoch
-    assert not leases.holds(run)
-
-
-def test_a_lease_is_of_a_table_and_a_service() -> None:
-    """Another table's, or another service's, owner takes nothing away."""
-    store = MemoryStore()
-    leases = RunLeases(store, a_replica_lease(store))
-    one = store.take_lease(store.request(a_run("r1")).id, owner=take_ownership(store, "/lake/trips"), at=NOW)
-    other = store.request(a_run("r2", identity="/lake/orders#1"))
-
-    store.take_lease(RunId(other.id), owner=take_ownership(store, "/lake/orders"), at=NOW)
-
-    assert leases.holds(one)
 
 
 def test_a_data_folder_that_is_deleted_or_replaced_proves_nothing_any_more(tmp_path: Path) -> None:
