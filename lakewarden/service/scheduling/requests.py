@@ -57,8 +57,6 @@ class Requests:
         self._foreign_services = state.foreign_services
         self._kept_by_others = state.kept_by_others
         self._active_runs = state.active_runs
-        self._in_doubt: set[TableId] = set()
-        """The tables with a request to which the store gave no answer. It may have stored the run."""
         self._left = LeftPlans()
         self._completed = Completed(resources.store)
         self._decisions: dict[TableId, Mapping[Service, Decision]] = {}
@@ -68,7 +66,7 @@ class Requests:
     def consider(self, table: Table, view: TableView) -> None:
         """Decide on every service that has a policy on the table, and queue the runs that are due."""
         self._look_at(table, view)
-        self._take_in_what_is_in_doubt(table)
+        self._active_runs.take_in_what_was_stored(table.id)
         active = self._active_runs.of(table.id)
         if self._claims.blocked(table.id) is not None:
             self._left.forget(table.id)  # the daemon that has claimed the table may carry out a plan of ours
@@ -244,10 +242,8 @@ class Requests:
         rewrite: RewriteRow | None = None,
         dry_run: bool = False,
     ) -> Run:
-        """Store a run, and take it in. If the store gives no answer, the next observation takes in what it has stored."""
         rewrite = rewrite or self._rewrites.of(table, service, view)
-        self._in_doubt.add(table.id)
-        run = self._store.request(
+        run = self._active_runs.request(
             Run(
                 id=self._new_id(),
                 table=table.id,
@@ -262,18 +258,10 @@ class Requests:
                 dry_run=dry_run,
             )
         )
-        self._in_doubt.discard(table.id)
-        self._active_runs.take_in(run)
         self._left.taken_up(run)
         self._completed.begun(run.table, run.service)
         self._listener.requested(run)
         return run
-
-    def _take_in_what_is_in_doubt(self, table: Table) -> None:
-        if table.id in self._in_doubt:
-            for run in self._store.runs(table=table.id, states=[RunState.QUEUED]):
-                self._active_runs.take_in(run)
-            self._in_doubt.discard(table.id)
 
     def _remember(self, table: Table, decisions: Mapping[Service, Decision]) -> None:
         known = self._decisions.get(table.id)

@@ -47,13 +47,6 @@ from lakewarden.service.store.port import SupersededError
 
 log = structlog.get_logger(__name__)
 
-_AFTERMATHS = {
-    Blame.ITS_OWN: Consequence.STRIKE,
-    Blame.UNKNOWN: Consequence.SUSPECT,
-    Blame.NOT_ITS: Consequence.AGAIN,
-}
-"""What the death of its worker means for the service of a run."""
-
 
 class RunManager:
     """Carries runs out. Only the control thread calls it."""
@@ -289,16 +282,6 @@ class RunManager:
                 yielded = isinstance(event.outcome, Yielded)
                 self.settler.ended(run, Gone(reason=hung, proved=True) if yielded and hung else event.outcome)
             case Lost():
-                self.settler.lost(run, _death(event, hung=self._permit_queue.left(run)))
+                self.settler.lost(run, event, hung=self._permit_queue.left(run))
             case _:
                 assert_never(event)
-
-
-def _death(lost: Lost, *, hung: str | None) -> Gone:
-    """Return how a run ended after its worker died. `hung` is why we had asked the run to stop before, or None.
-
-    The settler proves the death of its executors.
-    """
-    if hung is not None:  # killed because of this run, whatever runs were beside it
-        return Gone(reason=f"{hung}: {lost.reason}", proved=False)
-    return Gone(reason=lost.reason, proved=False, consequence=_AFTERMATHS[lost.blame])

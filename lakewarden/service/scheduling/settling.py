@@ -7,7 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from lakewarden.executors import points
-from lakewarden.executors.contract import Outcome
+from lakewarden.executors.contract import Blame, Lost, Outcome
 from lakewarden.executors.points import Point
 from lakewarden.planners.model.errors import LakewardenError
 from lakewarden.planners.model.instant import RunId
@@ -33,11 +33,15 @@ from lakewarden.service.store.port import SupersededError
 
 log = structlog.get_logger(__name__)
 
-LONGEST_REST_SECONDS = 30.0
-"""How long a run rests at most before its table is read again to settle it."""
+_REST_SECONDS = 30.0
+"""How long a run rests after an unforeseen failure to settle it."""
 
-_REST_PART = 0.25
-"""A run with an unknown ending rests for this part of the time since. So it is settled late by no more than that."""
+_AFTERMATHS = {
+    Blame.ITS_OWN: Consequence.STRIKE,
+    Blame.UNKNOWN: Consequence.SUSPECT,
+    Blame.NOT_ITS: Consequence.AGAIN,
+}
+"""What the death of its worker means for the service of a run."""
 
 
 class RunSettler:
@@ -71,7 +75,8 @@ class RunSettler:
         """The runs that are settled after their tables have been read since these marks."""
         self._cancelled: set[RunId] = set()
         """The active runs that an operator has stopped."""
-        self._unknown_since: dict[RunId, float] = {}
+        self._anew: set[RunId] = set()
+        """The runs with an unknown ending that a new reading of the table may end."""
         self._rests: dict[RunId, float] = {}
         """When, in monotonic seconds, a run may be tried again."""
 
@@ -81,7 +86,7 @@ class RunSettler:
         self._lost.clear()
         self._settling.clear()
         self._cancelled.clear()
-        self._unknown_since.clear()
+        self._anew.clear()
         self._rests.clear()
 
     def cancelled(self, run: Run) -> None:
@@ -91,13 +96,11 @@ class RunSettler:
     def settle_unknown(self) -> None:
         """Try again to settle the runs with an unknown ending, our own and those that were adopted.
 
-        Each attempt reads the table. So a run rests between two of them, the longer the longer its ending is unknown.
+        A table is read again only if it has changed, or if the time that has passed since would end the run.
         """
         self._recovery.adopt()
         for run in self._active_runs.all():
-            if run.state is not RunState.UNKNOWN or self._is_resting(run.id):
-                continue
-            if run.table in self._tables and self._recovery.is_ours(run):
+            if run.state is RunState.UNKNOWN and run.table in self._tables and self._recovery.is_ours(run):
                 self._settling.setdefault(run.id, self._observations.mark())
         self.settle()
 
@@ -123,10 +126,12 @@ class RunSettler:
         """Whether a run waits to be settled until its table has been read."""
         return bool(self._settling)
 
-    def lost(self, run: Run, ending: Gone) -> None:
-        """Settle one of our runs with a JVM that is gone, as soon as its executors are proved dead, too."""
+    def lost(self, run: Run, lost: Lost, *, hung: str | None) -> None:
+        """Settle one of our runs with a JVM that is gone, as soon as its executors are proved dead, too. `hung` is why
+        we had asked the run to stop before, or None.
+        """
         self._lost.add(run.id)
-        self.ended(run, ending)
+        self.ended(run, _death(lost, hung=hung))
 
     def ended(self, run: Run, ending: Outcome | Gone) -> None:
         """Settle one of our runs that has ended, now or after its table has been read since."""
@@ -144,11 +149,12 @@ class RunSettler:
             raise  # the store
         except Exception:  # the failure of one table must not end the daemon
             log.exception("run_not_settled", run=run.id, table=run.table, service=run.service)
-            self._rests[run.id] = self._clock.monotonic() + LONGEST_REST_SECONDS
+            self._rests[run.id] = self._clock.monotonic() + _REST_SECONDS
 
     def _settle(self, run: Run) -> None:
+        mark = self._settling[run.id]
         try:
-            observation = self._observations.since(self._tables[run.table], self._settling[run.id])
+            observation = self._observations.since(self._tables[run.table], mark, anew=self._must_be_read(run))
             if observation is None:
                 return
             view: TableView | None = observation.view
@@ -160,27 +166,33 @@ class RunSettler:
         settlement = settle(ending, self._shown(run, view), run)
         if run.id in self._cancelled:
             settlement = after_cancel(settlement, run)
+        if view is not None and settlement.state.ended and not self._observations.read_since(run.table, mark):
+            self._anew.add(run.id)  # only time has changed the answer
+            return
         points.reach(Point.SETTLED, run=run.id, service=run.service)
         if settlement.state is RunState.UNKNOWN:
+            self._anew.discard(run.id)
             if run.state is not RunState.UNKNOWN:
                 run = self._active_runs.progress(run, state=RunState.UNKNOWN)
                 self._listener.ended(run)
                 self._settled(run.table)
-            now = self._clock.monotonic()
-            unknown_for = now - self._unknown_since.setdefault(run.id, now)
-            self._rests[run.id] = now + min(unknown_for * _REST_PART, LONGEST_REST_SECONDS)
         else:
             if ends_rewrite(ending, run):
                 self._rewrites.end(run.table, run.service)
             self._end(run, settlement, view, cleared=clears(ending, run))
         self._settling.pop(run.id, None)
 
+    def _must_be_read(self, run: Run) -> bool:
+        """Whether the table of a run must be read. Else its last observation counts, if its token confirms it."""
+        kept = self._observations.kept(run.table)
+        return run.state is not RunState.UNKNOWN or run.id in self._anew or kept is None or bool(kept.view.faults)
+
     def _end(self, run: Run, settlement: Settlement, view: TableView | None, *, cleared: bool) -> None:
         run = self._active_runs.end(run, settlement, at=self._clock.now())
         points.reach(Point.NOTIFIED, run=run.id, service=run.service)
         died = isinstance(self._endings.pop(run.id, None), Gone)
         self._cancelled.discard(run.id)
-        self._unknown_since.pop(run.id, None)
+        self._anew.discard(run.id)
         self._rests.pop(run.id, None)
         self._lost.discard(run.id)
         self._recovery.settled(run)
@@ -209,3 +221,13 @@ class RunSettler:
         guarded_until = None if instant is None else instant.guarded_until
         beats = guarded_until is not None and self._clock.now() < guarded_until
         return Shown(fate=view.timeline.fate(run=run.id, instant=run.instant), beats=beats)
+
+
+def _death(lost: Lost, *, hung: str | None) -> Gone:
+    """Return how a run ended after its worker died. `hung` is why we had asked the run to stop before, or None.
+
+    The settler proves the death of its executors.
+    """
+    if hung is not None:  # killed because of this run, whatever runs were beside it
+        return Gone(reason=f"{hung}: {lost.reason}", proved=False)
+    return Gone(reason=lost.reason, proved=False, consequence=_AFTERMATHS[lost.blame])

@@ -26,6 +26,8 @@ class ActiveRuns:
         self._rows: dict[RunId, Run] = {}
         self._by_table: dict[TableId, dict[RunId, Run]] = {}
         self._profiles: dict[RunId, str] = {}
+        self._unanswered: set[TableId] = set()
+        """The tables with a request to which the store gave no answer. It may have stored the run."""
 
     def get(self, run: RunId) -> Run | None:
         """Return a run that has not ended."""
@@ -63,6 +65,23 @@ class ActiveRuns:
     def profile_of(self, run: Run) -> str | None:
         """Return the profile of the workers that have got the run from this daemon. None if none has."""
         return self._profiles.get(run.id)
+
+    def request(self, run: Run) -> Run:
+        """Store a QUEUED run, or return the one of its table and service that has not ended. Raises TemporaryError."""
+        self._unanswered.add(run.table)
+        stored = self._store.request(run)
+        self._unanswered.discard(run.table)
+        self.take_in(stored)
+        return stored
+
+    def take_in_what_was_stored(self, table: TableId) -> None:
+        """Take in the run of a request to which the store gave no answer, if it has stored the run. Raises
+        TemporaryError.
+        """
+        if table in self._unanswered:
+            for run in self._store.runs(table=table, states=[RunState.QUEUED]):
+                self.take_in(run)
+            self._unanswered.discard(table)
 
     def take_in(self, run: Run) -> None:
         """Take in a row of the store. A row that is known already stays as it is.

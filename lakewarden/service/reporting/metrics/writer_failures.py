@@ -17,7 +17,8 @@ from lakewarden.service.rules.writer_failures import Blamed
 
 
 class WriterFailures(Listener):
-    """Counts failures. A counter must never fall, so a table keeps the series that it was first counted in.
+    """Counts failures. A counter must never fall, so a table keeps the series that it was first counted in. It takes
+    that series with it when it is registered no longer.
 
     Up to `limit` tables, each table has its series from the start. With more tables, the first `limit` tables with a
     failure have a series of their own, and the failures of the others are counted together.
@@ -40,6 +41,9 @@ class WriterFailures(Listener):
     def collected(self, tables: Collection[TableId]) -> Iterator[Metric]:
         """Return the counter, with a series for each of `tables` if they are few enough."""
         with self._guard:
+            gone = self._own.difference(tables)
+            self._own -= gone
+            self._counts = Counter({key: count for key, count in self._counts.items() if key[0] not in gone})
             named: Iterable[str] = {*tables, *self._own} if len(tables) <= self._limit else {*self._own, OTHER}
             counts = dict(self._counts)
         metric = CounterMetricFamily(

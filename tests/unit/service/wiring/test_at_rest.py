@@ -40,7 +40,7 @@ def harness_of(folder: Path, line: Line, **more: Any) -> DaemonHarness:
 
 
 def test_a_daemon_whose_store_is_away_does_not_look_for_it_all_the_time(tmp_path: Path) -> None:
-    """Its tables are overdue and stay so. It turned 200 times a second, on every replica, when the database was down."""
+    """Its tables are overdue and stay so. Each replica turned 200 times a second when the database was down."""
     line = Line()
     harness = harness_of(tmp_path, line)
     harness.write(2)

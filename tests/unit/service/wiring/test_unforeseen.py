@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.errors import TemporaryError, UnknownError
@@ -24,6 +25,13 @@ from lakewarden.testing.fake import FakeFormat
 from tests.support.daemon.daemon_harness import DaemonHarness
 
 ODD, GOOD = TableId("odd"), TableId("good")
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Print no tracebacks: each shows all that the table is."""
+    with capture_logs():
+        yield
 
 
 class OddTimeline(Timeline):

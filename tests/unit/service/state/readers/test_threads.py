@@ -15,7 +15,7 @@ from tests.support.waiting import HANGS
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
-    """What the calls to dead places wait for."""
+    """Return what the calls to dead places wait for."""
     event = threading.Event()
     yield event
     event.set()
