@@ -15,6 +15,7 @@ _PROPERTIES = {
     "hoodie.timeline.path": "timeline",
     "hoodie.table.timeline.timezone": "UTC",
     "hoodie.table.recordkey.fields": "id",
+    "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
 }
 _AGO = timedelta(hours=1)
 

@@ -128,6 +128,7 @@ class HudiTable:
             "hoodie.table.version": self.version,
             "hoodie.timeline.layout.version": 2 if self.version >= 8 else 1,
             "hoodie.table.partition.fields": "part",
+            **({"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"} if self.version >= 8 else {}),
             **self.properties,
         }
         text = "#written by a test\n" + "".join(f"{key}={value}\n" for key, value in values.items())

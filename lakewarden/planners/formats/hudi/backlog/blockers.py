@@ -18,6 +18,8 @@ from lakewarden.planners.model.view import Blocker
 _READABLE = frozenset({"PARQUET", "ORC", "HFILE"})
 """Formats of base files that the bundle reads without further libraries. It cannot read LANCE (run)."""
 
+_MOST_SHOWN = 5
+
 KNOWN_VERSIONS = frozenset({"6", "8", "9"})
 """The table versions with a timeline that Lakewarden reads and with services that were tried: Hudi 0.14 to 1.2."""
 
@@ -53,6 +55,7 @@ def blockers(
             reason=f"the table's base files are {properties.base_file_format}, which Hudi's bundle does not read here",
             remedy="remove the table's policies",
         )
+    yield from _broken_off(properties)
     for instant in timeline.instants:
         if instant.pending and instant.stands_for is InstantKind.RESTORE:
             yield Blocker(
@@ -66,6 +69,28 @@ def blockers(
     if properties.layout is Layout.V1:
         yield from _hidden_by_compactions(timeline, now)
     yield from _meaningless(table, properties)
+
+
+def _broken_off(properties: TableProperties) -> Iterator[Blocker]:
+    """Yield why a half-written `hoodie.properties` blocks every service. Hudi would go by what is left of it, and its
+    next update would delete the backup.
+    """
+    if not properties.lacks:
+        return
+    shown = ", ".join(properties.lacks[:_MOST_SHOWN]) + (" ..." if len(properties.lacks) > _MOST_SHOWN else "")
+    if properties.has_backup:
+        yield Blocker(
+            reason=f"hoodie.properties lacks {shown}, which hoodie.properties.backup has: an update of the file broke off",
+            remedy="compare the two files: if no program is updating the table, copy the backup over hoodie.properties, "
+            "or delete the backup if hoodie.properties is the right one",
+        )
+        return
+    yield Blocker(
+        reason=f"hoodie.properties lacks {shown}, which each table of version {properties.version} has: an update of "
+        "the file broke off",
+        remedy="stop the table's writers, and add the lines that are missing, as they were or as the writer would set "
+        "them for a new table",
+    )
 
 
 def _hidden_by_compactions(timeline: Timeline, now: datetime) -> Iterator[Blocker]:

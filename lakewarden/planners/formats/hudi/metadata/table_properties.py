@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lakewarden.planners.decoding.numbers import counted
@@ -33,6 +34,8 @@ _SEGMENT = re.compile(r"[A-Za-z0-9._=+@~-]{1,255}")
 _MOST_SEGMENTS = 8
 MERGE_ON_READ = "MERGE_ON_READ"
 _KINDS = frozenset({MERGE_ON_READ, "COPY_ON_WRITE"})
+_MERGE_MODE = "hoodie.record.merge.mode"
+"""Hudi writes it for each table from version 8 on. Without it a compaction ends with a NullPointerException (run)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +46,8 @@ class TableProperties:
     keeps a metadata table for it (`hoodie.table.metadata.partitions`), with the partitions that are complete and those
     that are being built. `index_definitions` is the path of the definitions of its indexes, below the table.
     `base_file_format` is PARQUET, ORC, HFILE or LANCE. `history` is the folder of the archive, below that of the
-    timeline (layout 2). It is empty if the name is no plain folder.
+    timeline (layout 2). It is empty if the name is no plain folder. `lacks` are the keys that the file must have and has
+    not. `has_backup`: a backup of the file has them.
     """
 
     name: str
@@ -58,6 +62,8 @@ class TableProperties:
     index_definitions: str = INDEX_DEFINITIONS
     base_file_format: str = "PARQUET"
     history: str = "history"
+    lacks: tuple[str, ...] = ()
+    has_backup: bool = False
 
     @property
     def has_metadata_table(self) -> bool:
@@ -73,21 +79,23 @@ class TableProperties:
 def read_table_properties(location: str, storage: Storage) -> TableProperties:
     """Return the properties of the table at `location`.
 
-    Hudi replaces the file by way of a backup, which for a moment is the only whole copy. Raises PermanentError if
-    there is neither, if the file is too large, or if the timeline is not a folder inside the table. Raises
-    TemporaryError if there is no whole copy.
+    Hudi replaces the file by way of a backup, which for a moment is the only whole copy (1.2.0,
+    `HoodieTableConfig.modify`). The checksum in the file covers two names and nothing else. So a file that broke off is
+    known by what it lacks. Raises PermanentError if there is neither, if the file is too large, or if the timeline is
+    not a folder inside the table. Raises TemporaryError if there is no whole copy.
     """
     home = f"{location}/{HOME}"
-    found = False
-    for name in (FILE, _BACKUP):
-        content = _content(f"{home}/{name}", storage)
-        values = parse_properties(content or b"")
-        if "hoodie.table.name" in values and values.get("hoodie.table.type") in _KINDS:
-            return _table_properties(values, location)
-        found = found or content is not None
+    found = [content for name in (FILE, _BACKUP) if (content := _content(f"{home}/{name}", storage)) is not None]
+    whole = [values for content in found if _is_whole(values := parse_properties(content))]
+    if whole:
+        return _table_properties(whole[0], location, backup=whole[1] if len(whole) > 1 else {})
     if not found:
         raise PermanentError(f"{location} holds no Hudi table: {HOME} has no {FILE}")
     raise TemporaryError(f"{FILE} of {location} is half-written or damaged: it names no table and its type")
+
+
+def _is_whole(values: Mapping[str, str]) -> bool:
+    return "hoodie.table.name" in values and values.get("hoodie.table.type") in _KINDS
 
 
 def _content(path: str, storage: Storage) -> bytes | None:
@@ -97,7 +105,7 @@ def _content(path: str, storage: Storage) -> bytes | None:
         return None
 
 
-def _table_properties(values: dict[str, str], location: str) -> TableProperties:
+def _table_properties(values: Mapping[str, str], location: str, *, backup: Mapping[str, str]) -> TableProperties:
     version = values.get("hoodie.table.version", "0")[:_LONGEST_VERSION]
     by_version = Layout.V2 if (counted(version) or 0) >= _FIRST_VERSION_OF_LAYOUT_2 else Layout.V1
     layout = {"1": Layout.V1, "2": Layout.V2}.get(values.get("hoodie.timeline.layout.version", ""), by_version)
@@ -114,16 +122,23 @@ def _table_properties(values: dict[str, str], location: str) -> TableProperties:
         index_definitions=values.get("hoodie.table.index.defs.path") or INDEX_DEFINITIONS,
         base_file_format=(values.get("hoodie.table.base.file.format") or "PARQUET").upper()[:20],
         history=_history(values),
+        lacks=tuple(sorted({*_due(values, by_version), *backup} - values.keys())),
+        has_backup=bool(backup),
     )
 
 
-def _history(values: dict[str, str]) -> str:
+def _due(values: Mapping[str, str], by_version: Layout) -> Iterator[str]:
+    if by_version is Layout.V2 and values["hoodie.table.type"] == MERGE_ON_READ:
+        yield _MERGE_MODE
+
+
+def _history(values: Mapping[str, str]) -> str:
     """Return the folder of the archive. It is empty if the name is no plain folder: only the archive needs it."""
     name = values.get(_HISTORY) or "history"
     return name if _is_plain(name) else ""
 
 
-def _names(values: dict[str, str], key: str) -> frozenset[str]:
+def _names(values: Mapping[str, str], key: str) -> frozenset[str]:
     return frozenset(filter(None, (name.strip() for name in values.get(key, "").split(","))))
 
 
