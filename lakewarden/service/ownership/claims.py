@@ -208,8 +208,10 @@ class Claims:
 
     def maintain(self) -> None:
         """Begin the checks that are due, and stop the runs that must not go on. Returns at once."""
+        for claim in map(self._claims.get, self._active_runs.tables()):
+            if claim is not None:
+                self._stop_what_must_not_go_on(claim)
         for claim in list(self._claims.values()):
-            self._stop_what_must_not_go_on(claim)
             if claim.is_due() and (claim.checking is None or claim.checking.done()):
                 claim.checking = self._threads.submit(
                     partial(self._check_in_passing, claim), place=place_of(claim.location)

@@ -36,14 +36,16 @@ class DebtSampler:
         self._store = store
         self._settings = settings
         self._replica = replica
+        self._is_large = False
         self._measured: dict[TableId, tuple[TableView, Mapping[Service, Debt]]] = {}
 
     def sample(self, at: datetime) -> int:
         """Store the points of the minute `at`, if there are any, and return how many. Raises TemporaryError."""
         grain = grain_of(at)
-        statuses = self._plane.tables()
-        if grain is None or (len(statuses) > MANY_TABLES and grain == 1):
+        if grain is None or (self._is_large and grain == 1):
             return 0
+        statuses = self._plane.tables()
+        self._is_large = len(statuses) > MANY_TABLES
         seen = {status.table.id: self._debt_of(status) for status in statuses if status.view is not None}
         self._measured = {table: kept for table, kept in self._measured.items() if table in seen}
         if not seen:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -62,6 +63,13 @@ def put(connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, Any
     keys = [column.name for column in table.primary_key]
     # Two writers of the same rows lock them in the same order.
     rows = sorted(rows, key=lambda row: [row[key] for key in keys])
-    statement = insert(connection, table)
-    news = {name: statement.excluded[name] for name in rows[0] if name not in keys}
-    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=news), rows)
+    connection.execute(_putting(connection.dialect.name, table, tuple(rows[0])), rows)
+
+
+@cache
+def _putting(dialect: str, table: sa.Table, names: Sequence[str]) -> sqlite.Insert | postgresql.Insert:
+    """Return the statement of `put`. To build it takes longer than to execute it."""
+    statement = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(table)
+    keys = [column.name for column in table.primary_key]
+    news = {name: statement.excluded[name] for name in names if name not in keys}
+    return statement.on_conflict_do_update(index_elements=keys, set_=news)

@@ -28,6 +28,9 @@ from lakewarden.service.store.sql import schema
 from lakewarden.service.store.sql.database import Database
 from lakewarden.service.store.sql.dialects import insert, put
 
+_kept = schema.decisions.c
+_DECISIONS = sa.select(schema.decisions).where(_kept.table_id == sa.bindparam("table")).order_by(_kept.service)
+
 _Row = (
     DecisionRow | ServiceStateRow | ApprovalRow | RewriteRow | LockProofRow | NoticeRow | WriterSignsRow | AdoptionRow
 )
@@ -38,10 +41,8 @@ class SqlNotes(Database):
 
     def decisions(self, table: TableId) -> Sequence[DecisionRow]:
         """Return the last decision of each service of a table."""
-        kept = schema.decisions.c
-        query = sa.select(schema.decisions).where(kept.table_id == table).order_by(kept.service)
         with self._read() as connection:
-            return [DecisionRow(**_fields(row)) for row in connection.execute(query)]
+            return [DecisionRow(**_fields(row)) for row in connection.execute(_DECISIONS, {"table": table})]
 
     def keep_service_state(self, row: ServiceStateRow) -> None:
         """Keep the state of a service, and replace the previous one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -134,18 +135,10 @@ class SqlRuns(Database):
         limit: int = 100,
     ) -> Sequence[Run]:
         """Return runs, the newest first."""
-        query = sa.select(schema.runs).order_by(_runs.number.desc()).limit(limit)
-        if table is not None:
-            query = query.where(_runs.table_id == table)
-        if service is not None:
-            query = query.where(_runs.service == service)
-        if states:
-            query = query.where(_runs.state.in_(states))
-        if before is not None:
-            known = schema.runs.alias()
-            query = query.where(_runs.number < sa.select(known.c.number).where(known.c.id == before).scalar_subquery())
+        asked = {"table": table, "service": service, "states": list(states) or None, "before": before}
+        asked = {name: value for name, value in asked.items() if value is not None}
         with self._read() as connection:
-            return [_run(row) for row in connection.execute(query)]
+            return [_run(row) for row in connection.execute(_newest_runs(*asked), {**asked, "limit": limit})]
 
     def runs_at(self, table: TableId, at: datetime) -> Sequence[Run]:
         """Return the runs that were requested and had not ended."""
@@ -256,3 +249,18 @@ def _owned(connection: sa.Connection, run: RunId, epoch: int) -> Run:
 def _change(connection: sa.Connection, run: RunId, **news: Any) -> Run:
     changing = sa.update(schema.runs).where(_runs.id == run).values(**news).returning(*schema.runs.c)
     return _run(connection.execute(changing).one())
+
+
+@cache
+def _newest_runs(*asked: str) -> sa.Select[Any]:
+    """Return the query of runs with these conditions. To build it takes longer than to execute it."""
+    known = schema.runs.alias()
+    since = sa.select(known.c.number).where(known.c.id == sa.bindparam("before")).scalar_subquery()
+    conditions = {
+        "table": _runs.table_id == sa.bindparam("table"),
+        "service": _runs.service == sa.bindparam("service"),
+        "states": _runs.state.in_(sa.bindparam("states", expanding=True)),
+        "before": _runs.number < since,
+    }
+    query = sa.select(schema.runs).where(*(conditions[one] for one in asked))
+    return query.order_by(_runs.number.desc()).limit(sa.bindparam("limit"))
