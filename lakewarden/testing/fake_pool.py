@@ -12,6 +12,8 @@ from lakewarden.executors.contract import (
     Capacity,
     CapacityChanged,
     Ended,
+    Failed,
+    FailureKind,
     Granted,
     Lost,
     PoolEvent,
@@ -150,6 +152,11 @@ class FakePool:
             self._runs[run].dies_after = after
             return
         self._lose(run, Lost(run=run, reason="the fake worker was killed"))
+
+    def give_up(self, run: RunId, reason: str) -> None:
+        """End a run whose last step has an unknown result."""
+        step = self._runs.pop(run).request.step
+        self._tell(Ended(run=run, outcome=Failed(kind=FailureKind.UNKNOWN, reason=reason, step=step)))
 
     def crash(self) -> None:
         """Kill a worker that holds all runs."""

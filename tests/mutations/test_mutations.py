@@ -79,7 +79,7 @@ MUTATIONS = (
         file="lakewarden/service/scheduling/permit_context.py",
         text="lease_held=self.may_act(),",
         instead="lease_held=True,",
-        tests=("tests/unit/service/scheduling/test_permits_and_the_store.py",),
+        tests=("tests/unit/service/wiring/test_at_rest.py",),
     ),
     Mutation(
         name="a lease holds after the moment until which it is safe",

@@ -78,7 +78,7 @@ BLOCKS: tuple[Reason, ...] = (
     ),
     _reason(
         "claimed_elsewhere",
-        r"^claimed by ",
+        r"^claimed by |^its claim cannot be kept",
         "A daemon with another store acts on the table.",
         "Remove the table from one of the two daemons.",
     ),
@@ -163,6 +163,12 @@ BLOCKS: tuple[Reason, ...] = (
         r"^the position of reader ",
         "The position of a declared incremental reader is not known.",
         "Correct `options.readers`, or remove the reader.",
+    ),
+    _reason(
+        "properties_broken_off",
+        r"^hoodie\.properties lacks ",
+        "An update of `hoodie.properties` was broken off, and keys are missing in it.",
+        "Compare it with its backup, and complete it. The sentence names the keys.",
     ),
     _reason(
         "unsupported_version",

@@ -11,7 +11,6 @@ import structlog
 from lakewarden.executors import points
 from lakewarden.executors.contract import (
     Asked,
-    Blame,
     CapacityChanged,
     Ended,
     Failed,
@@ -32,7 +31,6 @@ from lakewarden.service.ownership.ownership import Ownership
 from lakewarden.service.ownership.recovery import Recovery
 from lakewarden.service.rules.dispatch import startable, waiting_for_slots
 from lakewarden.service.rules.settle import (
-    Consequence,
     Gone,
     Settlement,
     after_cancel,

@@ -225,6 +225,7 @@ def test_workers_that_do_not_die_hold_up_no_claim(tmp_path: Path) -> None:
     harness.write(3)
     harness.until_executing(Step.EXECUTE)
     writes.error = TemporaryError("the store is away")
+    harness.held_pool.cancel = lambda run, reason: None  # type: ignore[method-assign]
     harness.for_a_while(timedelta(minutes=2))
     assert threads.hanging == ["the workers of trips"]
     writes.error = None

@@ -11,16 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import PermanentError
-from lakewarden.planners.model.instant import RunId
-from lakewarden.service.model.run import RunState
 from lakewarden.service.ownership.data_folder import DataFolder
-from lakewarden.service.store.memory import MemoryStore
 from lakewarden.service.store.opening import file_of
 from lakewarden.service.store.sql.sqlite import open_sqlite
-from tests.support.store.replicas import LEASE, a_replica_lease, take_ownership
-from tests.support.values import NOW, a_run
+from tests.support.values import a_run
 
 HOLDER = """
 import pathlib, sys, time

@@ -208,7 +208,7 @@ def lived_through(folder: Path, fails: Callable[[int], bool]) -> FlakyHarness:
     return harness
 
 
-CALLS = 24
+CALLS = 17
 """Calls of the store in the life of one compaction and one clean."""
 
 

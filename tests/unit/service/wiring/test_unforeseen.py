@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -59,7 +59,7 @@ class OddFormat(FakeFormat):
         parts = {name: getattr(seen.view.timeline, name) for name in seen.view.timeline.__dataclass_fields__}
         return replace(seen, view=replace(seen.view, timeline=OddTimeline(**parts), kind="ODD"))
 
-    def endangered(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> Sequence[Instant]:
+    def endangered(self, view: TableView, service: Service, *, step: Step, instant: str | None) -> tuple[Instant, ...]:
         if self._at == "permit" and view.kind == "ODD":
             raise KeyError("no such write")
         return super().endangered(view, service, step=step, instant=instant)
@@ -99,7 +99,8 @@ def test_a_defect_that_one_table_meets_ends_neither_the_daemon_nor_its_service(t
 def test_a_run_whose_permit_cannot_be_judged_is_refused_with_the_reason(tmp_path: Path) -> None:
     """It would hold its slot for ever. The same is true for the next one, after its rest."""
     harness = harness_of(tmp_path, "permit")
-    harness.until(lambda: bool(harness.runs(table=ODD)) and harness.runs(table=ODD)[0].state.ended)
+    ended = lambda: any(run.state.ended for run in harness.runs(table=ODD))  # noqa: E731
+    harness.until(ended, within=timedelta(hours=1))
     assert "unexpected KeyError: 'no such write'" in str(harness.runs(table=ODD)[0].outcome)
 
 

@@ -80,9 +80,10 @@ def _broken_off(properties: TableProperties) -> Iterator[Blocker]:
     shown = ", ".join(properties.lacks[:_MOST_SHOWN]) + (" ..." if len(properties.lacks) > _MOST_SHOWN else "")
     if properties.has_backup:
         yield Blocker(
-            reason=f"hoodie.properties lacks {shown}, which hoodie.properties.backup has: an update of the file broke off",
-            remedy="compare the two files: if no program is updating the table, copy the backup over hoodie.properties, "
-            "or delete the backup if hoodie.properties is the right one",
+            reason=f"hoodie.properties lacks {shown}, which hoodie.properties.backup has: an update of the file broke "
+            "off",
+            remedy="compare the two files: if no program is updating the table, copy the backup over "
+            "hoodie.properties, or delete the backup if hoodie.properties is the right one",
         )
         return
     yield Blocker(

@@ -46,8 +46,8 @@ class TableProperties:
     keeps a metadata table for it (`hoodie.table.metadata.partitions`), with the partitions that are complete and those
     that are being built. `index_definitions` is the path of the definitions of its indexes, below the table.
     `base_file_format` is PARQUET, ORC, HFILE or LANCE. `history` is the folder of the archive, below that of the
-    timeline (layout 2). It is empty if the name is no plain folder. `lacks` are the keys that the file must have and has
-    not. `has_backup`: a backup of the file has them.
+    timeline (layout 2). It is empty if the name is no plain folder. `lacks` are the keys that the file must have and
+    has not. `has_backup`: a backup of the file has them.
     """
 
     name: str

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import wait
+from functools import partial
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_a_place_never_has_more_calls_at_once_than_it_may(gate: threading.Event)
         begun.append(number)
         gate.wait()
 
-    calls = [threads.submit(lambda number=number: call(number), place="one") for number in range(6)]
+    calls = [threads.submit(partial(call, number), place="one") for number in range(6)]
     while len(begun) < 2:
         time.sleep(0.001)
     assert [one.running() for one in calls] == [True, True, False, False, False, False]
