@@ -154,7 +154,7 @@ class FakePool:
         self._lose(run, Lost(run=run, reason="the fake worker was killed"))
 
     def give_up(self, run: RunId, reason: str) -> None:
-        """End a run whose last step has an unknown result."""
+        """End a run with an unknown result of its last step."""
         step = self._runs.pop(run).request.step
         self._tell(Ended(run=run, outcome=Failed(kind=FailureKind.UNKNOWN, reason=reason, step=step)))
 

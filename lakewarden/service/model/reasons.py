@@ -166,8 +166,8 @@ BLOCKS: tuple[Reason, ...] = (
     ),
     _reason(
         "properties_broken_off",
-        r"^hoodie\.properties lacks ",
-        "An update of `hoodie.properties` was broken off, and keys are missing in it.",
+        r"^[a-z.]+ lacks ",
+        "An update of the file with the properties of the table was broken off, and keys are missing in it.",
         "Compare it with its backup, and complete it. The sentence names the keys.",
     ),
     _reason(

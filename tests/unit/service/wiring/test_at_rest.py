@@ -122,6 +122,41 @@ def test_a_grant_that_the_store_noted_too_late_is_not_given(tmp_path: Path) -> N
     assert harness.held_pool.under_way == []
 
 
+class SlowFormat(FakeFormat):
+    """Reads a table for so long that the daemon's lease has ended."""
+
+    def __init__(self, clock: HarnessClock) -> None:
+        self.clock = clock
+        self.slow = False
+
+    def observe(self, table: Table, storage: Storage, previous: Observation | None, *, now: Any) -> Observation:
+        if self.slow:
+            self.slow = False
+            self.clock.meanwhile = lambda: None
+            self.clock.advance(timedelta(minutes=2))
+        return super().observe(table, storage, previous, now=now)
+
+
+def test_a_step_is_refused_if_the_lease_ends_while_the_table_is_read(tmp_path: Path) -> None:
+    """Nothing of it is noted: the run belongs to another replica by then."""
+    line = Line()
+    reading = SlowFormat(line.clock)
+    harness = harness_of(tmp_path, line, formats={"fake": reading})
+    harness.write(3)
+    write = harness.lake.begin_write()
+    harness.until(lambda: harness.at(Step.PLAN))
+    harness.lake.commit_write(write)
+    reading.slow = True
+    line.calls.clear()
+    for _ in range(200):
+        harness.daemon.turn()
+        if not reading.slow:
+            break
+    assert not reading.slow, "the table was read"
+    assert not line.calls["progress"]
+    assert "Granted" not in harness.recorded.lines[-1]
+
+
 class CountedFormat(FakeFormat):
     """Counts how often a table is read whole."""
 
