@@ -77,7 +77,7 @@ MUTATIONS = (
     Mutation(
         name="a permit does not ask whether the lease holds",
         file="lakewarden/service/scheduling/permit_context.py",
-        text="lease_held=self.may_act(),",
+        text="lease_held=self.holds_lease(),",
         instead="lease_held=True,",
         tests=("tests/unit/service/wiring/test_at_rest.py",),
     ),

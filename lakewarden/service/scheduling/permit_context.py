@@ -55,7 +55,7 @@ class PermitContexts:
         self._draining = False
         self._cut_off = False
 
-    def may_act(self) -> bool:
+    def holds_lease(self) -> bool:
         """Whether this daemon has its lease."""
         return self._replica_lease.holds()
 
@@ -89,7 +89,7 @@ class PermitContexts:
             endangered=table_format.endangered(view, run.service, step=step, instant=run.instant),
             awaited=table_format.awaited(view, run.service, step=step, instant=run.instant),
             neighbours=self._active_runs.neighbours(run),
-            lease_held=self.may_act(),
+            lease_held=self.holds_lease(),
             held=self._held(table, run, step),
             now=self._clock.now(),
             limits=self._limits,

@@ -254,7 +254,7 @@ class PermitQueue:
                 (RunState.COMMITTING, _deletion(run, request)) if request.step is Step.COMMIT else (None, None)
             )
             run = self._active_runs.progress(run, step=request.step, state=state, figures=begun)
-            if not self._permit_contexts.may_act():
+            if not self._permit_contexts.holds_lease():
                 return  # the store took long, and its answer came after the end of our lease: the next one is a refusal
             if request.step is Step.COMMIT:
                 points.reach(Point.PERMITTED, run=run.id, service=run.service)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,8 @@ def test_a_claim_that_hangs_is_waited_for_no_longer_than_writers_are(tmp_path: P
     """The mount takes reads and no writes. The run kept its slot for ever."""
     threads = HangingThreads(lambda _place: False)
     harness = DaemonHarness(tmp_path, threads=threads)
+    harness.limits = replace(harness.limits, max_wait_to_commit=timedelta(seconds=40))
+    harness.compose()
     harness.for_a_while()
     threads.hangs = lambda place: not place.startswith("the workers of")
     harness.write(3)

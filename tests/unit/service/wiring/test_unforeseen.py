@@ -89,7 +89,7 @@ def test_a_defect_that_one_table_meets_ends_neither_the_daemon_nor_its_service(t
     """The other table is served then and later."""
     harness = harness_of(tmp_path, at)
     harness.until(served(harness))
-    harness.for_a_while(timedelta(minutes=30))
+    harness.for_a_while(timedelta(minutes=7))
     assert RunState.SUCCEEDED not in harness.states(table=ODD)
     assert harness.lakes[ODD].rows == 3
     harness.write(3, GOOD)
@@ -99,6 +99,8 @@ def test_a_defect_that_one_table_meets_ends_neither_the_daemon_nor_its_service(t
 def test_a_run_whose_permit_cannot_be_judged_is_refused_with_the_reason(tmp_path: Path) -> None:
     """It would hold its slot for ever. The same is true for the next one, after its rest."""
     harness = harness_of(tmp_path, "permit")
+    harness.limits = replace(harness.limits, max_wait_for_writers=timedelta(seconds=40))
+    harness.compose()
     ended = lambda: any(run.state.ended for run in harness.runs(table=ODD))  # noqa: E731
     harness.until(ended, within=timedelta(hours=1))
     assert "unexpected KeyError: 'no such write'" in str(harness.runs(table=ODD)[0].outcome)
