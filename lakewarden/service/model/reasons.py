@@ -171,6 +171,12 @@ BLOCKS: tuple[Reason, ...] = (
         "Compare it with its backup, and complete it. The sentence names the keys.",
     ),
     _reason(
+        "doubled_vectors",
+        r"two deletion vectors",
+        "A data file has two deletion vectors, so no engine can read it.",
+        "Replace both by one vector with the rows of both.",
+    ),
+    _reason(
         "unsupported_version",
         r"version .* is unknown to Lakewarden|has no sequence number|no manifest list",
         "The version of the table does not allow the service.",
@@ -226,6 +232,12 @@ WAITS: tuple[Reason, ...] = (
         r" is not set: |: set one of them",
         "A setting without a default is missing.",
         "Set the setting that the sentence names.",
+    ),
+    _reason(
+        "commit_in_the_future",
+        r"ahead of this daemon's clock",
+        "The newest commit is dated in the future, and a commit with an earlier time would be refused.",
+        "Compare the clocks of the writer and the daemon. The service goes on at that time.",
     ),
     _reason(
         "nothing_to_do",

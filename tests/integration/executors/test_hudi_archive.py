@@ -6,11 +6,12 @@ import dataclasses
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import psutil
 import pytest
 
-from lakewarden.executors.contract import Granted, Lost, NothingToDo, Refused, Succeeded
+from lakewarden.executors.contract import Failed, Granted, Lost, NothingToDo, Refused, Succeeded
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
@@ -84,6 +85,36 @@ def test_an_archive_moves_old_instants_and_keeps_a_querys_last_checkpoint(driver
     held = driver.carry_out(long_orders, Service.ARCHIVE, **KEEP)
     assert isinstance(held, NothingToDo)
     assert f"commit {commits[3]} holds the last checkpoint of query orders-query" in held.reason
+
+
+@pytest.mark.parametrize("below", [".hoodie/timeline", ".hoodie/metadata/.hoodie/timeline"])
+def test_a_manifest_whose_writing_broke_off_fails_no_archive(driver: Driver, long_orders: Orders, below: str) -> None:
+    """A process was killed before it renamed the file. Hudi would archive, and then fail by the name."""
+    history = long_orders.path / below / "history"
+    history.mkdir(exist_ok=True)
+    half = history / f"manifest_114.{uuid4()}"
+    half.write_text("{}")
+    outcome = driver.carry_out(long_orders, Service.ARCHIVE, **KEEP)
+    assert isinstance(outcome, Succeeded), outcome
+    assert outcome.figures["instants_archived"] == 3
+    assert not half.exists()
+    assert long_orders.found() == long_orders.expected
+
+
+def test_a_file_that_hudi_would_take_for_a_manifest_is_named_before_it_is_called(
+    driver: Driver, long_orders: Orders
+) -> None:
+    """Nobody knows whose it is, so it stays. Nothing is archived."""
+    history = long_orders.path / ".hoodie" / "timeline" / "history"
+    history.mkdir(exist_ok=True)
+    copy = history / "manifest_old"
+    copy.write_text("{}")
+    commits = _commits(long_orders)
+    outcome = driver.carry_out(long_orders, Service.ARCHIVE, **KEEP)
+    assert isinstance(outcome, Failed), outcome
+    assert "manifest_old is no manifest of the archived timeline" in str(outcome)
+    assert _commits(long_orders) == commits
+    assert copy.exists()
 
 
 def test_an_archive_says_what_holds_everything(driver: Driver, long_orders: Orders) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from lakewarden.executors.contract import GOES_ON, Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
+from lakewarden.executors.programs.hudi.steps.half_manifests import refuse_unknown_manifests, remove_half_manifests
 from lakewarden.planners.formats.hudi.backlog.archive_reading import ArchiveReading
 from lakewarden.planners.formats.hudi.backlog.archiving import BATCH, Archiving, Pin
 from lakewarden.planners.formats.hudi.deletion.readers import needed_by
@@ -60,6 +61,7 @@ class ArchiveSteps:
         archiving = self._read()
         if not archiving.going:
             return NothingToDo(reason=archiving.reason)
+        refuse_unknown_manifests(self._table)
         return Plan(instant=None, instants=archiving.instants)
 
     def execute(self, plan: Plan) -> None:
@@ -77,6 +79,7 @@ class ArchiveSteps:
             archiving = self._read(locked=True)
             archived = 0
             if archiving.going:
+                remove_half_manifests(self._table)
                 archived = self._table.client.archive(keep=archiving.commits - archiving.going)
         more = {GOES_ON: 1} if archived and archiving.going == BATCH else {}
         return {"instants_archived": archived, **more}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -38,8 +39,13 @@ def _text(node: ast.expr) -> str | None:
             return None
 
 
-def sentences() -> Iterator[tuple[str, str, str]]:
-    """Yield each sentence of the package: its file, the decision that it becomes, and the sentence."""
+@cache
+def sentences() -> Sequence[tuple[str, str, str]]:
+    """Return each sentence of the package: its file, the decision that it becomes, and the sentence."""
+    return tuple(_sentences())
+
+
+def _sentences() -> Iterator[tuple[str, str, str]]:
     for file in sorted(_ROOT.rglob("*.py")):
         for node in ast.walk(parsed(file)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BUILT:

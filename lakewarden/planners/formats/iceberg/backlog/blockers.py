@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from lakewarden.planners.formats.iceberg.deletion.ground import REMEDY
+from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.spelling import address_of
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions, Outside
@@ -136,6 +137,25 @@ def unknown_to_java(metadata: TableMetadata) -> Iterator[Blocker]:
             f"no service can open the table ({_CODEC} is {shown(codec)})",
             remedy=f"set {_CODEC}=gzip with the engine that writes the table, and commit to it",
         )
+
+
+def two_vectors(files: Iterable[LiveFile]) -> Iterator[Blocker]:
+    """Yield what blocks every service that reads rows if a data file has two deletion vectors. No engine can say which
+    rows it has (`DeleteFileIndex` of 1.11.0: "Can't index multiple DVs").
+    """
+    seen: set[int] = set()
+    for one in files:
+        if not one.is_vector or one.references is None:
+            continue
+        if one.references in seen:
+            yield Blocker(
+                services=_READING,
+                reason=f"a data file in {one.partition or 'the table'} has two deletion vectors: no engine reads it",
+                remedy="find the writer that made the second one; replace both by one vector with the rows of both "
+                "(Table.newRowDelta with removeDeletes and addDeletes of Iceberg's API), which loses no commit",
+            )
+            return
+        seen.add(one.references)
 
 
 def _of_deletions(metadata: TableMetadata) -> Iterator[Blocker]:

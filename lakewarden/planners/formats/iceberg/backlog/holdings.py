@@ -23,10 +23,13 @@ from lakewarden.planners.formats.iceberg.writers.touches import is_update
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Holdings:
-    """The delete files, the data files that are kept by themselves, and the tallies of the other data files."""
+    """The delete files, the data files that are kept by themselves, and the tallies of the other data files. `rowless`
+    data files have no row according to their manifests, or an unknown number.
+    """
 
     files: Sequence[LiveFile] = ()
     tallies: Mapping[TallyKey, PartitionTally] = field(default_factory=dict)
+    rowless: int = 0
 
     @property
     def data_files(self) -> int:
@@ -65,7 +68,8 @@ class HeldDigests(NamedTuple):
 
     def everything(self) -> Holdings:
         """Return every file by itself."""
-        return Holdings(files=tuple(file for one in (*self.data.values(), *self.deletes) for file in one.live()))
+        files = tuple(file for one in (*self.data.values(), *self.deletes) for file in one.live())
+        return Holdings(files=files, rowless=self._rowless())
 
     def holdings(
         self, metadata: TableMetadata, rules: Thresholds, known: Tallies, may: Selection = EVERYTHING
@@ -84,9 +88,13 @@ class HeldDigests(NamedTuple):
         alone = {place for place in total if names and grouped_as(*place, metadata) in names}
         alone |= {place for place, tally in total.items() if may.has_young(tally.origins)}
         if not alone:
-            return Holdings(files=deletes, tallies=total), tallies
+            return Holdings(files=deletes, tallies=total, rowless=self._rowless()), tallies
         files = (*deletes, *self._of(alone))
-        return Holdings(files=files, tallies={at: one for at, one in total.items() if at not in alone}), tallies
+        others = {at: one for at, one in total.items() if at not in alone}
+        return Holdings(files=files, tallies=others, rowless=self._rowless()), tallies
+
+    def _rowless(self) -> int:
+        return sum(one.rowless for one in self.data.values())
 
     def _of(self, places: Iterable[TallyKey]) -> Iterator[LiveFile]:
         partitions: dict[int, set[str]] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lakewarden.planners.formats.iceberg.backlog.backlog import NeedFacts, ServiceNeed, needs
-from lakewarden.planners.formats.iceberg.backlog.blockers import blockers, unknown_to_java, warnings
+from lakewarden.planners.formats.iceberg.backlog.blockers import blockers, two_vectors, unknown_to_java, warnings
 from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
 from lakewarden.planners.formats.iceberg.catalogs.hive_locks import COMMITTING, why_commits_may_be_lost
 from lakewarden.planners.formats.iceberg.catalogs.settings import RestCatalog
@@ -17,7 +17,7 @@ from lakewarden.planners.formats.iceberg.options.table_options import IcebergTab
 from lakewarden.planners.formats.iceberg.rewriting.deletes import kept_specs
 from lakewarden.planners.formats.iceberg.writers.branches import kept_off_for_branches
 from lakewarden.planners.formats.iceberg.writers.cold import next_turn
-from lakewarden.planners.formats.iceberg.writers.distance import kept_off, next_silence
+from lakewarden.planners.formats.iceberg.writers.distance import kept_off, kept_off_by_time, next_silence
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
@@ -57,7 +57,11 @@ def needs_of(
     If a service must wait for a writer or a branch, it has no backlog: it is at rest, and its commit waits.
     """
     options = table.options if isinstance(table.options, IcebergTableOptions) else IcebergTableOptions()
-    kept = {**kept_off(timeline, activity, options, now), **kept_off_for_branches(metadata, options, now)}
+    kept = {
+        **kept_off(timeline, activity, options, now),
+        **kept_off_for_branches(metadata, options, now),
+        **kept_off_by_time(metadata, now),
+    }
     facts = NeedFacts(
         table=table,
         options=options,
@@ -81,10 +85,11 @@ def needs_of(
         blockers=(
             *blockers(metadata, options),
             *_without_locks(table, metadata),
+            *two_vectors(holdings.files),
             *(() if isinstance(table.catalog, RestCatalog) else unknown_to_java(metadata)),
             *(need.blocker for need in found.values() if need.blocker is not None),
         ),
-        warnings=warnings(metadata),
+        warnings=(*warnings(metadata), *_rowless(holdings)),
         changes_at=_first(
             [need.changes_at for need in found.values()]
             + [wait.again_at for wait in kept.values()]
@@ -98,6 +103,16 @@ def _without_locks(table: Table, metadata: TableMetadata) -> Iterator[Blocker]:
     why = why_commits_may_be_lost(metadata.properties, table.catalog)
     if why is not None:
         yield Blocker(services=COMMITTING, reason=why.reason, remedy=why.remedy)
+
+
+def _rowless(holdings: Holdings) -> Iterator[str]:
+    if holdings.rowless:
+        yield (
+            f"{holdings.rowless} of its data files have no row according to their manifests, or an unknown number, as "
+            "some imports write it. Rewrites leave them: Iceberg would refuse them, because they seem to add rows. "
+            "Engines may skip a file that seems to have no row. If the files have rows, remove them from the table and "
+            "add them anew with a current release of Iceberg (add_files)"
+        )
 
 
 def _kept_off(need: ServiceNeed, kept: NotDue | None) -> ServiceNeed:

@@ -35,9 +35,9 @@ class LiveFile(NamedTuple):
     """A data or delete file of the current snapshot.
 
     `partition` is for people and for comparing within one spec (`ContentFile.partition`). `size` is in bytes. `records`
-    counts rows, or deletes. `sequence` is its data sequence number. `snapshot` is the snapshot that added it. `key`
-    stands for its path. `references` is the key of the one data file that a delete file is for, if it is for one only.
-    Both keys have a meaning within this process alone.
+    counts rows, or deletes, and is -1 where nobody has counted them. `sequence` is its data sequence number. `snapshot`
+    is the snapshot that added it. `key` stands for its path. `references` is the key of the one data file that a delete
+    file is for, if it is for one only. Both keys have a meaning within this process alone.
     """
 
     partition: str
@@ -60,10 +60,11 @@ class ManifestDigest:
     """The live files of one manifest, packed into about 40 bytes each.
 
     `spec` is the partition spec of the manifest. `partitions` and `origins` are those of the files. `removed_from` are
-    the partitions from which the snapshot that wrote the manifest removed files.
+    the partitions from which the snapshot that wrote the manifest removed files. `rowless` is how many of the files
+    have no row according to the manifest, or an unknown number.
     """
 
-    __slots__ = ("_packed", "origins", "partitions", "removed_from", "spec")
+    __slots__ = ("_packed", "origins", "partitions", "removed_from", "rowless", "spec")
 
     def __init__(self, files: Iterable[ContentFile], *, spec: int) -> None:
         """Pack `files`: all files of the manifest, the deleted ones included. `spec` is the partition spec of the
@@ -73,11 +74,13 @@ class ManifestDigest:
         origins: dict[tuple[int, int], int] = {}
         removed: set[str] = set()
         packed = bytearray()
+        self.rowless = 0
         for file in files:
             partition = sys.intern(file.partition)
             if not file.is_live:
                 removed.add(partition)
                 continue
+            self.rowless += file.records <= 0
             packed += _FILE.pack(
                 partitions.setdefault(partition, len(partitions)),
                 origins.setdefault((file.sequence or 0, file.snapshot), len(origins)),
@@ -128,16 +131,18 @@ class ManifestDigest:
             None if references == _NO_FILE else references,
         )
 
-    def data(self) -> Iterator[tuple[int, int, int]]:
-        """Yield of each live file the index of its partition, the index of its origin, and its bytes."""
-        return ((where, origin, size) for where, origin, _, size, _, _, _ in _FILE.iter_unpack(self._packed))
+    def data(self) -> Iterator[tuple[int, int, int, int]]:
+        """Yield of each live file the index of its partition, the index of its origin, its bytes, and its rows."""
+        return ((where, origin, size, rows) for where, origin, _, size, rows, _, _ in _FILE.iter_unpack(self._packed))
 
     def touched_by(self, snapshot: int) -> frozenset[str]:
         """Return the partitions to which `snapshot` added files. If it wrote the manifest, these and `removed_from` are
         all partitions that it touched.
         """
         by = {at for at, (_, one) in enumerate(self.origins) if one == snapshot}
-        return frozenset(self.partitions[where] for where, origin, _ in self.data() if origin in by) if by else _NOWHERE
+        return (
+            frozenset(self.partitions[where] for where, origin, _, _ in self.data() if origin in by) if by else _NOWHERE
+        )
 
 
 _FILE = Struct("<IIBqqqq")

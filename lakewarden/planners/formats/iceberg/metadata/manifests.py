@@ -31,6 +31,9 @@ SMALLER = (
 )
 """The remedy for manifests of more content than Lakewarden reads."""
 
+UNKNOWN = -1
+"""How many rows a file has that nobody has counted."""
+
 _LONGEST_PATH = 8192
 _LONGEST_FORMAT = 32
 
@@ -235,11 +238,16 @@ def _file(record: Mapping[str, Any], manifest: Manifest, partition: str) -> Cont
         spec=manifest.spec,
         partition=partition,
         size=count(file["file_size_in_bytes"]),
-        records=count(file["record_count"]),
+        records=_records(file["record_count"]),
         snapshot=long(record.get("snapshot_id") or manifest.added_by),
         sequence=None if sequence is None else count(sequence),
         references=_referenced(file),
     )
+
+
+def _records(value: Any) -> int:
+    """Return how many rows a file has. Imports of old tables write -1 for a file of which they do not know it."""
+    return max(UNKNOWN, long(value, "record_count"))
 
 
 def _referenced(file: Mapping[str, Any]) -> str | None:

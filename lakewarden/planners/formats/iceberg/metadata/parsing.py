@@ -153,7 +153,7 @@ def _metadata(text: JsonObject, file: str, known: Told) -> TableMetadata:
     main = list[MainLine]()
     for ref in refs:
         if ref.snapshot not in by_id:  # if this counted as a table without files, its files would be deleted
-            raise ValueError(f"{ref.name} is snapshot {ref.snapshot}, which is not there")
+            raise _without_its_snapshot(ref, file)
     return TableMetadata(
         file=file,
         format_version=count(raw["format-version"], "format-version"),
@@ -179,6 +179,19 @@ def _metadata(text: JsonObject, file: str, known: Told) -> TableMetadata:
         told=told._replace(main=main),
         known_main=known.main[0] if known.main and len(by_id) == len(snapshots) else None,
         main=main,
+    )
+
+
+def _without_its_snapshot(ref: Ref, file: str) -> Exception:
+    """Return the error for a ref to a snapshot that is not there. Without a tag or a branch a table loses nothing."""
+    missing = f"{ref.name} is snapshot {ref.snapshot}, which is not there"
+    if ref.name == MAIN:
+        return ValueError(missing)
+    kind = "branch" if ref.is_branch else "tag"
+    return CorruptMetadataError(
+        f"{file}: the {kind} {missing}, so Iceberg's client for Java cannot open the table. No file is lost, and a "
+        f"backup would lose commits: remove the {kind}, as pyiceberg can "
+        f"(table.manage_snapshots().remove_{kind}({ref.name!r}).commit())"
     )
 
 

@@ -83,10 +83,10 @@ class Tallying:
         counts = [0] * len(digest.partitions)
         odd: dict[int, list[int]] = {}
         seen: list[set[int]] = [set() for _ in counts]
-        for where, origin, size in digest.data():
+        for where, origin, size, rows in digest.data():
             counts[where] += 1
             seen[where].add(origin)
-            if not self.smallest <= size <= self.largest:
+            if rows > 0 and not self.smallest <= size <= self.largest:
                 sequence = digest.origins[origin][0]
                 sums = odd.setdefault(where, [0, 0, sequence, sequence])
                 sums[0] += 1

@@ -233,7 +233,7 @@ class _Deletes:
         own = [one for one in self._of_file.get(file.key, ()) if one.sequence >= file.sequence]
         shared = self._positions.get(where, ())
         by_position = len(shared) - bisect_left(shared, file.sequence)
-        return by_equality + by_position + len(own), sum(one.records for one in own)
+        return by_equality + by_position + len(own), sum(max(0, one.records) for one in own)
 
 
 def _after(sequences: Sequence[int], file: LiveFile) -> int:

@@ -39,8 +39,12 @@ class Selection:
         return file.snapshot not in self.young and self.would_take(file)
 
     def would_take(self, file: LiveFile) -> bool:
-        """Whether a data file may be rewritten as soon as it is old enough."""
-        return self.takes_from(file.partition) and (self.reach is None or self.reach.has(file))
+        """Whether a data file may be rewritten as soon as it is old enough.
+
+        If the manifest says that a file has no row, or does not know how many, the file stays. Iceberg refuses a
+        rewrite that seems to add rows.
+        """
+        return file.records > 0 and self.takes_from(file.partition) and (self.reach is None or self.reach.has(file))
 
     def takes_from(self, partition: str) -> bool:
         """Whether files of a partition may be rewritten, according to its name."""

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from lakewarden.planners.formats.iceberg.catalogs.hive_locks import COMMITTING
+from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
 from lakewarden.planners.formats.iceberg.writers.cold import on_the_clock
 from lakewarden.planners.model.decision import NotDue
@@ -26,6 +28,11 @@ REWRITES = frozenset({Service.COMPACTION, Service.CLUSTERING})
 """The services that replace data files."""
 
 _SPACED = REWRITES | {Service.ARCHIVE, Service.TABLE_STATS}
+_FUTURE = timedelta(seconds=30)
+"""A newest commit that is dated so far ahead of our clock holds back our commits. Iceberg takes it for granted that
+times rise, and refuses a commit that is a minute older than the last one (`TableMetadata` of 1.11.0).
+"""
+
 _GONE_AFTER, _GONE_AT_LEAST = 10, timedelta(minutes=1)
 _SILENT_AFTER = 5
 _TIMES_AS_LONG = 10
@@ -61,6 +68,19 @@ def kept_off(
         rest = NotDue(reason=_fell_silent(silence, activity.update_interval, now), again_at=silence.ends)
         found |= dict.fromkeys(REWRITES, rest)
     return found
+
+
+def kept_off_by_time(metadata: TableMetadata, now: datetime) -> Mapping[Service, NotDue]:
+    """Return the services that must not commit because the newest commit is dated in the future, and until when."""
+    current = metadata.current_snapshot
+    newest = metadata.updated_at if current is None else max(metadata.updated_at, current.at)
+    if newest - now <= _FUTURE:
+        return {}
+    reason = (
+        f"the newest commit is dated {newest:%Y-%m-%d %H:%M:%S} UTC, {_rounded(newest - now)} ahead of this daemon's "
+        "clock: Iceberg refuses a commit with an earlier time, so compare the clocks of the writer and the daemon"
+    )
+    return dict.fromkeys(COMMITTING, NotDue(reason=reason, again_at=newest))
 
 
 def awaited(view: TableView, service: Service, *, step: Step) -> str | None:
