@@ -177,6 +177,12 @@ BLOCKS: tuple[Reason, ...] = (
         "Replace both by one vector with the rows of both.",
     ),
     _reason(
+        "manifest_list_lost",
+        r"has lost its manifest list",
+        "A snapshot has lost the file that names its manifests, so nobody knows which files it needs.",
+        "Restore the file, or expire the snapshot as the sentence says. A clean that expires it needs no help.",
+    ),
+    _reason(
         "unsupported_version",
         r"version .* is unknown to Lakewarden|has no sequence number|no manifest list",
         "The version of the table does not allow the service.",

@@ -22,7 +22,12 @@ from lakewarden.executors.programs.iceberg.client.errors import translated
 from lakewarden.executors.programs.iceberg.client.exchange import moved
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.iceberg.client.rest_commits import applies_changes
-from lakewarden.executors.programs.iceberg.steps.deleting import delete, files_if_asked, require_permission
+from lakewarden.executors.programs.iceberg.steps.deleting import (
+    delete,
+    files_if_asked,
+    lost_if_unmoved,
+    require_permission,
+)
 from lakewarden.executors.programs.iceberg.steps.deletion_plans import PlanStore
 from lakewarden.executors.programs.iceberg.steps.restoring import UnknownNamesError, restore_lost_names
 from lakewarden.planners.formats.iceberg.deletion.ahead import require_newest
@@ -31,7 +36,7 @@ from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPl
 from lakewarden.planners.formats.iceberg.deletion.reachable import FileKind, Suspects, only_reachable_from
 from lakewarden.planners.formats.iceberg.deletion.refs import NamedRef, named
 from lakewarden.planners.formats.iceberg.deletion.unused_metadata import unused
-from lakewarden.planners.formats.iceberg.metadata.files import list_of, manifests_in, read_table
+from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, list_of, manifests_in, read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.retries import waits
 from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling
@@ -103,7 +108,10 @@ class CleanSteps:
             if pending is not None:
                 plan_store.forget(beside)
             return NothingToDo(reason="no snapshot may expire")
-        unneeded = only_reachable_from(chosen.snapshots, metadata, self._table.storage)
+        with lost_if_unmoved(self._table, metadata):
+            unneeded = only_reachable_from(chosen.snapshots, metadata, self._table.storage)
+        for path in unneeded.lost:
+            log.warning("expired_metadata_lost", location=metadata.location, file=path)
         self._planned = unneeded.among(plan_store.ground.own(unneeded.files()))
         files = self._planned.files()
         return self._told(plan_store.plan(beside, files, snapshots=chosen.snapshots, refs=chosen.refs), metadata)
@@ -136,6 +144,7 @@ class CleanSteps:
             "refs_restored": restored,
             "files_deleted": sum(gone.values()),
             "data_files_deleted": gone[FileKind.CONTENT],
+            **({"metadata_files_lost": len(suspects.lost)} if suspects.lost else {}),
         }
 
     def _told(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
@@ -256,9 +265,14 @@ class CleanSteps:
             updates.RemoveSchemas(sets(list(found.schemas))).applyTo(builder)
 
     def _specs_of(self, snapshot: Snapshot) -> frozenset[int]:
-        """Return the partition specs of a snapshot's manifests. A manifest list never changes, and is read once."""
+        """Return the partition specs of a snapshot's manifests. A manifest list never changes, and is read once. A
+        snapshot that has lost it may have had any spec.
+        """
         if snapshot.id not in self._specs:
-            manifests = manifests_in(list_of(snapshot), self._table.storage)
+            try:
+                manifests = manifests_in(list_of(snapshot), self._table.storage)
+            except VanishedError:
+                return frozenset(self._table.metadata().specs)
             self._specs[snapshot.id] = frozenset(one.spec for one in manifests)
         return self._specs[snapshot.id]
 

@@ -14,7 +14,12 @@ from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
-from lakewarden.executors.programs.iceberg.steps.deleting import delete, files_if_asked, require_permission
+from lakewarden.executors.programs.iceberg.steps.deleting import (
+    delete,
+    files_if_asked,
+    lost_if_unmoved,
+    require_permission,
+)
 from lakewarden.executors.programs.iceberg.steps.deletion_plans import PlanStore
 from lakewarden.executors.programs.iceberg.steps.lists import MOST_LISTED
 from lakewarden.planners.formats.iceberg.deletion.candidates import Candidates, Digests, TableFolder
@@ -74,7 +79,9 @@ class OrphansSteps:
         if others != beside.others:
             beside = replace(beside, others=others)
             plan_store.write(beside)
-        unknown = self._unknown_of(listing, plan_store, self._table.metadata())
+        metadata = self._table.metadata()
+        with lost_if_unmoved(self._table, metadata):
+            unknown = self._unknown_of(listing, plan_store, metadata)
         before, found = plan_store.seen_before(), FoundOrphans(unknown=sum(map(len, unknown)))
         self._found = found
         now = before.then(chain.from_iterable(unknown), at=listing.at)

@@ -13,6 +13,7 @@ from hashlib import blake2b
 
 from lakewarden.planners.formats.iceberg.backlog.blockers import folders_of, is_encrypted
 from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
+from lakewarden.planners.formats.iceberg.backlog.lost_lists import without_a_list
 from lakewarden.planners.formats.iceberg.backlog.memo import ManifestPass, Memo
 from lakewarden.planners.formats.iceberg.backlog.needs import needs_of
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer
@@ -83,6 +84,7 @@ def observed(
     holdings, tallies = _holdings(table, reading, manifests, now) if counts_files(table) else (Holdings(), Tallies())
     activity = _activity(table, reading, holdings)
     plans = tuple(_plans(reading))
+    lost = remembered.lost.looked_for(table, metadata, storage, now=now)
     timeline = timeline_of(metadata, instants(plans))
     needs = needs_of(
         table,
@@ -104,7 +106,7 @@ def observed(
         timeline=timeline,
         writers=activity,
         backlogs=needs.backlogs,
-        blockers=needs.blockers,
+        blockers=(*needs.blockers, *without_a_list(lost, table, metadata, now)),
         faults=tuple(dict.fromkeys(reading.faults)),
         warnings=needs.warnings,
         at_rest=needs.at_rest,
@@ -114,8 +116,8 @@ def observed(
         rewrites_all=_rewrites_all(table, metadata),
         readers=tuple(positions(_options(table).readers, metadata, now)),
     )
-    keep_until = _keep_until(view, needs.changes_at)
-    found = Observation(token=token, view=view, memo=reading.memo(tallies), lasting=True, keep_until=keep_until)
+    keep_until = now if lost.snapshots else _keep_until(view, needs.changes_at)
+    found = Observation(token=token, view=view, memo=reading.memo(tallies, lost), lasting=True, keep_until=keep_until)
     if shared is None:
         return found
     folders = folders_of(metadata, _options(table))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 from collections import Counter
@@ -18,6 +19,7 @@ from lakewarden.executors.programs.iceberg.client.errors import translated
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
 from lakewarden.planners.formats.iceberg.backlog.blockers import why_files_stay
 from lakewarden.planners.formats.iceberg.deletion.reachable import DeletableFile, FileKind
+from lakewarden.planners.formats.iceberg.metadata.files import VanishedError
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
@@ -48,6 +50,19 @@ def files_if_asked(table: OpenTable, metadata: TableMetadata, *, unneeded: int) 
     if table.assignment.largest_share is None or newest is None:
         return None
     return newest.count("total-data-files") + newest.count("total-delete-files") + unneeded
+
+
+@contextlib.contextmanager
+def lost_if_unmoved(table: OpenTable, metadata: TableMetadata) -> Iterator[None]:
+    """Turn a VanishedError into a PermanentError if the table is still at `metadata`: then nobody has expired the
+    snapshot that needs the file.
+    """
+    try:
+        yield
+    except VanishedError as gone:
+        if table.metadata().file != metadata.file:
+            raise
+        raise PermanentError(str(gone)) from gone
 
 
 class DeletableFiles(Protocol):

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakewarden.planners.formats.iceberg.backlog.holdings import HeldDigests
+from lakewarden.planners.formats.iceberg.backlog.lost_lists import LostLists
 from lakewarden.planners.formats.iceberg.metadata.digests import ManifestDigest
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, files_of, manifests_of
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
@@ -41,14 +42,15 @@ of tables."""
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memo:
     """What is remembered of a table: the digests of its current manifests by path and length, the partitions that
-    recent updates touched by snapshot, what the metadata file says of its snapshots if there are many, and the tallies
-    of the data files.
+    recent updates touched by snapshot, what the metadata file says of its snapshots if there are many, the tallies of
+    the data files, and the snapshots that have lost their manifest list.
     """
 
     digests: Mapping[ManifestKey, ManifestDigest] = field(default_factory=dict)
     touched: Mapping[int, frozenset[str]] = field(default_factory=dict)
     told: Told | None = None
     tallies: Tallies = field(default_factory=Tallies)
+    lost: LostLists = field(default_factory=LostLists)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,13 +121,13 @@ class ManifestPass:
             )
         return HeldDigests(data, deletes)
 
-    def memo(self, tallies: Tallies) -> Memo:
+    def memo(self, tallies: Tallies, lost: LostLists) -> Memo:
         """Return what the next reading may remember. If a file could not be read, the partitions of updates are
         forgotten.
         """
         touched = {} if self.faults else self.touched
         told = self.metadata.told if len(self.metadata.snapshots) >= _MANY_SNAPSHOTS else None
-        return Memo(digests=self.digests, touched=touched, told=told, tallies=tallies)
+        return Memo(digests=self.digests, touched=touched, told=told, tallies=tallies, lost=lost)
 
     def _listed(self, snapshot: Snapshot) -> tuple[Manifest, ...]:
         try:

@@ -2,19 +2,32 @@
 
 It works as Iceberg's `ReachableFileCleanup` does. First it collects the files that may be deleted. Then it reads the
 metadata of all snapshots that stay, and spares the files that they name. Memory holds only the files that may be
-deleted. A manifest that cannot be read raises an error, so that nothing is deleted.
+deleted. If a manifest of a snapshot that stays cannot be read, nothing is deleted. If one of a snapshot that expires is
+lost or damaged, the files that it alone named are left to orphans.
 """
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, contents, list_of, read_table
+from lakewarden.planners.formats.iceberg.metadata.files import (
+    VanishedError,
+    contents,
+    contents_left,
+    list_of,
+    read_table,
+)
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest, read_manifest_list, read_paths
-from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.metadata import (
+    CorruptMetadataError,
+    Snapshot,
+    TableMetadata,
+    UnusableFileError,
+)
 from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling, path_alone
 from lakewarden.planners.ports import Storage
 
@@ -89,11 +102,13 @@ class Sparing(ABC):
 
 class Suspects(Sparing):
     """Files that metadata names, each in memory. `mistaken` are the files that metadata knows by the same path under
-    another scheme or host. They are spared, too.
+    another scheme or host. They are spared, too. `lost` are the manifests and lists that would have named more, and
+    that are not there or damaged.
     """
 
-    def __init__(self, files: Iterable[DeletableFile], spelling: Spelling) -> None:
+    def __init__(self, files: Iterable[DeletableFile], spelling: Spelling, *, lost: Sequence[str] = ()) -> None:
         super().__init__()
+        self.lost = lost
         self._spelling = spelling
         self._files = {spelling(file.path): file for file in files}
         self._of_path: dict[str, list[str]] = {}
@@ -118,7 +133,7 @@ class Suspects(Sparing):
         """Return those of `files` that are suspects here. A manifest that has spared its files here need not be read
         for them again.
         """
-        some = Suspects([file for file in files if file.path in self], self._spelling)
+        some = Suspects([file for file in files if file.path in self], self._spelling, lost=self.lost)
         some._read |= self._read
         some._read_lists |= self._read_lists
         return some
@@ -142,23 +157,25 @@ class Suspects(Sparing):
 def only_reachable_from(
     expired: Collection[int], metadata: TableMetadata, storage: Storage, *, spelling: Spelling | None = None
 ) -> Suspects:
-    """Return the files that the snapshots `expired` need and no other snapshot of the table needs. Raises what reading
-    the metadata of any of its snapshots raises.
+    """Return the files that the snapshots `expired` need and no other snapshot of the table needs. What they have
+    `lost` names no file. Raises what reading the metadata of any of its other snapshots raises.
     """
+    lost: list[str] = []
     kept = [one for one in metadata.snapshots if one.id not in expired]
     retained = {manifest.path: manifest for manifest in _manifests(kept, storage)}
     gone = [one for one in metadata.snapshots if one.id in expired]
-    alone = {manifest.path: manifest for manifest in _manifests(gone, storage, read=retained)}
+    alone = {manifest.path: manifest for manifest in _manifests(gone, storage, read=retained, lost=lost)}
     files = [DeletableFile(FileKind.MANIFEST, path) for path in alone]
-    for path, content in contents(alone, storage):
-        files += [DeletableFile(FileKind.CONTENT, named) for named in read_paths(content, path)]
+    for path, content in contents_left(alone, storage, lost):
+        with _noted(path, lost):
+            files += [DeletableFile(FileKind.CONTENT, named) for named in read_paths(content, path)]
     files += [DeletableFile(FileKind.MANIFEST_LIST, one.manifest_list) for one in gone if one.manifest_list is not None]
     files += [
         DeletableFile(FileKind.STATISTICS, path)
         for snapshot in expired
         for path in metadata.statistics_of.get(snapshot, ())
     ]
-    suspects = Suspects(files, spelling or Spelling())
+    suspects = Suspects(files, spelling or Spelling(), lost=lost)
     suspects.spare_needed(kept, retained.values(), storage)
     suspects.spare_reachable(metadata, storage, without=expired)
     return suspects
@@ -199,14 +216,27 @@ def _manifests(
     *,
     read: Container[str] = frozenset(),
     read_lists: Container[str] = frozenset(),
+    lost: list[str] | None = None,
 ) -> Iterator[Manifest]:
     """Yield each manifest of these snapshots once. Leave out the manifests that were `read` before, and the manifest
-    lists in `read_lists`.
+    lists in `read_lists`. If `lost` is given, manifest lists that are not there are noted in it.
     """
     seen: set[str] = set()
     lists = (path for path in map(list_of, snapshots) if path not in read_lists)
-    for path, content in contents(lists, storage):
-        for manifest in read_manifest_list(content, path=path, without=seen):
-            seen.add(manifest.path)
-            if manifest.path not in read:
-                yield manifest
+    for path, content in contents(lists, storage) if lost is None else contents_left(lists, storage, lost):
+        with _noted(path, lost):
+            for manifest in read_manifest_list(content, path=path, without=seen):
+                seen.add(manifest.path)
+                if manifest.path not in read:
+                    yield manifest
+
+
+@contextlib.contextmanager
+def _noted(path: str, lost: list[str] | None) -> Iterator[None]:
+    """Note a damaged file in `lost`, if that is given."""
+    try:
+        yield
+    except CorruptMetadataError as damaged:
+        if lost is None or isinstance(damaged, UnusableFileError):
+            raise
+        lost.append(path)

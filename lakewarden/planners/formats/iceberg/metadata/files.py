@@ -124,6 +124,39 @@ def contents(files: Iterable[str], storage: Storage) -> Iterator[tuple[str, byte
         raise VanishedError(f"{gone}, so no file is deleted: {RESTORED}") from gone
 
 
+def contents_left(files: Iterable[str], storage: Storage, lost: list[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield those manifests or manifest lists that are there, with their content, and note the others in `lost`. Raises
+    PermanentError and TemporaryError.
+    """
+    for file, content in read_ahead(files, lambda file: _if_there(file, storage)):
+        if content is None:
+            lost.append(file)
+        else:
+            yield file, content
+
+
+def _if_there(file: str, storage: Storage) -> bytes | None:
+    try:
+        return _whole(file, storage)
+    except VanishedError:
+        return None
+
+
+def without_lists(snapshots: Iterable[Snapshot], storage: Storage) -> frozenset[int]:
+    """Return the snapshots with a manifest list that is not there. Raises PermanentError and TemporaryError."""
+    folders: dict[str, dict[str, int]] = {}
+    for one in snapshots:
+        if one.manifest_list is not None:
+            address = one.manifest_list if one.manifest_list.startswith("/") else _in_a_store(one.manifest_list)
+            folder, _, name = address.rpartition("/")
+            folders.setdefault(folder, {})[name] = one.id
+    lost = set[int]()
+    for folder, names in folders.items():
+        there = set(storage.present(folder, names))
+        lost |= {snapshot for name, snapshot in names.items() if name not in there}
+    return frozenset(lost)
+
+
 def files_of(manifests: Iterable[Manifest], metadata: TableMetadata, storage: Storage) -> Iterator[ContentFile]:
     """Yield the files of manifests, the deleted ones included. Raises CorruptMetadataError, VanishedError and
     TemporaryError.

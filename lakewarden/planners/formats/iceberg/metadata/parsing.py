@@ -188,10 +188,11 @@ def _without_its_snapshot(ref: Ref, file: str) -> Exception:
     if ref.name == MAIN:
         return ValueError(missing)
     kind = "branch" if ref.is_branch else "tag"
+    move, remove = f"create_{kind}(table.metadata.current_snapshot_id, {ref.name!r})", f"remove_{kind}({ref.name!r})"
     return CorruptMetadataError(
         f"{file}: the {kind} {missing}, so Iceberg's client for Java cannot open the table. No file is lost, and a "
-        f"backup would lose commits: remove the {kind}, as pyiceberg can "
-        f"(table.manage_snapshots().remove_{kind}({ref.name!r}).commit())"
+        f"backup would lose commits: with pyiceberg, move the {kind} to the current snapshot "
+        f"(table.manage_snapshots().{move}.commit()), load the table again, and remove the {kind} ({remove}.commit())"
     )
 
 

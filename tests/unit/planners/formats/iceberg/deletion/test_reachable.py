@@ -97,20 +97,47 @@ def test_statistics_go_with_their_snapshot(table: IcebergTable) -> None:
     assert [file.path for file in found if file.kind is FileKind.STATISTICS] == ["/s/old.stats"]
 
 
-@pytest.mark.parametrize("whose", ["expired", "retained"])
+@pytest.mark.parametrize("is_list", [False, True])
 @pytest.mark.parametrize("what", ["gone", "broken"])
-def test_a_manifest_that_cannot_be_read_lets_nothing_go(table: IcebergTable, whose: str, what: str) -> None:
-    """The files that it names are not known."""
+def test_if_a_snapshot_that_stays_cannot_be_read_nothing_goes(table: IcebergTable, what: str, *, is_list: bool) -> None:
+    """The files that it needs are not known."""
     expired = table.append()
     table.commit("overwrite", add=[table.file()], remove=table.live())
-    manifests = {one.path for one in table.snapshots[expired].manifests}
-    retained = {one.path for one in table.snapshots[table.current or 0].manifests} - manifests
-    [path, *_] = sorted(manifests if whose == "expired" else retained)
-    path.write_bytes(path.read_bytes()[:200]) if what == "broken" else path.unlink()
+    _damage(_only_of(table, table.current or 0, expired, is_list=is_list), what)
     with pytest.raises((CorruptMetadataError, VanishedError)) as raised:
         only_reachable_from([expired], metadata_of(table), LocalStorage())
     if what != "broken":
         assert "so no file is deleted: if it stays so, restore it" in str(raised.value)
+
+
+@pytest.mark.parametrize("is_list", [False, True])
+@pytest.mark.parametrize("what", ["gone", "broken"])
+def test_what_an_expiring_snapshot_has_lost_is_told_and_the_rest_goes(
+    table: IcebergTable, what: str, *, is_list: bool
+) -> None:
+    """The files that only the lost manifest named are left to orphans. No file of a snapshot that stays goes."""
+    first, second = table.append(), table.append()
+    old = table.live()
+    table.commit("overwrite", add=[table.file()], remove=old)
+    lost = _only_of(table, second, first, is_list=is_list)
+    _damage(lost, what)
+    found = only_reachable_from([first, second], metadata_of(table), LocalStorage())
+    assert found.lost == [str(lost)]
+    paths = {file.path for file in found.files()}
+    assert old[0].path in paths or old[1].path in paths
+    assert {file.path for file in table.live()}.isdisjoint(paths)
+
+
+def _only_of(table: IcebergTable, snapshot: int, other: int, *, is_list: bool) -> Path:
+    """Return the manifest list of a snapshot, or a manifest that another snapshot does not have."""
+    if is_list:
+        return Path(table.snapshots[snapshot].line["manifest-list"])
+    others = {one.path for one in table.snapshots[other].manifests}
+    return min(one.path for one in table.snapshots[snapshot].manifests if one.path not in others)
+
+
+def _damage(file: Path, what: str) -> None:
+    file.write_bytes(file.read_bytes()[:200]) if what == "broken" else file.unlink()
 
 
 def test_what_the_table_needs_by_now_is_spared(table: IcebergTable) -> None:

@@ -1,0 +1,143 @@
+"""Real tables whose metadata is half there: counts that nobody made, a tag without its snapshot, lost lists."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import fastavro
+import pyarrow.parquet as pq
+import pytest
+
+from lakewarden.executors.contract import Failed, FailureKind, Succeeded
+from lakewarden.planners.formats.iceberg.metadata.files import read_table
+from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError
+from lakewarden.planners.model.instant import Service
+from lakewarden.planners.storage import LocalStorage
+from tests.integration.iceberg.deletions import EVERYTHING, Deletions
+
+if TYPE_CHECKING:
+    from tests.support.iceberg.trips import Trips
+    from tests.support.pool.driver import Driver
+
+pytestmark = pytest.mark.spark
+
+
+def _plain(address: str) -> Path:
+    return Path(re.sub(r"^file:/*", "/", address))
+
+
+def _told_anew(manifest: Path, tell: Callable[[dict[str, Any]], None]) -> None:
+    """Write a manifest again with other entries, under its own name and with its own header."""
+    reader = fastavro.reader(io.BytesIO(manifest.read_bytes()))
+    records = [record for record in reader if isinstance(record, dict)]
+    for record in records:
+        tell(record["data_file"])
+    about = {key: value for key, value in reader.metadata.items() if not key.startswith("avro.")}
+    with manifest.open("wb") as out:
+        fastavro.writer(out, reader.writer_schema, records, metadata=about)
+    manifest.with_name(f".{manifest.name}.crc").unlink(missing_ok=True)
+
+
+def _rows_on_disk(trips: Trips) -> Mapping[int, str]:
+    """Return the rows of all live data files: a reader may skip a file that seems to have no row."""
+    rows: dict[int, str] = {}
+    for path in trips.read().inspect.data_files()["file_path"].to_pylist():
+        table = pq.ParquetFile(_plain(path)).read(columns=["id", "v"])
+        rows.update(zip(table["id"].to_pylist(), table["v"].to_pylist(), strict=True))
+    return rows
+
+
+@pytest.mark.parametrize("records", [0, -1])
+def test_files_that_nobody_has_counted_are_left_and_the_others_are_rewritten(
+    driver: Driver, trips: Trips, records: int
+) -> None:
+    """One of the six commits was made by an import that counted no rows. No row of any file is lost."""
+    manifests = sorted(trips.manifests(content=0))
+    for path in manifests[:1]:
+        _told_anew(_plain(path), lambda file: file.update(record_count=records))
+    time.sleep(1.2)  # quiet_for
+    outcome = driver.carry_out(trips, Service.COMPACTION)
+    assert isinstance(outcome, Succeeded), outcome
+    assert outcome.figures["files_rewritten"] == 10
+    assert trips.data_files() == 4
+    assert _rows_on_disk(trips) == trips.expected
+
+
+def test_a_tag_without_its_snapshot_is_named_with_a_remedy_that_loses_no_commit(driver: Driver, trips: Trips) -> None:
+    """The remedy is carried out with pyiceberg. Then the table is compacted."""
+    trips.read().manage_snapshots().create_tag(trips.read().snapshots()[2].snapshot_id, "audit").commit()
+    file = _plain(trips.read().metadata_location)
+    metadata = json.loads(file.read_text())
+    metadata["refs"]["audit"]["snapshot-id"] = 4711
+    file.write_text(json.dumps(metadata))
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    with pytest.raises(CorruptMetadataError) as raised:
+        read_table(str(file), LocalStorage())
+    remedy = re.findall(r"(?:create|remove)_tag\(.*?\)", str(raised.value))
+    assert remedy == ["create_tag(table.metadata.current_snapshot_id, 'audit')", "remove_tag('audit')"]
+
+    trips.read().manage_snapshots().create_tag(trips.read().metadata.current_snapshot_id, "audit").commit()
+    trips.read().manage_snapshots().remove_tag("audit").commit()
+    time.sleep(1.2)  # quiet_for
+    assert isinstance(driver.carry_out(trips, Service.COMPACTION), Succeeded)
+    assert trips.found() == trips.expected
+
+
+@pytest.mark.parametrize("is_list", [False, True])
+def test_what_an_old_snapshot_has_lost_hinders_no_clean(driver: Driver, trips: Trips, *, is_list: bool) -> None:
+    """The snapshot expires, and what can be resolved is deleted. Then orphans has nothing that hinders it."""
+    table = Deletions(trips)
+    first, old = (trips.read().snapshot_by_id(one) for one in table.snapshots()[1:3])
+    time.sleep(1.2)  # quiet_for
+    assert isinstance(driver.carry_out(trips, Service.COMPACTION), Succeeded)
+    trips.append()
+    manifests = {one.manifest_path for one in old.manifests(trips.read().io)}
+    manifests -= {one.manifest_path for one in first.manifests(trips.read().io)}
+    lost = _plain(old.manifest_list if is_list else min(manifests))
+    lost.unlink()
+    unknown = table.folder / "data" / "p=0" / f"00000-9-{uuid4()}-00001.parquet"
+    unknown.touch()
+    for path in table.folder.rglob("*"):
+        os.utime(path, (time.time() - 10 * 86_400,) * 2)
+    hindered = driver.carry_out(table, Service.ORPHANS, unknown_for="0s")
+    assert isinstance(hindered, Failed)
+    assert hindered.kind is FailureKind.PERMANENT
+    assert lost.name in hindered.reason
+
+    outcome = driver.carry_out(table, Service.CLEAN, **EVERYTHING)
+    assert isinstance(outcome, Succeeded), outcome
+    assert outcome.figures["metadata_files_lost"] == 1
+    assert outcome.figures["snapshots_expired"] == 7
+    assert trips.found() == trips.expected
+    leaked = table.on_disk() - table.known()
+    assert isinstance(driver.carry_out(table, Service.ORPHANS, unknown_for="0s"), Succeeded)
+    assert {str(unknown)} <= leaked
+    assert table.on_disk() == table.known()
+    assert trips.found() == trips.expected
+
+
+def test_a_snapshot_that_stays_without_its_list_is_expired_by_the_remedy(driver: Driver, trips: Trips) -> None:
+    """Clean deletes nothing before. The remedy is carried out with pyiceberg, and loses no row."""
+    table = Deletions(trips)
+    old = trips.read().snapshots()[2]
+    trips.read().manage_snapshots().create_tag(old.snapshot_id, "audit").commit()
+    _plain(old.manifest_list).unlink()
+    before = table.on_disk()
+    failed = driver.carry_out(table, Service.CLEAN, **EVERYTHING)
+    assert isinstance(failed, Failed)
+    assert failed.kind is FailureKind.PERMANENT
+    assert table.on_disk() == before
+
+    trips.read().manage_snapshots().remove_tag("audit").commit()
+    trips.read().maintenance.expire_snapshots().by_id(old.snapshot_id).commit()
+    assert table.on_disk() == before
+    assert isinstance(driver.carry_out(table, Service.CLEAN, **EVERYTHING), Succeeded)
+    assert trips.found() == trips.expected

@@ -1,0 +1,108 @@
+"""Manifest lists that were lost. What expires with them is no obstacle, and what stays blocks each deletion by name."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from lakewarden.planners.model.clock import ManualClock
+from lakewarden.planners.model.errors import TemporaryError
+from lakewarden.planners.model.instant import Service
+from tests.support.iceberg.iceberg_look import CountingStorage, look
+from tests.support.iceberg.iceberg_table import IcebergTable
+
+DAY = timedelta(days=1)
+SERVICES = (Service.COMPACTION, Service.CLEAN, Service.ORPHANS)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> IcebergTable:
+    return IcebergTable(tmp_path / "trips", clock=ManualClock())
+
+
+def _lose(table: IcebergTable, snapshot: int) -> str:
+    file = Path(table.snapshots[snapshot].line["manifest-list"])
+    file.unlink()
+    return file.name
+
+
+def test_a_snapshot_that_stays_is_named_before_a_run(table: IcebergTable) -> None:
+    """Nothing is deleted while nobody knows what it needs. A compaction is not concerned."""
+    first = table.append()
+    table.append()
+    name = _lose(table, first)
+    [blocker] = look(table, *SERVICES).view.blockers
+    assert f"snapshot {first} has lost its manifest list" in blocker.reason
+    assert name in blocker.reason
+    assert f"by_id({first})" in blocker.remedy
+    assert blocker.services == {Service.CLEAN, Service.ORPHANS}
+
+
+def test_a_snapshot_that_expires_blocks_orphans_until_clean_has_expired_it(table: IcebergTable) -> None:
+    """Orphans cannot tell which files it needs. Without a clean policy both are blocked."""
+    first = table.append()
+    table.clock.advance(20 * DAY)
+    table.append()
+    table.clock.advance(DAY)
+    _lose(table, first)
+    [blocker] = look(table, *SERVICES).view.blockers
+    assert blocker.services == {Service.ORPHANS}
+    [blocker] = look(table, Service.ORPHANS).view.blockers
+    assert blocker.concerns(Service.CLEAN)
+
+
+def test_the_remedy_for_a_tagged_snapshot_removes_the_tag_first(table: IcebergTable) -> None:
+    """Its name is in the reason."""
+    first = table.append()
+    table.append()
+    table.refs["audit"] = {"snapshot-id": first, "type": "tag"}
+    table.save()
+    _lose(table, first)
+    [blocker] = look(table, *SERVICES).view.blockers
+    assert f"snapshot {first} (the tag 'audit')" in blocker.reason
+    assert "remove the tag 'audit', and then expire it" in blocker.remedy
+
+
+def test_lists_are_looked_for_rarely_and_at_once_after_one_was_lost(table: IcebergTable) -> None:
+    """A table without a service that deletes is not looked at at all."""
+    storage = _Asked()
+    first = table.append()
+    seen = look(table, *SERVICES, storage=storage)
+    table.append()
+    seen = look(table, *SERVICES, storage=storage, previous=seen)
+    assert storage.asked == 1
+    look(table, Service.COMPACTION, storage=storage)
+    assert storage.asked == 1
+    name = _lose(table, first)
+    table.clock.advance(timedelta(hours=7))
+    seen = look(table, *SERVICES, storage=storage, previous=seen)
+    assert (storage.asked, len(seen.view.blockers), seen.keep_until) == (2, 1, table.clock.now())
+    (table.metadata / name).write_bytes(b"restored")
+    seen = look(table, *SERVICES, storage=storage, previous=seen)
+    assert (storage.asked, seen.view.blockers) == (3, ())
+
+
+def test_a_store_that_does_not_tell_blocks_nothing(table: IcebergTable) -> None:
+    """What was known before stays known."""
+    first = table.append()
+    table.append()
+    _lose(table, first)
+    seen = look(table, *SERVICES)
+    again = look(table, *SERVICES, storage=_Silent(), previous=seen)
+    assert again.view.blockers == seen.view.blockers
+    assert look(table, *SERVICES, storage=_Silent()).view.blockers == ()
+
+
+class _Asked(CountingStorage):
+    asked = 0
+
+    def present(self, location: str, names: object) -> object:
+        self.asked += 1
+        return super().present(location, names)  # type: ignore[arg-type]
+
+
+class _Silent(CountingStorage):
+    def present(self, location: str, names: object) -> object:
+        raise TemporaryError("the store does not answer")
