@@ -24,7 +24,7 @@ from lakewarden.planners.storage import LocalStorage
 from tests.integration.iceberg.deletions import EVERYTHING, Deletions
 
 if TYPE_CHECKING:
-    from tests.support.iceberg.trips import Trips
+    from tests.support.iceberg.trips import Lake, Trips
     from tests.support.pool.driver import Driver
 
 pytestmark = pytest.mark.spark
@@ -69,6 +69,83 @@ def test_files_that_nobody_has_counted_are_left_and_the_others_are_rewritten(
     assert outcome.figures["files_rewritten"] == 10
     assert trips.data_files() == 4
     assert _rows_on_disk(trips) == trips.expected
+
+
+def test_a_rewrite_that_would_lose_rows_is_not_committed(driver: Driver, trips: Trips) -> None:
+    """The manifest of one file says that its rows begin behind its end. Iceberg would skip them, and commit."""
+    manifest = _plain(min(trips.manifests(content=0)))
+    _told_anew(manifest, lambda file: file.update(split_offsets=[file["file_size_in_bytes"] - 1]))
+    before = trips.read().metadata_location
+    time.sleep(1.2)  # quiet_for
+    failed = driver.carry_out(trips, Service.COMPACTION)
+    assert isinstance(failed, Failed), failed
+    assert failed.kind is FailureKind.PERMANENT
+    assert "have 30 rows by their own footers, and the rewrite wrote 25" in failed.reason
+    assert trips.read().metadata_location == before
+    assert len(trips.files_on_disk()) == 12
+    assert _rows_on_disk(trips) == trips.expected
+
+
+def test_the_other_groups_are_rewritten_beside_one_that_would_lose_rows(driver: Driver, trips: Trips) -> None:
+    """With partial progress, each group is a commit of its own."""
+    manifest = _plain(min(trips.manifests(content=0)))
+
+    def tell(file: dict[str, Any]) -> None:
+        if file["partition"]["p"] == 0:
+            file.update(split_offsets=[file["file_size_in_bytes"] - 1])
+
+    _told_anew(manifest, tell)
+    time.sleep(1.2)  # quiet_for
+    failed = driver.carry_out(trips, Service.COMPACTION, partial_progress=True)
+    assert isinstance(failed, Failed), failed
+    assert failed.kind is FailureKind.PERMANENT
+    assert "1 of 2 file groups were not rewritten" in failed.reason
+    assert trips.files_by_partition() == {0: 6, 1: 1}
+    assert _rows_on_disk(trips) == trips.expected
+
+
+def test_a_file_with_more_rows_than_its_manifest_claims_is_named(driver: Driver, trips: Trips) -> None:
+    """Iceberg would refuse the commit at each try. Nothing is written."""
+    _told_anew(_plain(min(trips.manifests(content=0))), lambda file: file.update(record_count=2))
+    time.sleep(1.2)  # quiet_for
+    failed = driver.carry_out(trips, Service.COMPACTION)
+    assert isinstance(failed, Failed), failed
+    assert failed.kind is FailureKind.PERMANENT
+    assert "has 5 rows, and its manifest claims 2" in failed.reason
+    assert len(trips.files_on_disk()) == 12
+
+
+def test_a_file_with_fewer_rows_than_its_manifest_claims_is_rewritten(driver: Driver, trips: Trips) -> None:
+    """What the file does not have cannot be lost."""
+    _told_anew(_plain(min(trips.manifests(content=0))), lambda file: file.update(record_count=7))
+    time.sleep(1.2)  # quiet_for
+    outcome = driver.carry_out(trips, Service.COMPACTION)
+    assert isinstance(outcome, Succeeded), outcome
+    assert trips.found() == trips.expected
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_the_balance_counts_deletes_in_every_format(driver: Driver, lake: Lake, kind: str, version: int) -> None:
+    """Position deletes and deletion vectors are taken from the rows of the old files."""
+    table = lake.trips()
+    properties = f"'write.format.default' = '{kind}', 'format-version' = '{version}'"
+    lake.spark.sql(f"alter table {table.sql} set tblproperties ({properties})")
+    for first in range(0, 60, 10):
+        rows = ", ".join(f"({id_}, {id_ % 2}, 'v{id_}')" for id_ in range(first, first + 10))
+        lake.spark.sql(f"insert into {table.sql} values {rows}")
+    lake.spark.sql(f"delete from {table.sql} where id in (3, 4, 13, 14, 25, 36)")
+    before = _seen(table)
+    assert len(before) == 54
+    time.sleep(1.2)  # quiet_for
+    outcome = driver.carry_out(table, Service.COMPACTION)
+    assert isinstance(outcome, Succeeded), outcome
+    assert outcome.figures["files_rewritten"] == 12
+    assert _seen(table) == before
+
+
+def _seen(table: Trips) -> Mapping[int, str]:
+    return {row["id"]: row["v"] for row in table.lake.spark.sql(f"select id, v from {table.sql}").collect()}
 
 
 def test_a_tag_without_its_snapshot_is_named_with_a_remedy_that_loses_no_commit(driver: Driver, trips: Trips) -> None:

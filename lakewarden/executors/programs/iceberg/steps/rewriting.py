@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from lakewarden.executors.contract import NothingToDo, Plan
-from lakewarden.executors.programs.iceberg.client.errors import on_the_way_out, translated
+from lakewarden.executors.programs.iceberg.client.errors import translated
 from lakewarden.executors.programs.iceberg.client.exchange import Proposed, exchange
 from lakewarden.executors.programs.iceberg.client.figures import figures_of
 from lakewarden.executors.programs.iceberg.client.observing import RunObservations
@@ -22,12 +22,11 @@ from lakewarden.executors.programs.iceberg.client.signature import signature
 from lakewarden.executors.programs.iceberg.steps.file_groups import (
     FileGroup,
     MadeGroup,
-    each,
     made,
     planned_groups,
     taken,
 )
-from lakewarden.executors.programs.iceberg.steps.writing import Writing
+from lakewarden.executors.programs.iceberg.steps.writing import Writing, discard
 from lakewarden.planners.formats.iceberg.metadata.files import manifests_in
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import RewriteOptions
@@ -39,7 +38,7 @@ from lakewarden.planners.formats.iceberg.rewriting.selection import Selection, s
 from lakewarden.planners.formats.iceberg.rewriting.thresholds import Thresholds, thresholds
 from lakewarden.planners.formats.iceberg.writers.branches import kept_off_for_branches
 from lakewarden.planners.formats.iceberg.writers.cold import left_alone
-from lakewarden.planners.model.errors import LakewardenError, TemporaryError, UnknownError, YieldError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError, TemporaryError, UnknownError, YieldError
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
 
@@ -190,14 +189,7 @@ class RewriteSteps(ABC):
     def abort(self) -> None:
         """Delete the new files that the run has not tried to commit."""
         written, self._written = self._written, []
-        self._discard(written)
-
-    def _discard(self, groups: Sequence[MadeGroup]) -> None:
-        """Delete the new files of groups that were not committed."""
-        for group in groups:
-            with on_the_way_out("delete what was written"):
-                for file in each(group.java.addedFiles()):
-                    self._table.java.io().deleteFile(str(file.location()))
+        discard(self._table, written)
 
     def _follow_up(self, partitions: frozenset[str]) -> None:  # noqa: B027 - most services have nothing to do
         """Do the work that follows the commit of the data files in these partitions."""
@@ -242,7 +234,7 @@ class RewriteSteps(ABC):
         except UnknownError:
             raise
         except LakewardenError as error:
-            self._discard(batch)
+            discard(self._table, batch)
             if not self._options.partial_progress or not isinstance(error, TemporaryError):
                 raise
             self._failures.append(error)
@@ -284,11 +276,13 @@ class RewriteSteps(ABC):
         if not self._committed:
             return first
         done = ", ".join(f"{name} {count}" for name, count in figures_of(self._table).items())
-        return TemporaryError(
+        told = (
             f"{len(self._chosen) - self._committed} of {len(self._chosen)} file groups were not rewritten: {first} "
-            f"(the others are committed: {done})",
-            delay=first.delay if isinstance(first, TemporaryError) else timedelta(seconds=10),
+            f"(the others are committed: {done})"
         )
+        if isinstance(first, PermanentError):
+            return PermanentError(told)
+        return TemporaryError(told, delay=first.delay if isinstance(first, TemporaryError) else timedelta(seconds=10))
 
 
 def _files(groups: Sequence[FileGroup]) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lakewarden.executors.programs.iceberg.client.errors import JobsCancelledError, translated
+from lakewarden.executors.programs.iceberg.client.errors import JobsCancelledError, on_the_way_out, translated
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
 from lakewarden.executors.programs.iceberg.client.runners import MakeRunner
-from lakewarden.executors.programs.iceberg.steps.file_groups import MadeGroup
+from lakewarden.executors.programs.iceberg.steps.balance import require_balance, rows_before
+from lakewarden.executors.programs.iceberg.steps.file_groups import MadeGroup, each
 from lakewarden.executors.programs.tasks import carry_out
-from lakewarden.planners.model.errors import UnknownError
+from lakewarden.planners.model.errors import LakewardenError, UnknownError
 from lakewarden.planners.model.step import Step
 
 
@@ -41,13 +42,27 @@ class Writing:
         self.failures, self.stopped = errors.failures, errors.stopped
 
     def _write(self, group: MadeGroup) -> None:
+        expected = rows_before(self._table, group)
         with translated(Step.EXECUTE):
             self._table.jvm.org.apache.spark.sql.SparkSession.setActiveSession(self._session)
             group.java.setOutputFiles(self._runner.rewrite(group.java))
+        try:
+            require_balance(self._table, group, expected)
+        except LakewardenError:
+            discard(self._table, [group])
+            raise
         self.written.append(group)
 
     def _stops(self, error: Exception) -> bool:
         return not self._goes_on or isinstance(error, JobsCancelledError | UnknownError)
+
+
+def discard(table: OpenTable, groups: Sequence[MadeGroup]) -> None:
+    """Delete the new files of groups that were not committed."""
+    for group in groups:
+        with on_the_way_out("delete what was written"):
+            for file in each(group.java.addedFiles()):
+                table.java.io().deleteFile(str(file.location()))
 
 
 def session_to_write_in(table: OpenTable) -> Any:
