@@ -83,6 +83,12 @@ BLOCKS: tuple[Reason, ...] = (
         "Remove the table from one of the two daemons.",
     ),
     _reason(
+        "clock_ahead",
+        r"^this daemon's clock is .* ahead of the clock of the table's storage",
+        "A commit of this daemon would be dated in the future, and the next commits of the writers would fail.",
+        "Set the clock of the daemon's machine.",
+    ),
+    _reason(
         "run_active", r"^run .* is active", "A run of the service has not ended.", "Wait for it, or cancel the run."
     ),
     _reason(

@@ -20,7 +20,14 @@ from lakewarden.planners.model.table import Mode, Table, TableId
 from lakewarden.planners.ports import NoConditionsError
 from lakewarden.planners.settings import format_duration
 from lakewarden.service.ownership.claim_file import Cadence
-from lakewarden.service.ownership.table_claim import TIMEOUT, Claimant, ForeignClaim, OwnClaim, TableClaim
+from lakewarden.service.ownership.table_claim import (
+    CLOCKS_APART,
+    TIMEOUT,
+    Claimant,
+    ForeignClaim,
+    OwnClaim,
+    TableClaim,
+)
 from lakewarden.service.state.active_runs import ActiveRuns
 from lakewarden.service.state.moments import Moments
 from lakewarden.service.state.readers.places import place_of
@@ -160,11 +167,22 @@ class Claims:
         return waits and self._clock.monotonic() - claim.taking_at >= self._cadence.give_up.total_seconds()
 
     def blocked(self, table: TableId) -> Blocked | None:
-        """Return the block by another daemon that has claimed the table, as far as it is known. Nothing is read."""
+        """Return why the table is not ours to act on, as far as it is known: another daemon has claimed it, or our
+        clock is ahead. Nothing is read.
+        """
         claim = self._claims.get(table)
         known = None if claim is None else claim.known
         if table in self._unfit:
             return self._unfit[table]
+        if claim is not None and claim.ahead > CLOCKS_APART:
+            ahead = f"{round(claim.ahead.total_seconds())}s"
+            return Blocked(
+                reason=f"this daemon's clock is {ahead} ahead of the clock of the table's "
+                "storage: a commit with such a time would make the next commits of the writers fail, and deletions "
+                "would come too early",
+                remedy="set the clock of this machine, as by NTP. It is compared again at each renewal of the claim, "
+                "within five minutes",
+            )
         if claim is None or not isinstance(known, ForeignClaim):
             return None
         if known.claim is None:
@@ -186,8 +204,12 @@ class Claims:
 
     def told_of(self) -> Collection[TableId]:
         """Return the tables that `blocked` or `warning` says something about. Any thread may call it."""
-        foreign = {table for table, one in list(self._claims.items()) if isinstance(one.known, ForeignClaim)}
-        return foreign.union(list(self._warnings), list(self._unfit))
+        withheld = {
+            table
+            for table, one in list(self._claims.items())
+            if isinstance(one.known, ForeignClaim) or one.ahead > CLOCKS_APART
+        }
+        return withheld.union(list(self._warnings), list(self._unfit))
 
     def alive_at(self, table: TableId, executor: str) -> datetime | None:
         """Return when a JVM was last known to carry out a run of ours on the table, on the clock of the storage of the

@@ -28,6 +28,11 @@ log = structlog.get_logger(__name__)
 TIMEOUT = timedelta(seconds=2)
 """How long one check of a claim waits for another, and how long the end of the daemon waits for its claims."""
 
+CLOCKS_APART = timedelta(seconds=30)
+"""By so much our clock may be ahead of that of a table's storage. Iceberg refuses a commit that is a minute older than
+the one before it (`TableMetadata` of 1.11.0).
+"""
+
 _REMEMBERED_EXECUTORS = 20
 
 
@@ -64,9 +69,10 @@ class ForeignClaim:
 class TableClaim:
     """What this daemon knows about the claim of one table.
 
-    `lock` guards everything but `renewed_at`, which any thread may read. `renewed_at` is when the last renewal that
-    succeeded was begun. No other daemon can have seen that change before this moment. `checked_at` is when the last
-    check was begun, which reads the file.
+    `lock` guards everything but `renewed_at` and `ahead`, which any thread may read. `renewed_at` is when the last
+    renewal that succeeded was begun. No other daemon can have seen that change before this moment. `checked_at` is when
+    the last check was begun, which reads the file. `ahead` is by how much our clock was certainly ahead of that of the
+    storage at the last renewal.
     """
 
     table: Table
@@ -87,6 +93,7 @@ class TableClaim:
     cancelled: set[RunId] = field(default_factory=set)
     killed: set[RunId] = field(default_factory=set)
     alive: dict[str, datetime] = field(default_factory=dict)
+    ahead: timedelta = timedelta()
 
     def runs(self) -> list[Run]:
         """Return our runs on the table that are under way."""
@@ -124,16 +131,17 @@ class TableClaim:
         Only with `take` a missing claim is created. Without `take` the table may have been dropped.
         """
         with self._locked():
-            before, alive, began = self.known, set(self.alive), self.clock.monotonic()
+            before, alive, began = self._state(), set(self.alive), self.clock.monotonic()
             self.checked_at = began
             try:
                 self.known = self._seen(began, take=take)
             except FileNotFoundError as gone:
                 self.known = None
                 raise TemporaryError(f"{self.location} has no folder to be in: the table is gone") from gone
-        return isinstance(before, ForeignClaim) != isinstance(self.known, ForeignClaim) or not alive.issuperset(
-            self.alive
-        )
+        return before != self._state() or not alive.issuperset(self.alive)
+
+    def _state(self) -> tuple[bool, bool]:
+        return isinstance(self.known, ForeignClaim), self.ahead > CLOCKS_APART
 
     def give_back(self) -> None:
         """Delete the file if the claim is still ours."""
@@ -194,6 +202,7 @@ class TableClaim:
             silent_after=self._silence(runs),
             executors=_executors(runs),
         )
+        now = self.clock.now()
         if over is None:
             made = self.writes.create(self.location, claim.to_bytes())
         else:
@@ -201,6 +210,7 @@ class TableClaim:
         if made is None:
             raise TemporaryError(f"{self.location} was changed by another daemon just now")
         self.renewed_at = began
+        self.ahead = max(timedelta(), now - made.modified)
         self.alive.update(dict.fromkeys(claim.executors, made.modified))
         for forgotten in list(self.alive)[:-_REMEMBERED_EXECUTORS]:
             del self.alive[forgotten]

@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -21,9 +22,11 @@ from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.storage import LocalStorage
-from tests.integration.iceberg.deletions import EVERYTHING, Deletions
+from tests.integration.iceberg.deletions import AT_ONCE, EVERYTHING, Deletions
+from tests.support.catalogs.sqlite_driver import sqlite_driver
 
 if TYPE_CHECKING:
+    from tests.support.daemon.daemon_process import DaemonProcess
     from tests.support.iceberg.trips import Lake, Trips
     from tests.support.pool.driver import Driver
 
@@ -218,3 +221,64 @@ def test_a_snapshot_that_stays_without_its_list_is_expired_by_the_remedy(driver:
     assert table.on_disk() == before
     assert isinstance(driver.carry_out(table, Service.CLEAN, **EVERYTHING), Succeeded)
     assert trips.found() == trips.expected
+
+
+@dataclass
+class Neglected:
+    """The table as an owner configures it who wants nothing kept."""
+
+    trips: Trips
+
+    @property
+    def configured(self) -> Mapping[str, Any]:
+        return {**self.trips.configured, "options": {**self.trips.options, **AT_ONCE}}
+
+    @property
+    def catalogs(self) -> Mapping[str, Any]:
+        return self.trips.catalogs
+
+
+def test_a_daemon_heals_what_it_can_and_names_the_rest_before_a_run(
+    trips: Trips, daemon_of: Callable[..., DaemonProcess]
+) -> None:
+    """Files that nobody has counted, wrong split offsets, and a snapshot without its manifest list."""
+    uncounted = min(trips.manifests(content=0))
+    _told_anew(_plain(uncounted), lambda file: file.update(record_count=-1))
+    trips.append()
+    _plain(trips.read().snapshots()[1].manifest_list).unlink()
+    services = {name: {"trigger": {"num_commits": 1000}} for name in ("compaction", "clean", "orphans")}
+    services["clean"]["options"] = EVERYTHING
+    conf = {"spark.driver.extraClassPath": str(sqlite_driver())}
+    daemon = daemon_of(Neglected(trips), services, formats=["iceberg"], conf=conf)
+    daemon.start()
+    shown = daemon.until(lambda: _observed(daemon))
+    assert any("2 of its data files have no row according to their manifests" in one for one in shown["warnings"])
+    asked = daemon.post("/v1/tables/sales.orders/services/orphans/runs")
+    assert asked.status_code == 409
+    assert "has lost its manifest list" in asked.text
+
+    assert _asked_for(daemon, "compaction")["state"] == "SUCCEEDED"
+    assert _asked_for(daemon, "clean")["figures"]["metadata_files_lost"] == 1
+    assert _asked_for(daemon, "orphans")["state"] == "SUCCEEDED"
+    assert _rows_on_disk(trips) == trips.expected
+
+    trips.append(commits=6)
+    newest = max(trips.manifests(content=0), key=lambda path: _plain(path).stat().st_mtime)
+    _told_anew(_plain(newest), lambda file: file.update(split_offsets=[file["file_size_in_bytes"] - 1]))
+    failed = _asked_for(daemon, "compaction")
+    assert failed["state"] == "FAILED"
+    assert "by their own footers, and the rewrite wrote" in str(failed)
+    assert _rows_on_disk(trips) == trips.expected
+
+
+def _asked_for(daemon: DaemonProcess, service: str) -> dict[str, Any]:
+    """Ask for a run as soon as nothing blocks it, and return how it ended."""
+    asked = f"/v1/tables/sales.orders/services/{service}/runs"
+    daemon.until(lambda: daemon.post(asked).status_code == 202)
+    daemon.until(lambda: daemon.runs(service)[0]["state"] in {"SUCCEEDED", "FAILED", "CANCELLED"})
+    return daemon.runs(service)[0]
+
+
+def _observed(daemon: DaemonProcess) -> dict[str, Any] | None:
+    table = daemon.get("/v1/tables/sales.orders")
+    return table if table and table.get("observed_at") else None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -302,3 +302,50 @@ def _holder(daemons: Daemons) -> str:
     found = Claim.of(daemons.claim.read_bytes())
     assert found is not None
     return found.holder
+
+
+class EarlierClock(LocalConditions):
+    """A storage with a clock that is behind that of the daemon."""
+
+    def __init__(self) -> None:
+        self.now: Callable[[], datetime] = lambda: datetime.max.replace(tzinfo=UTC)
+        self.behind = timedelta()
+
+    def create(self, location: str, content: bytes) -> Versioned | None:
+        return self._written(super().create(location, content))
+
+    def replace(self, location: str, content: bytes, *, version: str) -> Versioned | None:
+        return self._written(super().replace(location, content, version=version))
+
+    def _written(self, made: Versioned | None) -> Versioned | None:
+        return None if made is None else replace(made, modified=self.now() - self.behind)
+
+
+def test_a_daemon_with_a_clock_that_is_ahead_commits_nothing(tmp_path: Path) -> None:
+    """A commit with such a time would make the next commits of the writers fail. After the clock was set, it acts."""
+    writes = EarlierClock()
+    harness = DaemonHarness(tmp_path, storages=UnwellStorages(writes))
+    writes.now, writes.behind = harness.clock.now, timedelta(seconds=45)
+    harness.write(3)
+    harness.for_a_while()
+    assert not [line for line in harness.recorded.lines if "Granted" in line]
+    decision = harness.decision(Service.COMPACTION)
+    assert isinstance(decision, Blocked)
+    assert decision.reason.startswith("this daemon's clock is 45s ahead of the clock of the table's storage")
+    writes.behind = timedelta(seconds=20)
+    harness.until(lambda: harness.states()[-1] is RunState.SUCCEEDED, within=10 * MINUTE)
+
+
+def test_a_run_commits_nothing_after_the_clock_has_jumped_ahead(tmp_path: Path) -> None:
+    """The claim of a table with a run is renewed every ten seconds."""
+    writes = EarlierClock()
+    harness = DaemonHarness(tmp_path, storages=UnwellStorages(writes))
+    writes.now = harness.clock.now
+    harness.write(3)
+    harness.held_pool.hold(Service.COMPACTION, Step.EXECUTE)
+    harness.until(lambda: bool(harness.held_pool.under_way))
+    writes.behind = timedelta(seconds=45)
+    harness.for_a_while(timedelta(seconds=15))
+    harness.held_pool.release()
+    harness.for_a_while(timedelta(seconds=15))
+    assert harness.states() == [RunState.CANCELLED]
