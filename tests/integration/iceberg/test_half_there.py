@@ -164,7 +164,7 @@ def test_a_tag_without_its_snapshot_is_named_with_a_remedy_that_loses_no_commit(
     remedy = re.findall(r"(?:create|remove)_tag\(.*?\)", str(raised.value))
     assert remedy == ["create_tag(table.metadata.current_snapshot_id, 'audit')", "remove_tag('audit')"]
 
-    trips.read().manage_snapshots().create_tag(trips.read().metadata.current_snapshot_id, "audit").commit()
+    trips.read().manage_snapshots().create_tag(trips.read().snapshots()[-1].snapshot_id, "audit").commit()
     trips.read().manage_snapshots().remove_tag("audit").commit()
     time.sleep(1.2)  # quiet_for
     assert isinstance(driver.carry_out(trips, Service.COMPACTION), Succeeded)
@@ -175,7 +175,7 @@ def test_a_tag_without_its_snapshot_is_named_with_a_remedy_that_loses_no_commit(
 def test_what_an_old_snapshot_has_lost_hinders_no_clean(driver: Driver, trips: Trips, *, is_list: bool) -> None:
     """The snapshot expires, and what can be resolved is deleted. Then orphans has nothing that hinders it."""
     table = Deletions(trips)
-    first, old = (trips.read().snapshot_by_id(one) for one in table.snapshots()[1:3])
+    first, old = trips.read().snapshots()[1:3]
     time.sleep(1.2)  # quiet_for
     assert isinstance(driver.carry_out(trips, Service.COMPACTION), Succeeded)
     trips.append()
@@ -246,8 +246,8 @@ def test_a_daemon_heals_what_it_can_and_names_the_rest_before_a_run(
     _told_anew(_plain(uncounted), lambda file: file.update(record_count=-1))
     trips.append()
     _plain(trips.read().snapshots()[1].manifest_list).unlink()
-    services = {name: {"trigger": {"num_commits": 1000}} for name in ("compaction", "clean", "orphans")}
-    services["clean"]["options"] = EVERYTHING
+    due: Mapping[str, Any] = {"trigger": {"num_commits": 1000}}
+    services = {"compaction": due, "clean": {**due, "options": EVERYTHING}, "orphans": due}
     conf = {"spark.driver.extraClassPath": str(sqlite_driver())}
     daemon = daemon_of(Neglected(trips), services, formats=["iceberg"], conf=conf)
     daemon.start()

@@ -1,4 +1,4 @@
-"""Manifests of the archived timeline whose writing broke off. With one of them, Hudi fails each archive.
+"""Manifests of the archived timeline that were not written to their end. With one of them, Hudi fails each archive.
 
 Hudi writes `manifest_<n>.<uuid>` and renames it to `manifest_<n>`. A process that is killed between leaves the first
 name. At the end of each archive Hudi reads a number from every name that begins with `manifest_`. Then a
@@ -35,7 +35,7 @@ def refuse_unknown_manifests(table: OpenTable) -> None:
 
 
 def remove_half_manifests(table: OpenTable) -> None:
-    """Remove manifests whose writing broke off. To be called under the table's lock: nobody else archives meanwhile."""
+    """Remove manifests that were not written to their end. Call it under the table's lock, without another archive."""
     storage = table.client.storage
     for folder, name in _unreadable(table):
         if _HALF.fullmatch(name) is not None:

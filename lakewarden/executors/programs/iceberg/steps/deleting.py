@@ -54,8 +54,8 @@ def files_if_asked(table: OpenTable, metadata: TableMetadata, *, unneeded: int) 
 
 @contextlib.contextmanager
 def lost_if_unmoved(table: OpenTable, metadata: TableMetadata) -> Iterator[None]:
-    """Turn a VanishedError into a PermanentError if the table is still at `metadata`: then nobody has expired the
-    snapshot that needs the file.
+    """Turn a VanishedError into a PermanentError if the table is still at `metadata`: then the snapshot that
+    needs the file has not expired.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Snapshots that have lost their manifest list. No engine can read them, and nobody knows which files they need."""
+"""Snapshots that have lost their manifest list. No engine can read them, and it is not known which files they need."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class LiveFile(NamedTuple):
     """A data or delete file of the current snapshot.
 
     `partition` is for people and for comparing within one spec (`ContentFile.partition`). `size` is in bytes. `records`
-    counts rows, or deletes, and is -1 where nobody has counted them. `sequence` is its data sequence number. `snapshot`
+    counts rows, or deletes, and is -1 if they were not counted. `sequence` is its data sequence number. `snapshot`
     is the snapshot that added it. `key` stands for its path. `references` is the key of the one data file that a delete
     file is for, if it is for one only. Both keys have a meaning within this process alone.
     """

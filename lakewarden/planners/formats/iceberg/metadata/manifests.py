@@ -32,7 +32,7 @@ SMALLER = (
 """The remedy for manifests of more content than Lakewarden reads."""
 
 UNKNOWN = -1
-"""How many rows a file has that nobody has counted."""
+"""The number of rows of a file that were not counted."""
 
 _LONGEST_PATH = 8192
 _LONGEST_FORMAT = 32
@@ -246,7 +246,7 @@ def _file(record: Mapping[str, Any], manifest: Manifest, partition: str) -> Cont
 
 
 def _records(value: Any) -> int:
-    """Return how many rows a file has. Imports of old tables write -1 for a file of which they do not know it."""
+    """Return how many rows a file has. Some imports of old tables write -1 if they do not know it."""
     return max(UNKNOWN, long(value, "record_count"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,8 +19,13 @@ SERVICES = (Service.COMPACTION, Service.CLEAN, Service.ORPHANS)
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> IcebergTable:
-    return IcebergTable(tmp_path / "trips", clock=ManualClock())
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def table(tmp_path: Path, clock: ManualClock) -> IcebergTable:
+    return IcebergTable(tmp_path / "trips", clock=clock)
 
 
 def _lose(table: IcebergTable, snapshot: int) -> str:
@@ -40,12 +46,14 @@ def test_a_snapshot_that_stays_is_named_before_a_run(table: IcebergTable) -> Non
     assert blocker.services == {Service.CLEAN, Service.ORPHANS}
 
 
-def test_a_snapshot_that_expires_blocks_orphans_until_clean_has_expired_it(table: IcebergTable) -> None:
+def test_a_snapshot_that_expires_blocks_orphans_until_clean_has_expired_it(
+    table: IcebergTable, clock: ManualClock
+) -> None:
     """Orphans cannot tell which files it needs. Without a clean policy both are blocked."""
     first = table.append()
-    table.clock.advance(20 * DAY)
+    clock.advance(20 * DAY)
     table.append()
-    table.clock.advance(DAY)
+    clock.advance(DAY)
     _lose(table, first)
     [blocker] = look(table, *SERVICES).view.blockers
     assert blocker.services == {Service.ORPHANS}
@@ -65,7 +73,7 @@ def test_the_remedy_for_a_tagged_snapshot_removes_the_tag_first(table: IcebergTa
     assert "remove the tag 'audit', and then expire it" in blocker.remedy
 
 
-def test_lists_are_looked_for_rarely_and_at_once_after_one_was_lost(table: IcebergTable) -> None:
+def test_lists_are_looked_for_rarely_and_at_once_after_one_was_lost(table: IcebergTable, clock: ManualClock) -> None:
     """A table without a service that deletes is not looked at at all."""
     storage = _Asked()
     first = table.append()
@@ -76,7 +84,7 @@ def test_lists_are_looked_for_rarely_and_at_once_after_one_was_lost(table: Icebe
     look(table, Service.COMPACTION, storage=storage)
     assert storage.asked == 1
     name = _lose(table, first)
-    table.clock.advance(timedelta(hours=7))
+    clock.advance(timedelta(hours=7))
     seen = look(table, *SERVICES, storage=storage, previous=seen)
     assert (storage.asked, len(seen.view.blockers), seen.keep_until) == (2, 1, table.clock.now())
     (table.metadata / name).write_bytes(b"restored")
@@ -98,11 +106,11 @@ def test_a_store_that_does_not_tell_blocks_nothing(table: IcebergTable) -> None:
 class _Asked(CountingStorage):
     asked = 0
 
-    def present(self, location: str, names: object) -> object:
+    def present(self, location: str, names: Collection[str]) -> Collection[str]:
         self.asked += 1
-        return super().present(location, names)  # type: ignore[arg-type]
+        return super().present(location, names)
 
 
 class _Silent(CountingStorage):
-    def present(self, location: str, names: object) -> object:
+    def present(self, location: str, names: Collection[str]) -> Collection[str]:
         raise TemporaryError("the store does not answer")
