@@ -108,7 +108,7 @@ def test_the_other_groups_are_rewritten_beside_one_that_would_lose_rows(driver: 
 
 
 def test_a_file_with_more_rows_than_its_manifest_claims_is_named(driver: Driver, trips: Trips) -> None:
-    """Iceberg would refuse the commit at each try. Nothing is written."""
+    """Iceberg would refuse the commit at each try. The new files are deleted."""
     _told_anew(_plain(min(trips.manifests(content=0))), lambda file: file.update(record_count=2))
     time.sleep(1.2)  # quiet_for
     failed = driver.carry_out(trips, Service.COMPACTION)

@@ -24,18 +24,31 @@ log = structlog.get_logger(__name__)
 _ANEW = "remove it from the table and add it anew with a current release of Iceberg (add_files), which reads the footer"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Expected:
-    """How many rows a file group has: at `least` and at `most`, because delete files may delete a row twice."""
+def require_balance(table: OpenTable, group: MadeGroup) -> None:
+    """Raise PermanentError if the new files of a group do not have the rows of the old ones, or if an old file has more
+    rows than its manifest claims: Iceberg would refuse the commit.
 
-    least: int
-    most: int
+    The old files are counted after Spark has read them. Before that, a store that hangs would be waited for here, where
+    no cancellation ends it.
+    """
+    least, most = _expected(table, group)
+    with translated(Step.EXECUTE):
+        written = {str(file.location()): file for file in each(group.java.addedFiles())}
+    rows = sum(_counted(table, written).values())
+    if least <= rows <= most:
+        return
+    where = ", ".join(sorted(group.known.partitions - {""})) or "the table"
+    several = f"{least}" if least == most else f"{least} to {most}"
+    raise PermanentError(
+        f"the files of {where} have {several} rows by their own footers, and the rewrite wrote {rows}: nothing is "
+        "committed. A manifest may have wrong split_offsets, and then every engine skips rows. Compare the files with "
+        f"what the table shows of them; if one has more rows, {_ANEW}"
+    )
 
 
-def rows_before(table: OpenTable, group: MadeGroup) -> Expected:
-    """Return how many rows the files of a group have without those that are deleted.
-
-    Raises PermanentError if a file has more rows than its manifest claims: Iceberg would refuse the commit.
+def _expected(table: OpenTable, group: MadeGroup) -> tuple[int, int]:
+    """Return how many rows the old files of a group have without those that are deleted: at least, and at most. Delete
+    files may delete a row twice.
     """
     with translated(Step.EXECUTE):
         tasks = {str(task.file().location()): task for task in each(group.java.fileScanTasks())}
@@ -48,30 +61,14 @@ def rows_before(table: OpenTable, group: MadeGroup) -> Expected:
         if rows > claimed:
             raise PermanentError(
                 f"{path} has {rows} rows, and its manifest claims {claimed}: Iceberg refuses a rewrite that seems to "
-                f"add rows. {_ANEW}"
+                f"add rows. {_ANEW.capitalize()}"
             )
         if rows < claimed:
             log.warning("manifest_claims_more_rows", file=path, rows=rows, claimed=claimed)
         exact = sum(one.rows for one in deletes if one.is_exact)
         most += rows - exact
         least += max(0, rows - exact - sum(one.rows for one in deletes if not one.is_exact))
-    return Expected(least=least, most=most)
-
-
-def require_balance(table: OpenTable, group: MadeGroup, expected: Expected) -> None:
-    """Raise PermanentError if the new files of a group do not have the rows of the old ones."""
-    with translated(Step.EXECUTE):
-        written = {str(file.location()): file for file in each(group.java.addedFiles())}
-    rows = sum(_counted(table, written).values())
-    if expected.least <= rows <= expected.most:
-        return
-    where = ", ".join(sorted(group.known.partitions - {""})) or "the table"
-    several = f"{expected.least}" if expected.least == expected.most else f"{expected.least} to {expected.most}"
-    raise PermanentError(
-        f"the files of {where} have {several} rows by their own footers, and the rewrite wrote {rows}: nothing is "
-        "committed. A manifest may have wrong split_offsets, and then every engine skips rows. Compare the files with "
-        f"what the table shows of them; if one has more rows, {_ANEW}"
-    )
+    return least, most
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

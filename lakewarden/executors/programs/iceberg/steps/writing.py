@@ -8,7 +8,7 @@ from typing import Any
 from lakewarden.executors.programs.iceberg.client.errors import JobsCancelledError, on_the_way_out, translated
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
 from lakewarden.executors.programs.iceberg.client.runners import MakeRunner
-from lakewarden.executors.programs.iceberg.steps.balance import require_balance, rows_before
+from lakewarden.executors.programs.iceberg.steps.balance import require_balance
 from lakewarden.executors.programs.iceberg.steps.file_groups import MadeGroup, each
 from lakewarden.executors.programs.tasks import carry_out
 from lakewarden.planners.model.errors import LakewardenError, UnknownError
@@ -42,12 +42,11 @@ class Writing:
         self.failures, self.stopped = errors.failures, errors.stopped
 
     def _write(self, group: MadeGroup) -> None:
-        expected = rows_before(self._table, group)
         with translated(Step.EXECUTE):
             self._table.jvm.org.apache.spark.sql.SparkSession.setActiveSession(self._session)
             group.java.setOutputFiles(self._runner.rewrite(group.java))
         try:
-            require_balance(self._table, group, expected)
+            require_balance(self._table, group)
         except LakewardenError:
             discard(self._table, [group])
             raise
