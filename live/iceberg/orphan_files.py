@@ -49,8 +49,13 @@ def leave(table: Path, *, number: int) -> list[Path]:
     folder = table / "data" / "region=lost"
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{number:05}-{one}-{uuid4()}-00001.parquet" for one in range(_EACH)]
-    then = time.time() - AGE.total_seconds()
     for file in files:
         file.write_bytes(b"lost")
-        os.utime(file, (then, then))
+        age(file)
     return files
+
+
+def age(file: Path) -> None:
+    """Give a file the age of an orphan."""
+    then = time.time() - AGE.total_seconds()
+    os.utime(file, (then, then))

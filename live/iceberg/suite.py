@@ -28,7 +28,7 @@ class IcebergSuite:
             choices=("two", "all"),
             default="two",
             help="two (an appender and MERGE/DELETE, the default), or all: these and an upsert job, staged commits, "
-            "branches, a table that is renamed, and an incremental reader",
+            "branches, a table that is renamed, a sink with marks, an incremental reader, and two streams of Spark",
         )
 
     def fetch(self, say: Callable[[str], None]) -> None:

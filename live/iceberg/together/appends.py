@@ -1,11 +1,12 @@
 """Writers without a JVM, by pyiceberg: they append in the ways in which engines append.
 
-python -m live.iceberg.together.appends --table staged|branched|moving --directory DIR --record FILE
+python -m live.iceberg.together.appends --table staged|branched|moving|streamed --directory DIR --record FILE
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,10 +27,18 @@ _OVERTAKEN = "older than last sequence number"  # pyiceberg 0.12.0
 _AHEAD = 20
 """So many batches lie in the table's folder before they are committed."""
 
+MARKED_EVERY = 30
+"""Every so many batches a sink commits. The others are of a job that keeps no marks. So a mark is a minute old."""
+
+MARK = "kafka.connect.offsets.control-iceberg.cg-control-shop"
+"""Iceberg's sink for Kafka Connect remembers in the summary of its newest snapshot what it has committed."""
+
 
 class StagedCommitter:
     """Writes the files of a batch `_AHEAD` batches before the commit that adds them, into the table's own folder. The
-    tasks of Kafka Connect do the same before their coordinator commits. Fulfils `Committer`.
+    tasks of Kafka Connect do the same before their coordinator commits. Each `MARKED_EVERY`th batch is the commit of
+    such a coordinator, which has just been started again: it commits anew what no mark says that it has committed.
+    Fulfils `Committer`.
     """
 
     def __init__(self, directory: Path, stream: Stream) -> None:
@@ -38,13 +47,20 @@ class StagedCommitter:
         self._written: dict[int, list[str]] = {}
 
     def commit(self, batch: int, rows: tuple[Row, ...]) -> None:
-        """Write the files of later batches, and commit those of this one."""
+        """Write the files of later batches, and commit those of this one. A sink also commits those of its earlier
+        batches that it finds no mark of.
+        """
         table = self._catalog.load_table(identifier(Name.STAGED))
         for later in range(batch, batch + _AHEAD):
             if later not in self._written:
                 written = rows if later == batch else self._stream(later)
                 self._written[later] = _write(Path(table.location().removeprefix("file://")), written)
-        table.add_files(self._written[batch], check_duplicate_files=False)
+        if batch % MARKED_EVERY:
+            table.add_files(self._written[batch], check_duplicate_files=False)
+            return
+        sent = range(marked(table) + MARKED_EVERY, batch + 1, MARKED_EVERY)
+        files = [file for one in sent for file in self._written[one]]
+        table.add_files(files, {MARK: json.dumps({"0": batch})}, check_duplicate_files=False)
 
 
 class BranchedCommitter:
@@ -109,11 +125,36 @@ class MovingCommitter:
             create(self._catalog, self._directory, Name.MOVING, folder="moving-again")
 
 
+class PlainCommitter:
+    """Appends to a table. Fulfils `Committer`."""
+
+    def __init__(self, directory: Path, _stream: Stream) -> None:
+        self._catalog = open_catalog(directory)
+
+    def commit(self, _batch: int, rows: tuple[Row, ...]) -> None:
+        """Append the rows."""
+        self._catalog.load_table(identifier(Name.STREAMED)).append(arrow(rows))
+
+
 _COMMITTERS: Mapping[Name, Callable[[Path, Stream], Committer]] = {
     Name.STAGED: StagedCommitter,
     Name.BRANCHED: BranchedCommitter,
     Name.MOVING: MovingCommitter,
+    Name.STREAMED: PlainCommitter,
 }
+
+
+def marked(table: Table) -> int:
+    """Return the batch in the newest mark, or 0. As Iceberg's `Coordinator` does (1.11.0), it goes from the newest
+    snapshot from parent to parent, and finds nothing behind a snapshot that is gone.
+    """
+    one = table.current_snapshot()
+    while one is not None:
+        mark = None if one.summary is None else one.summary.additional_properties.get(MARK)
+        if mark is not None:
+            return int(json.loads(mark)["0"])
+        one = None if one.parent_snapshot_id is None else table.snapshot_by_id(one.parent_snapshot_id)
+    return 0
 
 
 def _write(table: Path, rows: tuple[Row, ...]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The report on every kind of writer: the suite's, with a line for each of the other writers and for the incremental
+"""The report on every kind of writer: the suite's, with a line for each of the other writers and for each incremental
 reader.
 """
 
@@ -49,6 +49,7 @@ class TogetherReport(LiveReport):
     others: Mapping[str, LiveWriterTally]
     tables: Mapping[str, TableTally]
     incremental: IncrementalTally
+    streams: Mapping[str, IncrementalTally]
 
     @property
     def commits(self) -> int:
@@ -64,17 +65,20 @@ class TogetherReport(LiveReport):
             if not tally.commits:
                 found.append(f"the writer of {name} has committed nothing")
         found += [f"{name}: {rows.complaint}" for name, rows in self.tables.items() if rows.complaint]
-        reader = self.incremental
-        if reader.failures:
-            found.append(f"{len(reader.failures)} incremental readings failed: {reader.failures[0]}")
-        if reader.missed or reader.twice:
-            found.append(f"the incremental reader missed {reader.missed} rows and got {reader.twice} again")
-        if not reader.rows:
-            found.append("the incremental reader has read no row")
+        for name, reader in self._readers().items():
+            if reader.failures:
+                found.append(f"{len(reader.failures)} readings of the {name} failed: {reader.failures[0]}")
+            if reader.missed or reader.twice:
+                found.append(f"the {name} missed {reader.missed} rows and got {reader.twice} again")
+            if not reader.rows:
+                found.append(f"the {name} has read no row")
         return found
 
+    def _readers(self) -> Mapping[str, IncrementalTally]:
+        return {"incremental reader": self.incremental, **{f"stream {name}": one for name, one in self.streams.items()}}
+
     def tell_more(self, console: Console) -> None:
-        """Print the other writers, their tables and the incremental reader."""
+        """Print the other writers, their tables and the incremental readers."""
         console.print(f"together  {self.commits} commits of all writers")
         for name, tally in self.others.items():
             console.print(
@@ -84,8 +88,8 @@ class TogetherReport(LiveReport):
                 console.print(f"  failed {failure.at}: {failure.message}", markup=False, soft_wrap=True)
         for name, rows in self.tables.items():
             console.print(f"  {name}: {rows.expected} rows expected, {rows.wrong} wrong, {rows.twice} twice")
-        reader = self.incremental
-        console.print(
-            f"increment {reader.readings} readings, {reader.rows} rows, {len(reader.failures)} failed, "
-            f"{reader.missed} missed, {reader.twice} twice"
-        )
+        for name, reader in self._readers().items():
+            console.print(
+                f"{name}: {reader.readings} readings, {reader.rows} rows, {len(reader.failures)} failed, "
+                f"{reader.missed} missed, {reader.twice} twice"
+            )

@@ -23,15 +23,16 @@ from live.findings import writer_tally
 from live.goal import Goal
 from live.iceberg.catalog_demo import TABLE_OPTIONS, driver, jdbc_catalog
 from live.iceberg.scenario import IcebergScenario
-from live.iceberg.together.incremental import read_readings
+from live.iceberg.together.incremental import Reading, read_readings
 from live.iceberg.together.report import IncrementalTally, TableTally, TogetherReport
 from live.iceberg.together.rows import expected, found
+from live.iceberg.together.streaming import LONGEST_LAG, STREAMS, MicroBatch, read_micro_batches
 from live.iceberg.together.streams import RENAMED_BEFORE
 from live.iceberg.together.tables import CREATED, Name, create, entry, identifier, open_catalog
 from live.report import LiveReport, LiveWriterTally
 from live.tally import tallies
 
-_EVERY_SECONDS = {Name.UPSERTS: 3.0, Name.STAGED: 2.0, Name.BRANCHED: 2.5, Name.MOVING: 2.5}
+_EVERY_SECONDS = {Name.UPSERTS: 3.0, Name.STAGED: 2.0, Name.BRANCHED: 2.5, Name.MOVING: 2.5, Name.STREAMED: 2.5}
 _BETWEEN_COUNTS_SECONDS = 5.0
 
 
@@ -46,14 +47,18 @@ class TogetherScenario(IcebergScenario):
         super().__init__(goal, environment, demo_run)
         self._runs: dict[str, RunBody] = {}
         self._queries = environment.directory / "incremental.jsonl"
+        self._streams = environment.directory / "streams"
         self._others: dict[Name, int] = dict.fromkeys(CREATED, 0)
         self._counted_at = 0.0
 
     def start_others(self) -> Sequence[Child]:
-        """Start a writer for each other table, and the incremental reader, which ends after them."""
+        """Start a writer for each other table, and the incremental readers, which end after them. The streams are there
+        before the first row.
+        """
         catalog = open_catalog(self.environment.directory)
         for name in CREATED:
             create(catalog, self.environment.directory, name, folder=name)
+        streams = self._start_streams()
         writers = [self._start(name) for name in CREATED]
         self.demo_run.watch("starting the other writers", until=lambda _: self._all_write(), at_most=START_SECONDS)
         incremental = self.environment.start(
@@ -61,13 +66,15 @@ class TogetherScenario(IcebergScenario):
             "live.iceberg.together.incremental",
             *("--directory", str(self.environment.directory), "--queries", str(self._queries)),
         )
-        return (*writers, incremental)
+        return (*writers, incremental, streams)
 
     def start_daemon(self) -> DaemonProcess:
         """Start the daemon with all tables."""
         own = self.environment.format_demo.prepare(self.environment, self.demo_run)
         services = {name: _for_other_tables(name, policy) for name, policy in self.policies.items()}
-        others = [entry(name, services=services, options=TABLE_OPTIONS) for name in Name]
+        declared = [{"name": name, "longest_lag": LONGEST_LAG} for name in STREAMS]
+        options = {Name.STREAMED: {**TABLE_OPTIONS, "readers": declared}}
+        others = [entry(name, services=services, options=options.get(name, TABLE_OPTIONS)) for name in Name]
         # each table gets a copy; YAML would write a value that two entries share as an alias
         first = {"id": TABLE, "mode": "act", **own, "services": dict(self.policies)}
         self.daemon = self.environment.start_daemon(
@@ -109,7 +116,23 @@ class TogetherScenario(IcebergScenario):
             others={str(name): self._tally(name) for name in CREATED},
             tables=self._tables(),
             incremental=self._incremental(),
+            streams={name: self._stream(name) for name in STREAMS},
         )
+
+    def _start_streams(self) -> Child:
+        self._streams.mkdir()
+        directory = self.environment.directory
+        catalog = ("--catalog", json.dumps(jdbc_catalog(directory)), "--jar", str(driver()))
+        place = ("--directory", str(directory), "--readings", str(self._streams))
+        child = self.environment.start("streams", "live.iceberg.together.streaming", *place, *catalog)
+        begun = [self._readings_of(name) for name in STREAMS]
+        self.demo_run.watch(
+            "starting the streams", until=lambda _: all(file.exists() for file in begun), at_most=START_SECONDS
+        )
+        return child
+
+    def _readings_of(self, stream: str) -> Path:
+        return self._streams / f"{stream}.jsonl"
 
     def _start(self, name: Name) -> Child:
         record = ("--record", str(self._record_file(name)), "--every", str(_EVERY_SECONDS[name]))
@@ -150,9 +173,14 @@ class TogetherScenario(IcebergScenario):
         return tables
 
     def _incremental(self) -> IncrementalTally:
-        readings = read_readings(self._queries)
+        return self._read_once(Name.STAGED, read_readings(self._queries))
+
+    def _stream(self, name: str) -> IncrementalTally:
+        return self._read_once(Name.STREAMED, read_micro_batches(self._readings_of(name)))
+
+    def _read_once(self, table: Name, readings: Sequence[Reading | MicroBatch]) -> IncrementalTally:
         ids = [id_ for reading in readings for id_ in reading.ids]
-        committed = {int(row.key) for batch in self._record(Name.STAGED).acknowledged() for row in batch.rows}
+        committed = {int(row.key) for batch in self._record(table).acknowledged() for row in batch.rows}
         return IncrementalTally(
             readings=len(readings),
             rows=len(ids),

@@ -62,6 +62,7 @@ STREAMS: Mapping[Name, Stream] = {
     Name.STAGED: appended,
     Name.BRANCHED: appended,
     Name.MOVING: appended,
+    Name.STREAMED: appended,
 }
 
 

@@ -34,9 +34,11 @@ class Name(StrEnum):
     MOVING = "moving"
     """The table of an appender that is renamed to MOVED; another one is created under the old name."""
     MOVED = "moved"
+    STREAMED = "streamed"
+    """The table of an appender whose rows two streams of Spark read, with their checkpoints in its folder."""
 
 
-CREATED = (Name.UPSERTS, Name.STAGED, Name.BRANCHED, Name.MOVING)
+CREATED = (Name.UPSERTS, Name.STAGED, Name.BRANCHED, Name.MOVING, Name.STREAMED)
 """The tables that are there before their writers start."""
 
 BRANCH = "audit"

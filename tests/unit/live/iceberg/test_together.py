@@ -5,6 +5,7 @@ report.
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from lakewarden.demo.formats.iceberg.demo import NAMESPACE
 from lakewarden.demo.report import Range
 from lakewarden.demo.writers.record import Record, RecordWriter, read_record
 from lakewarden.demo.writers.writing import Committer
-from live.iceberg.together.appends import BranchedCommitter, MovingCommitter, StagedCommitter
+from live.iceberg.together.appends import MARKED_EVERY, BranchedCommitter, MovingCommitter, StagedCommitter, marked
 from live.iceberg.together.incremental import HistoryGoneError, IncrementalReader
 from live.iceberg.together.report import IncrementalTally, TableTally, TogetherReport
 from live.iceberg.together.rows import expected, found
+from live.iceberg.together.streaming import read_micro_batches
 from live.iceberg.together.streams import RENAMED_BEFORE, appended, deletes, publishes, upserted
 from live.iceberg.together.tables import BRANCH, Name, create, identifier, open_catalog
 from live.report import LiveReaderTally, LiveServiceTally, LiveWriterTally, TimeTravel, tell
@@ -42,6 +44,7 @@ GOOD = TogetherReport(
     others={"upserts": LiveWriterTally(commits=41, failures=1, caused_by_us=0)},
     tables={"upserts": TableTally(expected=60, wrong=0)},
     incremental=IncrementalTally(readings=9, rows=90),
+    streams={"continuous": IncrementalTally(readings=9, rows=90)},
 )
 
 
@@ -105,6 +108,35 @@ def test_staged_files_lie_in_the_table_before_they_are_committed(catalog: Catalo
     assert len(list((tmp_path / "warehouse" / NAMESPACE / "staged" / "data").rglob("*.parquet"))) > 2 * len(committed)
 
 
+def test_a_sink_commits_again_what_it_finds_no_mark_of(catalog: Catalog, tmp_path: Path) -> None:
+    """While its mark is there, each batch is committed once, however many snapshots without a mark follow it."""
+    table = create(catalog, tmp_path, Name.STAGED, folder="staged")
+    committer = StagedCommitter(tmp_path, appended)
+    for batch in (MARKED_EVERY, MARKED_EVERY + 1, 2 * MARKED_EVERY, 2 * MARKED_EVERY + 1):
+        committer.commit(batch, appended(batch))
+    assert found(table.refresh(), "main")[1] == 0
+    assert marked(table) == 2 * MARKED_EVERY
+
+    *old, _ = table.metadata.snapshots
+    table.maintenance.expire_snapshots().by_ids([one.snapshot_id for one in old]).commit()
+    assert marked(table.refresh()) == 0
+    committer.commit(3 * MARKED_EVERY, appended(3 * MARKED_EVERY))
+    assert found(table.refresh(), "main")[1] == 8
+
+
+def test_a_micro_batch_that_was_repeated_counts_once_and_one_after_a_lost_checkpoint_counts(tmp_path: Path) -> None:
+    """The first has the same number and the same rows, in any order. The second has number 0 again, and more rows."""
+    lines = [
+        {"number": 0, "ids": [1, 2], "failure": ""},
+        {"number": 0, "ids": [2, 1], "failure": ""},
+        {"number": 1, "ids": [3], "failure": ""},
+        {"number": 0, "ids": [1, 2, 3], "failure": ""},
+    ]
+    (tmp_path / "readings").write_text("".join(json.dumps(line) + "\n" for line in lines) + "{")
+    assert [one.ids for one in read_micro_batches(tmp_path / "readings")] == [(1, 2), (3,), (1, 2, 3)]
+    assert read_micro_batches(tmp_path / "none") == []
+
+
 def test_an_incremental_reader_gets_each_appended_row_once(catalog: Catalog, tmp_path: Path) -> None:
     """Other commits in between change nothing. If its snapshot is gone, the reader says so and does not start again."""
     table = create(catalog, tmp_path, Name.STAGED, folder="staged")
@@ -160,10 +192,11 @@ def test_all_writers_make_the_commits_together() -> None:
         (replace(GOOD, tables={"moved": TableTally(expected=9, wrong=1)}), "1 of 9 rows are wrong"),
         (replace(GOOD, tables={"moved": TableTally(expected=9, wrong=0, twice=2)}), "2 are there twice"),
         (replace(GOOD, tables={"moved": TableTally(expected=9, wrong=9, unreadable="it is gone")}), "it is gone"),
-        (replace(GOOD, incremental=IncrementalTally(readings=9, rows=9, failures=("no",))), "readings failed: no"),
+        (replace(GOOD, incremental=IncrementalTally(readings=9, rows=9, failures=("no",))), "reader failed: no"),
         (replace(GOOD, incremental=IncrementalTally(readings=9, rows=9, missed=3)), "missed 3 rows"),
         (replace(GOOD, incremental=IncrementalTally(readings=9, rows=9, twice=4)), "got 4 again"),
         (replace(GOOD, incremental=IncrementalTally(readings=9, rows=0)), "has read no row"),
+        (replace(GOOD, streams={"daily": IncrementalTally(readings=9, rows=9, twice=4)}), "the stream daily missed 0"),
         (replace(GOOD, rows_wrong=1), "1 of 200 rows are wrong"),
     ],
 )

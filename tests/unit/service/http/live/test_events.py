@@ -90,7 +90,7 @@ def test_a_list_of_events_leads_to_the_later_ones(served: ServedDaemon) -> None:
 
     first = served.api.get(f"/v1/events?after={begin}&kind=run&limit=1").json()
     second = served.api.get(f"/v1/events?after={first['next']}&kind=run").json()
-    last = served.api.get(f"/v1/events?after={second['newest']}").json()
+    last = served.api.get(f"/v1/events?after={second['newest']}&kind=run").json()
     strange = served.api.get("/v1/events?after=000000000000-1").json()
 
     assert (len(first["items"]), first["complete"]) == (1, True)
