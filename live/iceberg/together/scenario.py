@@ -23,6 +23,7 @@ from live.findings import writer_tally
 from live.goal import Goal
 from live.iceberg.catalog_demo import TABLE_OPTIONS, driver, jdbc_catalog
 from live.iceberg.scenario import IcebergScenario
+from live.iceberg.together.appends import MARKED_EVERY
 from live.iceberg.together.incremental import Reading, read_readings
 from live.iceberg.together.report import IncrementalTally, TableTally, TogetherReport
 from live.iceberg.together.rows import expected, found
@@ -92,10 +93,13 @@ class TogetherScenario(IcebergScenario):
             self._others = {name: len(self._record(name).acknowledged()) for name in CREATED}
 
     def enough(self, state: DemoState) -> bool:
-        """Whether every service has succeeded often enough, the table was renamed, and all commits were made."""
+        """Whether every service has succeeded often enough, the table was renamed, a sink has twice gone on from its
+        mark, and all commits were made.
+        """
         all_commits = state.commits + sum(self._others.values())
         renamed = self._others[Name.MOVING] > RENAMED_BEFORE
-        return self.each_succeeded(state) and renamed and all_commits >= self.goal.commits
+        marks_found = self._others[Name.STAGED] >= 3 * MARKED_EVERY
+        return self.each_succeeded(state) and renamed and marks_found and all_commits >= self.goal.commits
 
     def phase(self, state: DemoState) -> str:
         """Return what is going on."""
