@@ -28,7 +28,8 @@ _AHEAD = 20
 """So many batches lie in the table's folder before they are committed."""
 
 MARKED_EVERY = 30
-"""Every so many batches a sink commits. The others are of a job that keeps no marks. So a mark is a minute old."""
+"""Every so many batches a sink commits. The others are of a job that keeps no marks. So a mark is
+older than the `max_snapshot_age` of the suite when the sink looks for it."""
 
 MARK = "kafka.connect.offsets.control-iceberg.cg-control-shop"
 """Iceberg's sink for Kafka Connect remembers in the summary of its newest snapshot what it has committed."""

@@ -33,7 +33,9 @@ STREAMS = (CONTINUOUS, AVAILABLE)
 LONGEST_LAG = "2m"
 """What is declared for each of them."""
 
-_BETWEEN_STARTS_SECONDS = 20.0
+_BETWEEN_STARTS_SECONDS = 70.0
+"""More than the `max_snapshot_age` of the suite: without a declaration, the snapshot where a query stands expires."""
+
 _TRIGGERS: Mapping[str, Mapping[str, Any]] = {
     CONTINUOUS: {"processingTime": "2 seconds"},
     AVAILABLE: {"availableNow": True},
