@@ -55,13 +55,14 @@ class StagedCommitter:
         for later in range(batch, batch + _AHEAD):
             if later not in self._written:
                 written = rows if later == batch else self._stream(later)
-                self._written[later] = _write(Path(table.location().removeprefix("file://")), written)
+                self._written[later] = _write(table, written)
         if batch % MARKED_EVERY:
             table.add_files(self._written[batch], check_duplicate_files=False)
             return
-        sent = range(marked(table) + MARKED_EVERY, batch + 1, MARKED_EVERY)
-        files = [file for one in sent for file in self._written[one]]
-        table.add_files(files, {MARK: json.dumps({"0": batch})}, check_duplicate_files=False)
+        unknown = range(marked(table) + MARKED_EVERY, batch, MARKED_EVERY)
+        again = [file for one in unknown for file in _write(table, self._stream(one))]
+        mark = {MARK: json.dumps({"0": batch})}
+        table.add_files([*again, *self._written[batch]], mark, check_duplicate_files=False)
 
 
 class BranchedCommitter:
@@ -158,15 +159,15 @@ def marked(table: Table) -> int:
     return 0
 
 
-def _write(table: Path, rows: tuple[Row, ...]) -> list[str]:
+def _write(table: Table, rows: tuple[Row, ...]) -> list[str]:
     """Write one file for each partition of the rows, and return the paths."""
     by_partition: Mapping[str, tuple[Row, ...]] = {
         str(p): tuple(row for row in rows if row.partition == str(p)) for p in range(PARTITIONS)
     }
-    written = []
+    folder, written = Path(table.location().removeprefix("file://")), []
     for partition, some in by_partition.items():
         if some:
-            file = table / "data" / f"p={partition}" / f"{uuid4()}.parquet"
+            file = folder / "data" / f"p={partition}" / f"{uuid4()}.parquet"
             file.parent.mkdir(parents=True, exist_ok=True)
             pq.write_table(arrow(some), file)
             written.append(str(file))
