@@ -17,6 +17,7 @@ _MERGED_AFTER = 100
 _LARGE, _SMALL = 500 * 2**20, 2**20
 _NEWEST = 50
 """One file in so many is of the newest commits, and small. Rewritten files have their target size."""
+_WRITE = "0a1b2c3d-0000-4000-8000-000000000000"
 _FIRST_ID = 2**60
 _FIRST_AT = 1_760_000_000_000
 _EVERY_MS = 60_000
@@ -32,6 +33,11 @@ _SCHEMA = {
 }
 _ENTRIES = fastavro.parse_schema(_entry_schema(2, [_FIELD]))
 _LISTS = fastavro.parse_schema(_list_schema(2))
+
+
+def file_name(number: int) -> str:
+    """Return the name of a data file, as writers of Iceberg name theirs."""
+    return f"{number % 100_000:05d}-{number}-{_WRITE}-00001.parquet"
 
 
 class BigIcebergTable:
@@ -154,7 +160,7 @@ class BigIcebergTable:
                     "file_sequence_number": known,
                     "data_file": {
                         "content": 0,
-                        "file_path": f"{self.folder}/data/p={p}/{number:010d}.parquet",
+                        "file_path": f"{self.folder}/data/p={p}/{file_name(number)}",
                         "file_format": "PARQUET",
                         "partition": {"p": p},
                         "record_count": 1000,

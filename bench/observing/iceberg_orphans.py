@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from bench.observing.big_iceberg_table import newest_version
+from bench.observing.big_iceberg_table import file_name, newest_version
 from lakewarden.planners.formats.iceberg.deletion.orphan_files import Probe, listed, spare_known
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.formats.iceberg.options.service_options import OrphansOptions
@@ -41,9 +41,9 @@ class ShownFiles(LocalStorage):
             raise FileNotFoundError(location)
         elif location.startswith(self._data):
             for number in range(int(location.rpartition("=")[2]), self._files, self._partitions):
-                yield FileEntry(name=f"{number:010d}.parquet", size=1, modified=self._at)
+                yield FileEntry(name=file_name(number), size=1, modified=self._at)
                 if number % _LOST_EVERY == 0:
-                    yield FileEntry(name=f"{number:010d}-lost.parquet", size=1, modified=self._at)
+                    yield FileEntry(name=file_name(number + 10 * self._files), size=1, modified=self._at)
         else:
             yield from super().entries(location)
 

@@ -27,7 +27,7 @@ from live.iceberg.together.appends import MARKED_EVERY
 from live.iceberg.together.incremental import Reading, read_readings
 from live.iceberg.together.report import IncrementalTally, TableTally, TogetherReport
 from live.iceberg.together.rows import expected, found
-from live.iceberg.together.streaming import LONGEST_LAG, STREAMS, MicroBatch, read_micro_batches
+from live.iceberg.together.spark_queries import LONGEST_LAG, STREAMS, MicroBatch, read_micro_batches
 from live.iceberg.together.streams import RENAMED_BEFORE
 from live.iceberg.together.tables import CREATED, Name, create, entry, identifier, open_catalog
 from live.report import LiveReport, LiveWriterTally
@@ -128,7 +128,7 @@ class TogetherScenario(IcebergScenario):
         directory = self.environment.directory
         catalog = ("--catalog", json.dumps(jdbc_catalog(directory)), "--jar", str(driver()))
         place = ("--directory", str(directory), "--readings", str(self._streams))
-        child = self.environment.start("streams", "live.iceberg.together.streaming", *place, *catalog)
+        child = self.environment.start("streams", "live.iceberg.together.spark_queries", *place, *catalog)
         begun = [self._readings_of(name) for name in STREAMS]
         self.demo_run.watch(
             "starting the streams", until=lambda _: all(file.exists() for file in begun), at_most=START_SECONDS

@@ -21,7 +21,7 @@ from live.iceberg.together.appends import MARKED_EVERY, BranchedCommitter, Movin
 from live.iceberg.together.incremental import HistoryGoneError, IncrementalReader
 from live.iceberg.together.report import IncrementalTally, TableTally, TogetherReport
 from live.iceberg.together.rows import expected, found
-from live.iceberg.together.streaming import read_micro_batches
+from live.iceberg.together.spark_queries import read_micro_batches
 from live.iceberg.together.streams import RENAMED_BEFORE, appended, deletes, publishes, upserted
 from live.iceberg.together.tables import BRANCH, Name, create, identifier, open_catalog
 from live.report import LiveReaderTally, LiveServiceTally, LiveWriterTally, TimeTravel, tell

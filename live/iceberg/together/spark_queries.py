@@ -1,6 +1,6 @@
 """Two queries of Spark's Structured Streaming that read a table and keep their checkpoints in its folder.
 
-    python -m live.iceberg.together.streaming --directory DIR --catalog JSON --jar JAR --readings DIR
+    python -m live.iceberg.together.spark_queries --directory DIR --catalog JSON --jar JAR --readings DIR
 
 One query runs all the time, with the trigger `processingTime`, and is restarted now and then from its checkpoint. The
 other one runs with `availableNow` and ends. It is started again and again. Around each start the files of the
