@@ -22,7 +22,11 @@ from lakewarden.planners.formats.iceberg.metadata.sink_marks import shown
 from lakewarden.planners.formats.iceberg.options.incremental_reader import IncrementalReader
 from lakewarden.planners.formats.iceberg.options.service_options import BranchRetention, CleanOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
-from lakewarden.planners.formats.iceberg.writers.marked_snapshots import MarkedSnapshot, marked_snapshots
+from lakewarden.planners.formats.iceberg.writers.marked_snapshots import (
+    MarkedSnapshot,
+    marked_snapshots,
+    needed_by_sinks,
+)
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.settings import format_duration
 
@@ -70,10 +74,8 @@ def expirable(
     for one in metadata.snapshots:
         if (ends := outage(one.at)) > until[one.id]:
             until[one.id] = ends
-    for mark in marks:
-        until[mark.snapshot.id] = max(until[mark.snapshot.id], mark.stays_until(table_options))
-        for between in mark.on_the_way(metadata):
-            until[between.id] = max(until[between.id], later(mark.snapshot.at, table_options.flink_restores))
+    for needed, ends in needed_by_sinks(metadata, table_options).items():
+        until[needed] = max(until[needed], ends)
     newest = {one.id for branch in _branches(metadata) for one in _since_the_newest_write(branch, metadata)}
     until |= dict.fromkeys(newest, FOR_EVER)
     of_readers = {one: needed_until(one, read_by(one, metadata)) for one in table_options.readers}
@@ -225,8 +227,9 @@ def _held(
     between = [one for one in others if one.id not in young and one.id not in read]
     if between:
         yield (
-            f"{_counted(len(between))} on the way from a branch's head to the newest of a sink "
-            f"(flink_restores: {format_duration(table_options.flink_restores)})"
+            f"{_counted(len(between))} on the way from a branch's head to the newest of a sink: if that sink is gone, "
+            "set keep_last_flink_commit: false, and they stay for flink_restores "
+            f"({format_duration(table_options.flink_restores)})"
         )
 
 

@@ -34,10 +34,11 @@ class IcebergTableOptions(Settings):
     because a checkpoint may know it."""
 
     keep_last_flink_commit: bool = True
-    """Keep the newest snapshot of the Flink job that committed last to a branch, without limit. That job may still run.
-    The same holds for a stream of Spark, and for each key that another sink writes into the summaries of snapshots, as
-    `kafka.connect.offsets.<topic>.<group>`. If no such sink runs, set it to false: then the snapshot, and the rows of
-    its time, may expire."""
+    """Keep the newest snapshot of the Flink job that committed last to a branch, and all snapshots since, also after
+    `flink_restores`: that job may still run. The same holds for a stream of Spark, and for each key that another sink
+    writes into the summaries of snapshots, as `kafka.connect.offsets.<topic>.<group>`. A sink counts as retired once a
+    thousand snapshots follow. If no such sink runs, set it to false: then the snapshot, and the rows of its time, may
+    expire after `flink_restores`."""
 
     readers: tuple[IncrementalReader, ...] = Field(default=(), max_length=100)
     """The table's incremental readers. A clean keeps the snapshots of each branch that the slowest of its readers may

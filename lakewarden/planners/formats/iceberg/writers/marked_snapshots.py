@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,8 +16,8 @@ from lakewarden.planners.formats.iceberg.options.table_options import IcebergTab
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MarkedSnapshot:
     """The newest snapshot on one branch with a mark of a sink. The branch is None if the snapshot is on no branch. It
-    is `superseded` if another job of the same kind has committed to the branch later. A Flink job that was redeployed
-    has another id.
+    is `superseded` if another job of the same kind has committed to the branch later (a Flink job that was redeployed
+    has another id), and if a thousand snapshots of the branch follow it: such a sink is taken for one that was retired.
     """
 
     snapshot: Snapshot
@@ -30,14 +31,8 @@ class MarkedSnapshot:
             return later(self.snapshot.at, table_options.flink_restores)
         return FOR_EVER
 
-    def on_the_way(self, metadata: TableMetadata) -> Iterator[Snapshot]:
-        """Yield the snapshots between the head of the branch and this one. Without them its mark is not found."""
-        if self.branch is None:
-            return
-        for one in metadata.ancestors(self.branch.snapshot):
-            if one.id == self.snapshot.id:
-                return
-            yield one
+
+_MOST_ON_THE_WAY = 1000
 
 
 def marked_snapshots(metadata: TableMetadata) -> Iterator[MarkedSnapshot]:
@@ -55,7 +50,7 @@ def marked_snapshots(metadata: TableMetadata) -> Iterator[MarkedSnapshot]:
         newest = metadata.ancestors(branch.snapshot) if branch is not None else _newest_first(metadata)
         seen: set[SinkMark] = set()
         last: dict[str, str] = {}
-        for one in newest:
+        for number, one in enumerate(newest):
             for mark in marks.get(one.id, ()):
                 if mark in seen:
                     continue
@@ -63,9 +58,28 @@ def marked_snapshots(metadata: TableMetadata) -> Iterator[MarkedSnapshot]:
                 writer = last.setdefault(mark.kind, mark.writer)
                 if branch is not None or (one.id, mark) not in found_on_branches:
                     found_on_branches.add((one.id, mark))
-                    superseded = branch is None or mark.writer != writer
+                    superseded = branch is None or mark.writer != writer or number > _MOST_ON_THE_WAY
                     yield MarkedSnapshot(snapshot=one, mark=mark, branch=branch, superseded=superseded)
 
 
 def _newest_first(metadata: TableMetadata) -> Iterator[Snapshot]:
     return iter(sorted(metadata.snapshots, key=lambda one: (one.sequence, one.at), reverse=True))
+
+
+def needed_by_sinks(metadata: TableMetadata, table_options: IcebergTableOptions) -> Mapping[int, datetime]:
+    """Return until when sinks need snapshots: those with their marks, and all between these and the head of their
+    branch. A sink that misses one of them on its way does not find its mark.
+    """
+    ends: dict[str | None, dict[int, datetime]] = defaultdict(dict)
+    for one in marked_snapshots(metadata):
+        of_branch = ends[None if one.branch is None else one.branch.name]
+        stays = one.stays_until(table_options)
+        of_branch[one.snapshot.id] = max(stays, of_branch.get(one.snapshot.id, stays))
+    until = dict(ends.pop(None, {}))
+    for ref in metadata.refs:
+        marked, latest = ends.get(ref.name, {}) if ref.is_branch else {}, None
+        for one_id in reversed([one.id for one in metadata.ancestors(ref.snapshot)] if marked else []):
+            latest = max(filter(None, (latest, marked.get(one_id))), default=None)
+            if latest is not None:
+                until[one_id] = max(latest, until.get(one_id, latest))
+    return until

@@ -167,11 +167,21 @@ def test_the_newest_mark_of_each_sink_stays_with_what_leads_to_it(mark: dict[str
     metadata = history.metadata()
     at_once: dict[str, Any] = {"max_snapshot_age": timedelta(0)}
     assert expiry(metadata, NOW - 3 * DAY, table={"longest_outage": timedelta(0)}, **at_once).ids == (1,)
-    later = expiry(metadata, NOW, table={"longest_outage": timedelta(0)}, **at_once)
-    assert later.ids == (1, 3), "after flink_restores the mark alone stays"
+    later = expiry(metadata, NOW + 90 * DAY, table={"longest_outage": timedelta(0)}, **at_once)
+    assert later.ids == (1,), "a sink may be idle for longer than flink_restores"
     assert f"snapshot 2 is the newest of {said}" in later.kept
     gone = {"longest_outage": timedelta(0), "keep_last_flink_commit": False}
     assert expiry(metadata, NOW, table=gone, **at_once).ids == (1, 2, 3)
+
+
+def test_a_sink_is_retired_once_a_thousand_snapshots_of_others_follow_its_mark() -> None:
+    """Without that limit each key that a job once wrote into a summary would end the expiry of snapshots."""
+    history = History(at=NOW - 90 * DAY)
+    for summary in ({"kafka.connect.offsets.orders.group": "{}"}, *({} for _ in range(1000))):
+        history.commit(marks=summary)
+    assert expiry(history.metadata(), table=NO_OUTAGE, max_snapshot_age=timedelta(0)).ids == ()
+    history.commit()
+    assert len(expiry(history.metadata(), table=NO_OUTAGE, max_snapshot_age=timedelta(0), max_snapshots=2000).ids) == 1001
 
 
 @pytest.mark.parametrize(
@@ -250,7 +260,10 @@ def test_explain_counts_what_leads_to_a_flink_job_and_what_an_outage_keeps() -> 
     """The reason has one sentence for each cause, not for each snapshot."""
     metadata = flink_then(48).metadata()
     [_, between] = expiry(metadata, max_snapshot_age=DAY).kept
-    assert between == ("23 snapshots are on the way from a branch's head to the newest of a sink (flink_restores: 7d)")
+    assert between == (
+        "23 snapshots are on the way from a branch's head to the newest of a sink: if that sink is gone, set "
+        "keep_last_flink_commit: false, and they stay for flink_restores (7d)"
+    )
     table = {"longest_outage": 2 * DAY, "flink_restores": timedelta(0)}
     assert (
         "47 snapshots are younger than longest_outage (2d)" in expiry(metadata, table=table, max_snapshot_age="1h").kept
