@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -9,13 +10,12 @@ from typing import NamedTuple
 from lakewarden.planners.formats.iceberg.deletion.ground import REMEDY
 from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
-from lakewarden.planners.formats.iceberg.metadata.spelling import address_of
+from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling, address_of
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions, Outside
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.settings import format_size, shown
 from lakewarden.planners.storage.inside import NoPlaceError, PathParts, place_of
-from lakewarden.planners.storage.locations import canonical_location
 
 NEWEST_VERSION = 3
 """The newest format version that Lakewarden can read. Iceberg 1.11.0 has the beginnings of version 4."""
@@ -23,8 +23,6 @@ NEWEST_VERSION = 3
 UNKNOWN_TO_SPARK = frozenset({"time", "timestamp_ns", "timestamptz_ns", "variant", "geometry", "geography"})
 """Column types that Iceberg 1.11.0 refuses to hand to Spark 3.5 (`TypeToSparkType`). A rewrite keeps row lineage,
 default values, deletion vectors and the type `unknown`."""
-
-_OF_A_HADOOP_TABLE = re.compile(r"(.+)/metadata/v\d+\.[a-z.]+")
 
 _READING = frozenset({Service.COMPACTION, Service.CLUSTERING, Service.TABLE_STATS})
 _DELETING = frozenset({Service.CLEAN, Service.ORPHANS})
@@ -48,7 +46,8 @@ bytes: it holds the whole text as a tree (`TableMetadataParser`; run with 1.11.0
 read and 223 MiB afterwards, 228 MiB took 1,034 and 543; a commit holds two versions).
 """
 
-_ELSEWHERE = ("write.data.path", "write.object-storage.path", "write.folder-storage.path", "write.metadata.path")
+_METADATA_PATH = "write.metadata.path"
+_ELSEWHERE = ("write.data.path", "write.object-storage.path", "write.folder-storage.path", _METADATA_PATH)
 
 
 def is_encrypted(metadata: TableMetadata) -> bool:
@@ -99,11 +98,10 @@ def blockers(metadata: TableMetadata, options: IcebergTableOptions) -> Iterator[
             "Lakewarden has no keys to read its manifests with",
             remedy="remove it from the configuration, and let an engine that has the keys maintain it",
         )
-    folder = _folder_of_hadoop_table(metadata.file)
-    if folder is not None and folder != canonical_location(metadata.location or "/"):
+    if _lies_elsewhere(metadata):
         yield Blocker(
-            reason=f"the table in {folder} says that it lies in {metadata.location}: it was moved, or it is a copy "
-            "and names the files of another table",
+            reason=f"the metadata file {metadata.file} says that its table lies in {metadata.location}: the table was "
+            "moved, or it is a copy and names the files of another table",
             remedy="register it where it says that it lies; make a copy with Iceberg's rewrite_table_path",
         )
     foreign = sorted(metadata.types & UNKNOWN_TO_SPARK)
@@ -186,12 +184,12 @@ def _of_deletions(metadata: TableMetadata) -> Iterator[Blocker]:
         )
 
 
-def _folder_of_hadoop_table(metadata_file: str) -> str | None:
-    """Return the folder of a table in a Hadoop catalog. None if the metadata file belongs to a table of another
-    catalog. Such a file may lie anywhere.
-    """
-    found = _OF_A_HADOOP_TABLE.fullmatch(canonical_location(metadata_file))
-    return None if found is None else found[1]
+def _lies_elsewhere(metadata: TableMetadata) -> bool:
+    """Whether the metadata file lies in no folder where the writers of its table keep such files."""
+    spelled = Spelling()
+    usual = f"{metadata.location}/metadata"
+    told = {spelled.folder(one) for one in (usual, metadata.properties.get(_METADATA_PATH, usual))}
+    return spelled.folder(posixpath.dirname(metadata.file)) not in told
 
 
 def _is_a_root(location: str) -> bool:

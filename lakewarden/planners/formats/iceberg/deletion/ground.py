@@ -7,8 +7,8 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable
 
-from lakewarden.planners.formats.iceberg.deletion.own_names import is_of_a_layout
-from lakewarden.planners.formats.iceberg.deletion.reachable import DeletableFile
+from lakewarden.planners.formats.iceberg.deletion.own_names import is_named_by_a_writer, is_of_a_layout
+from lakewarden.planners.formats.iceberg.deletion.reachable import DeletableFile, FileKind
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.spelling import address_of
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions, Outside
@@ -29,7 +29,9 @@ _MOST_FOLDERS = 100_000
 
 class Ground:
     """The folders of one table. Its metadata may name files anywhere: `write.data.path` moves them, `add_files` takes
-    in files of other tables, and a copy names the files of the original. Not for several threads.
+    in files of other tables, and a copy names the files of the original. In the table's own folder a file of data must
+    have the name that a writer of Iceberg gives: `add_files` may have taken in files of a directory that others read,
+    or of a table of another format. Not for several threads.
 
     `storage` is asked for other tables in those folders below that are no folders of partitions.
     """
@@ -42,6 +44,7 @@ class Ground:
         self._folders: dict[str, bool] = {}
         try:
             self._homes = [Home(one.rstrip("/"), by_key=True) for one in (metadata.location, *options.folders)]
+            self._named = self._homes[1:]
         except NoPlaceError as no_place:
             raise PermanentError(f"a folder of the table at {metadata.location} {no_place}") from no_place
 
@@ -49,6 +52,12 @@ class Ground:
         if all(home.why_outside(path) is not None for home in self._homes):
             return False
         return not self._is_of_a_table_below(posixpath.dirname(path))
+
+    def _is_own(self, file: DeletableFile) -> bool:
+        if file.path not in self:
+            return False
+        is_named = file.kind is not FileKind.CONTENT or is_named_by_a_writer(file.path)
+        return is_named or any(home.why_outside(file.path) is None for home in self._named)
 
     def _is_of_a_table_below(self, folder: str) -> bool:
         """Whether a folder, or one above it and below the table's folders, is that of another table."""
@@ -72,23 +81,24 @@ class Ground:
         own, outside = [], 0
         first = None
         for file in files:
-            if file.path in self:
+            if self._is_own(file):
                 own.append(file)
             else:
                 outside, first = outside + 1, first or file
         if first is not None and not self._leave:
             raise PermanentError(
-                f"{outside} files that the table needs no more lie outside its folder {self._location} or in "
-                f"another table below it, {first.path} among them: {REMEDY}"
+                f"{outside} files that the table needs no more lie outside its folder {self._location}, lie in "
+                "another table below it, or have names that no writer of Iceberg gives, as after add_files, "
+                f"{first.path} among them: {REMEDY}"
             )
         return tuple(own)
 
     def require(self, files: Iterable[DeletableFile], *, listed_by: str) -> None:
         """Raise PermanentError if a list names a file outside the folders. Lakewarden has not written such a list."""
         for file in files:
-            if file.path not in self:
+            if not self._is_own(file):
                 raise PermanentError(
-                    f"the list of {listed_by} names {file.path}, which lies outside the table's folder "
-                    f"{self._location} or in another table below it: nothing of it is deleted. Find out who wrote it; "
+                    f"the list of {listed_by} names {file.path}, which is no file of the table in "
+                    f"{self._location}: nothing of it is deleted. Find out who wrote it; "
                     "delete the list, and the plan is made anew"
                 )

@@ -22,7 +22,8 @@ DELETING = frozenset({Service.CLEAN, Service.ORPHANS})
 
 def held_back(**news: Any) -> dict[str, frozenset[Service]]:
     """Return the reasons for which services are held back, with the services. The table is in a catalog."""
-    file = "/somewhere/metadata/00001-9c12d441-03fe-4693-9a96-a0705ddf69c1.metadata.json"
+    folder = f"{news.get('location', '/lake/trips')}/metadata"
+    file = f"{folder}/00001-9c12d441-03fe-4693-9a96-a0705ddf69c1.metadata.json"
     options = IcebergTableOptions(**news.pop("options", {}))
     metadata = a_metadata(**{"snapshots": (SNAPSHOT,), "current": 1, "file": file, **news})
     found = blockers(metadata, options)
@@ -64,25 +65,34 @@ def test_a_folder_is_no_root(location: str) -> None:
     assert held_back(location=location) == {}
 
 
-@pytest.mark.parametrize("name", ["v3.metadata.json", "v3.gz.metadata.json", "v3.metadata.json.gz"])
+@pytest.mark.parametrize("name", ["v3.metadata.json", "v3.gz.metadata.json", "00003-9c12d441.metadata.json"])
 @pytest.mark.parametrize(
     ("folder", "location", "is_it"),
     [
         ("/lake/trips", "file:///lake/trips/", True),
         ("s3://lake/trips", "s3a://lake/trips", True),
+        ("/metadata of trips", "/lake/trips", False),
         ("/lake/copy", "/lake/trips", False),
         ("s3://other/trips", "s3://lake/trips", False),
         ("/lake/trips", "", False),
     ],
 )
-def test_a_table_without_a_catalog_lies_where_it_says(name: str, folder: str, location: str, *, is_it: bool) -> None:
-    """A copied folder names the files of the table that it was copied from. Nothing is written or deleted there."""
+def test_a_table_lies_where_it_says(name: str, folder: str, location: str, *, is_it: bool) -> None:
+    """A copied folder names the files of the table that it was copied from. In any catalog, nothing is written or
+    deleted there.
+    """
     found = held_back(file=f"{folder}/metadata/{name}", location=location)
 
     if is_it:
         assert found == {}
     else:
-        assert next(iter(found.items())) == (next(said for said in found if f"the table in {folder} " in said), EVERY)
+        assert next(iter(found.items())) == (next(said for said in found if f"{folder}/metadata/" in said), EVERY)
+
+
+def test_a_table_may_keep_its_metadata_elsewhere() -> None:
+    """Its metadata says where, in the property that Iceberg's writers go by."""
+    told = {"properties": {"write.metadata.path": "s3a://meta/trips/"}, "options": {"outside": "leave"}}
+    assert held_back(location="s3://lake/trips", file="s3://meta/trips/00003-9c.metadata.json", **told) == {}
 
 
 @pytest.mark.parametrize("key", ["write.data.path", "write.object-storage.path", "write.metadata.path"])

@@ -16,7 +16,10 @@ from lakewarden.planners.storage import LocalStorage
 from tests.support.iceberg.iceberg_values import a_metadata
 from tests.unit.planners.formats.test_shared_folder import MAKE
 
-OWN, THEIRS = (DeletableFile(FileKind.CONTENT, path) for path in ("s3a://lake/trips/data/f", "s3://lake/trips2/data/f"))
+NAME = "00000-0-9c12d441-03fe-4693-9a96-a0705ddf69c1-00001.parquet"
+OWN, THEIRS = (
+    DeletableFile(FileKind.CONTENT, f"{folder}/data/{NAME}") for folder in ("s3a://lake/trips", "s3://lake/trips2")
+)
 
 
 def ground(location: str = "s3://lake/trips", **options: Any) -> Ground:
@@ -26,7 +29,7 @@ def ground(location: str = "s3://lake/trips", **options: Any) -> Ground:
 def test_a_file_outside_the_table_ends_a_clean_before_anything_expires() -> None:
     """If it were left without a message it would stay for ever. If it were deleted it might belong to another table."""
     with pytest.raises(
-        PermanentError, match=r"1 files .* outside its folder s3://lake/trips or in .*, s3://lake/trips2/data/f"
+        PermanentError, match=r"1 files .* outside its folder s3://lake/trips, .*, s3://lake/trips2/data/00000"
     ):
         ground().own([OWN, THEIRS])
 
@@ -43,9 +46,36 @@ def test_a_folder_that_the_owner_names_is_the_tables() -> None:
     assert "s3://rows/trips2/f" not in with_rows
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "part-00000-9c12d441-03fe-4693-9a96-a0705ddf69c1-c000.snappy.parquet",
+        "9c12d441-03fe-4693-9a96-a0705ddf69c1-0_0-21-14_20260101000000000.parquet",
+        "data-9c12d441-03fe-4693-9a96-a0705ddf69c1-0.orc",
+        *("ducklake-9c12d441-03fe-4693-9a96-a0705ddf69c1.parquet", "orders.parquet"),
+    ],
+)
+def test_a_file_that_no_writer_of_iceberg_named_stays_unless_its_folder_is_the_tables_alone(name: str) -> None:
+    """`add_files` may have taken in the files of a directory of Spark, or those of Hudi, Delta, Paimon or DuckLake."""
+    taken_in = DeletableFile(FileKind.CONTENT, f"s3://lake/trips/data/{name}")
+    with pytest.raises(PermanentError, match="names that no writer of Iceberg gives"):
+        ground().own([OWN, taken_in])
+    assert ground(outside="leave").own([OWN, taken_in]) == (OWN,)
+    assert ground(folders=["s3://lake/trips/data"]).own([OWN, taken_in]) == (OWN, taken_in)
+
+
 @pytest.mark.parametrize("outside", ["refuse", "leave"])
 @pytest.mark.parametrize(
-    "path", ["s3://lake/trips2/f", "s3://lake/trips", "s3://lake/trips/../trips2/f", "/lake/other/f", "file:/etc/x", ""]
+    "path",
+    [
+        "s3://lake/trips2/f",
+        "s3://lake/trips/data/part-0.parquet",
+        "s3://lake/trips",
+        "s3://lake/trips/../trips2/f",
+        "/lake/other/f",
+        "file:/etc/x",
+        "",
+    ],
 )
 def test_a_list_that_names_a_foreign_file_is_none_of_ours(outside: str, path: str) -> None:
     """Every client that can write beside the metadata can write the list. Nothing on it is deleted."""

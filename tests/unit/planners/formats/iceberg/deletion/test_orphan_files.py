@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import NAMESPACE_URL, uuid5
+from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import pyarrow as pa
 import pytest
@@ -289,8 +289,8 @@ def test_a_version_that_may_be_about_to_be_committed_is_waited_for(table: Iceber
 
 def test_what_a_killed_writer_left_of_a_version_is_an_orphan_like_others(table: IcebergTable) -> None:
     """A half-written metadata file, and one of an attempt that lost to another commit, are no version of the table."""
-    half = put(table.metadata / "half.metadata.json", content=table.metadata_file.read_bytes()[:100])
-    empty = put(table.metadata / "empty.metadata.json", content=b"")
+    half = put(table.metadata / f"00001-{uuid4()}.metadata.json", content=table.metadata_file.read_bytes()[:100])
+    empty = put(table.metadata / f"{uuid4()}.metadata.json", content=b"")
     metadata = metadata_of(table)
     log = tuple(one for one in metadata.metadata_log if one not in (half, empty))
     metadata = replace(metadata, metadata_log=log)

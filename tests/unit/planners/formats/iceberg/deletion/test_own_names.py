@@ -24,7 +24,9 @@ def metadata(tmp_path: Path) -> TableMetadata:
     """Return the metadata of a table without properties."""
     table = IcebergTable(tmp_path / "trips")
     table.append()
-    return read_table(str(table.metadata_file), LocalStorage())
+    read = read_table(str(table.metadata_file), LocalStorage())
+    [field] = read.specs[read.default_spec]
+    return replace(read, specs={**read.specs, 7: (field, replace(field, name="p/day"))})
 
 
 def named(metadata: TableMetadata, **properties: str) -> OwnNames:
@@ -39,7 +41,7 @@ def named(metadata: TableMetadata, **properties: str) -> OwnNames:
     "path",
     [
         f"data/00003-12-{ID}-00001.parquet",
-        f"data/day=2026-11-01/region=eu%2Fwest/00003-12-{ID}-00001.parquet",
+        f"data/p=2026-11-01/p%2Fday=eu%2Fwest/00003-12-{ID}-00001.parquet",
         f"data/p=null/00003-12-{ID}-0-00001-deletes.parquet",
         f"data/p=1/00000-0-{ID}.parquet",
         f"data/0110/1010/0001/11010010/p=1/00000-4-{ID}-00001.orc",
@@ -79,7 +81,8 @@ def test_what_writers_of_iceberg_leave_may_be_an_orphan(metadata: TableMetadata,
         "data/p=1/export.parquet",
         "data/p=1/README.md",
         "metadata/version-hint.text",
-        "metadata/notes/x.avro",
+        f"data/year=2020/p=1/00003-12-{ID}-00001.parquet",
+        *("metadata/notes/x.avro", "metadata/backup.metadata.json", "metadata/before-migration.json"),
         "models/model.bin",
     ],
 )
