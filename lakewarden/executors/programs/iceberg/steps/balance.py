@@ -21,7 +21,10 @@ from lakewarden.planners.storage.content import read_ahead
 
 log = structlog.get_logger(__name__)
 
-_ANEW = "remove it from the table and add it anew with a current release of Iceberg (add_files), which reads the footer"
+_ANEW = (
+    "copy it under a new name, remove it from the table, and add the copy with a current release of Iceberg "
+    "(add_files), which reads the footer. Do not add the file itself again: a later expiry would delete it"
+)
 
 
 def require_balance(table: OpenTable, group: MadeGroup) -> None:

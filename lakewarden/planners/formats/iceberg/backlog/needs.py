@@ -110,8 +110,9 @@ def _rowless(holdings: Holdings) -> Iterator[str]:
         yield (
             f"{holdings.rowless} of its data files have no row according to their manifests, or an unknown number, as "
             "some imports write it. Rewrites leave them: Iceberg would refuse them, because they seem to add rows. "
-            "Engines may skip a file that seems to have no row. If the files have rows, remove them from the table and "
-            "add them anew with a current release of Iceberg (add_files)"
+            "Engines may skip a file that seems to have no row. If the files have rows, copy them under new names, "
+            "remove them from the table, and add the copies with a current release of Iceberg (add_files). Do not add "
+            "the files themselves again: a later expiry would delete them"
         )
 
 

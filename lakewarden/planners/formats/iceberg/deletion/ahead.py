@@ -5,6 +5,7 @@ have newer versions of this one, as after a migration.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, read_table
@@ -38,7 +39,8 @@ def left_of_a_commit(
     if other.uuid != metadata.uuid:
         raise PermanentError(
             f"{path} is of another table (table-uuid {other.uuid}): two tables share this folder, or an earlier one "
-            "was dropped without its files. Move what is not this table's away"
+            "was dropped without its files. If a catalog has the other table, give one of the two a folder of its own; "
+            "if none has it, move this file away"
         )
     if not _is_newer(other, metadata):
         return None
@@ -59,6 +61,8 @@ def require_newest(metadata: TableMetadata, storage: Storage, *, now: datetime) 
     Another catalog has committed it, or the pointer was set back. A commit here would be beside it, and the newer
     version may need the snapshots that would expire. Raises TemporaryError if the folder cannot be listed whole.
 
+    Raises PermanentError also if another catalog has committed twice beside the versions that this one knows.
+
     It takes one listing. Only files that may be newer are read: those with a later number, whenever they were written,
     and those that were written later. The next version is left out for an hour: its writer may be about to commit it.
     If that commit failed, the writer commits again, or orphans finds the file.
@@ -71,18 +75,40 @@ def require_newest(metadata: TableMetadata, storage: Storage, *, now: datetime) 
     if current not in written:
         raise TemporaryError(f"the listing of {folder} does not show {current}, which the catalog names")
     for name, at in written.items():
-        later = _versions_later(name, current)
+        later = _versions_later(name, current) or 0
         if later > 1 or written[current] < at < now - _COMMIT_MAY_TAKE:
             other = _read(f"{folder}/{name}", storage)
             if other is not None and other.uuid == metadata.uuid and (later > 1 or _is_newer(other, metadata)):
                 raise _ahead(f"{folder}/{name}")
+    _require_one_line(written, metadata, folder, storage)
 
 
-def _versions_later(name: str, current: str) -> int:
-    """Return by how many versions a file is later than another, according to their names. 0 if they do not tell."""
+def _require_one_line(names: Iterable[str], metadata: TableMetadata, folder: str, storage: Storage) -> None:
+    """Raise PermanentError if a version that the metadata log does not have was made from another one that it does not
+    have. A commit that failed leaves one version, and no other was made from that.
+    """
+    current, log = metadata.file.rpartition("/")[2], {path.rpartition("/")[2] for path in metadata.metadata_log}
+    first = min((later for name in log if (later := _versions_later(name, current)) is not None), default=0)
+    places = {name: _versions_later(name, current) for name in names if name not in log and name != current}
+    unknown = {name: later for name, later in places.items() if later is not None and first < later <= 0}
+    before = {later + 1 for later in unknown.values()}
+    for name in (name for name, later in unknown.items() if later in before):
+        other = _read(f"{folder}/{name}", storage)
+        follows = other is not None and other.uuid == metadata.uuid and other.metadata_log[-1:]
+        if follows and follows[0].rpartition("/")[2] in unknown:
+            raise PermanentError(
+                f"{folder}/{name} is a version of this table beside those that the catalog knows: another catalog, or "
+                "another name, holds the table, too, and its versions may need the files that this one does not. Let "
+                f"one catalog alone have the table; if none has that version, move {name} and "
+                f"{follows[0].rpartition('/')[2]} away"
+            )
+
+
+def _versions_later(name: str, current: str) -> int | None:
+    """Return by how many versions a file is later than another, according to their names. None if they do not tell."""
     one, other = _NUMBER.match(name), _NUMBER.match(current)
     if one is None or other is None or (one[1], one[3]) != (other[1], other[3]):
-        return 0
+        return None
     return int(one[2]) - int(other[2])
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,33 @@ def test_a_newer_version_is_found_whatever_compresses_it(table: IcebergTable) ->
     aged(path, 2 * HOUR)
     with pytest.raises(PermanentError, match=r"zstd\.metadata\.json is a newer version"):
         ask(table)
+
+
+@pytest.mark.parametrize(("begins_at", "is_fork"), [(4, True), (5, False), (0, False)])
+def test_versions_beside_those_that_the_catalog_knows_are_anothers(
+    table: IcebergTable, begins_at: int, *, is_fork: bool
+) -> None:
+    """Another catalog with as many commits, or fewer, needs the files of its own versions. What one failed commit has
+    left is no version, and versions before the log may be any.
+    """
+    current = table.metadata / "00005-ours.metadata.json"
+    table.metadata_file.rename(current)
+    raw = json.loads(current.read_text())
+    for number in range(begins_at, 6):
+        before = {"metadata-file": f"{table.metadata}/{number - 1:05}-theirs.metadata.json", "timestamp-ms": 1}
+        path = table.metadata / f"{number:05}-theirs.metadata.json"
+        path.write_text(json.dumps({**raw, "metadata-log": [before]}))
+        aged(path, 9 * DAY)
+    if begins_at == 0:  # the log of the newest version begins after these
+        for number in (4, 5):
+            (table.metadata / f"{number:05}-theirs.metadata.json").unlink()
+    log = tuple(f"{table.metadata}/{number:05}-ours.metadata.json" for number in (3, 4))
+    metadata = replace(read_table(str(current), LocalStorage()), metadata_log=log)
+    if is_fork:
+        with pytest.raises(PermanentError, match=r"00005-theirs\.metadata\.json is a version of this table beside"):
+            require_newest(metadata, LocalStorage(), now=NOW)
+    else:
+        require_newest(metadata, LocalStorage(), now=NOW)
 
 
 def test_half_a_version_of_a_killed_writer_holds_nothing_back(table: IcebergTable) -> None:
