@@ -55,12 +55,14 @@ class IcebergTableOptions(Settings):
     """The least time between two commits of Lakewarden on a table with such a writer."""
 
     folders: tuple[str, ...] = ()
-    """Folders besides the table's location that hold files of this table alone (`write.data.path`). Lakewarden also
-    deletes there what the table does not need any more. It deletes nothing in other folders outside the location."""
+    """Folders that hold files of this table alone (`write.data.path`). Lakewarden also deletes there what the table
+    does not need any more, whatever the names of the files are. It deletes nothing in other folders outside the
+    location, and in the location no file of data that no writer of Iceberg has named."""
 
     outside: Outside = Outside.REFUSE
-    """What clean does if the expiry would leave files outside these folders: `refuse` expires nothing and names them,
-    `leave` leaves the files there. `leave` is right for files that came by `add_files`."""
+    """What clean does if the expiry would leave files outside these folders, or files that no writer of Iceberg has
+    named: `refuse` expires nothing and names one of them, `leave` leaves them there. `leave` is right for files that
+    came by `add_files`."""
 
     @field_validator("folders")
     @classmethod
