@@ -248,6 +248,11 @@ def folders_of(metadata: TableMetadata, options: IcebergTableOptions) -> Sequenc
     return tuple(dict.fromkeys(address_of(one) for one in (metadata.location, *options.folders, *named)))
 
 
+def folder_of(metadata: TableMetadata) -> str:
+    """Return the address of a table's folder: of a Hadoop table the folder that it is read from, else its location."""
+    return _folder_of_hadoop_table(metadata.file) or address_of(metadata.location)
+
+
 def _place(path: str) -> PathParts | None:
     try:
         return place_of(path, store="")
