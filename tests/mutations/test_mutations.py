@@ -105,6 +105,25 @@ MUTATIONS = (
         tests=("tests/unit/service/rules/test_permits.py::test_what_forbids_any_step_is_refused_at_once",),
     ),
     Mutation(
+        name="a run begins before the first look at a table in a catalog",
+        file="lakewarden/service/scheduling/run_manager.py",
+        text="return registered is not None and registered.format in unseen",
+        instead="return False",
+        tests=(
+            "tests/unit/service/wiring/test_one_folder.py::test_two_tables_in_one_folder_are_blocked_by_name_before_any_run",
+        ),
+    ),
+    Mutation(
+        name="a step is granted although the folder has a second name",
+        file="lakewarden/service/scheduling/permit_context.py",
+        text="            claimed = shared.reason\n",
+        instead="            claimed = None\n",
+        tests=(
+            "tests/unit/service/wiring/test_one_folder.py"
+            "::test_a_catalog_that_is_down_holds_no_other_table_back_and_then_both_are_blocked",
+        ),
+    ),
+    Mutation(
         name="what is completed is carried on",
         file="lakewarden/service/rules/permits.py",
         text="if fate is not Fate.PENDING:",

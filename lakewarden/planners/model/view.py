@@ -200,6 +200,8 @@ class TableView:
     - `inner` are the tables that the format keeps inside this one.
     - `unseen_since` says since when readers do not see rows that were committed, by the service that shows them.
     - `kept_more` are the services with a policy that keeps less than was kept before.
+    - `folder` is the folder of a table that its catalog names, with links resolved. It is empty if the table lies at
+      its location.
     - `rewrites_all` are the services that can rewrite all files, each with a mark. The mark is a text for the programs
       of the format. It tells the files that the table has now from those that are written later. If the table forbids
       it, there is a blocker in place of the mark.
@@ -225,3 +227,4 @@ class TableView:
     unseen_since: Mapping[Service, datetime] = field(default_factory=dict)
     kept_more: Mapping[Service, KeptMore] = field(default_factory=dict)
     rewrites_all: Mapping[Service, str | Blocker] = field(default_factory=dict)
+    folder: str = ""

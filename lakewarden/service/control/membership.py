@@ -54,6 +54,7 @@ class Membership:
         self._proofs = state.proofs
         self._writer_signs = state.writer_signs
         self._adoptions = state.adoptions
+        self._folders = state.folders
         self._barriers = state.barriers
         self._active_runs = state.active_runs
         self._claims = ownership.claims
@@ -147,6 +148,7 @@ class Membership:
         self._proofs.refresh()
         self._writer_signs.refresh()
         self._adoptions.refresh()
+        self._folders.refresh()
         if not self._draining and (self._tables_changed or not (self._alone and self._shares.owned)):
             moved = self._shares.take(busy=self._active_runs.busy())
             self._tables_changed = False

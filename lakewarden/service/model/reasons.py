@@ -83,6 +83,12 @@ BLOCKS: tuple[Reason, ...] = (
         "Remove the table from one of the two daemons.",
     ),
     _reason(
+        "registered_twice",
+        r"^its folder is also registered as ",
+        "Two registered tables turned out to lie in one folder, for example two names in catalogs. Neither is served.",
+        "Remove one of the two entries. The other one goes on by itself.",
+    ),
+    _reason(
         "clock_ahead",
         r"^this daemon's clock is .* ahead of the clock of the table's storage",
         "A commit of this daemon would be dated in the future, and the next commits of the writers would fail.",

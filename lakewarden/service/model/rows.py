@@ -127,6 +127,15 @@ class WriterSignsRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FolderRow:
+    """A digest of the folder of a table that its catalog names. It is about the table with this `location`."""
+
+    table: TableId
+    location: str
+    folder: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LockProofRow:
     """The evidence about the lock in the options of a table: see `planners/lock_proof.py`, Evidence.
 

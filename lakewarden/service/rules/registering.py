@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 
+from lakewarden.planners.model.decision import Blocked
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.storage.locations import by_place
 
@@ -45,6 +46,15 @@ class TakenPlaces:
         if here in self._around:
             return f"it lies around {self._around[here]}: its services could delete files of that table"
         return None
+
+
+def registered_twice(others: Sequence[str]) -> Blocked:
+    """Return the block of a table if its folder is registered under other ids, too."""
+    return Blocked(
+        reason=f"its folder is also registered as {', '.join(others)}: one folder is one table, and each entry would "
+        "take the plans and the files of the other for its own",
+        remedy="remove one of the two entries",
+    )
 
 
 def beside(tables: Sequence[Table], *, others: Sequence[Table]) -> tuple[Sequence[Table], dict[str, str]]:

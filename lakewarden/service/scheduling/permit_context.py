@@ -44,6 +44,7 @@ class PermitContexts:
         self._replica_lease = ownership.replica_lease
         self._claims = ownership.claims
         self._proofs = state.proofs
+        self._folders = state.folders
         self._dead_executors = ownership.dead_executors
         self._service_states = state.service_states
         self._precedence = precedence
@@ -82,6 +83,9 @@ class PermitContexts:
         if not self._claims.known_since(run.table, since):
             return None
         view, claimed = observation.view, self._claims.missing(run.table)
+        self._folders.seen(table, view)
+        if claimed is None and (shared := self._folders.blocked(table)) is not None:
+            claimed = shared.reason
         self._proofs.seen(table, view)
         unproved = self._proofs.blocked(run.table)
         return PermitContext(

@@ -77,6 +77,7 @@ class Poller:
         self._observations = state.observations
         self._requests = requests
         self._proofs = state.proofs
+        self._folders = state.folders
         self._active_runs = state.active_runs
         self._store = resources.store
         self._replica_lease = replica_lease
@@ -168,6 +169,8 @@ class Poller:
         """
         if not self._replica_lease.holds():
             return
+        for table in self._folders.changed():
+            self.decide_soon(table)
         self._observations.request(list(self._due(now)))
         self._answered.update(self._observations.answered())
         until = self._clock.monotonic() + LONGEST_DECIDING_SECONDS

@@ -56,6 +56,7 @@ class Requests:
         self._writer_signs = state.writer_signs
         self._foreign_services = state.foreign_services
         self._kept_by_others = state.kept_by_others
+        self._folders = state.folders
         self._active_runs = state.active_runs
         self._left = LeftPlans()
         self._completed = Completed(resources.store)
@@ -68,7 +69,8 @@ class Requests:
         self._look_at(table, view)
         self._active_runs.take_in_what_was_stored(table.id)
         active = self._active_runs.of(table.id)
-        if self._claims.blocked(table.id) is not None:
+        withheld = self._claims.blocked(table.id) or self._folders.blocked(table)
+        if withheld is not None:
             self._left.forget(table.id)  # the daemon that has claimed the table may carry out a plan of ours
         for service, instant in self._left.completed_by_others(table.id, view).items():
             self._service_states.quarantine(table.id, service, completed_by_another(instant))
@@ -91,7 +93,7 @@ class Requests:
             # Cleans first: a clean that was left unfinished is finished before anything else is committed.
             for service in sorted(due, key=lambda service: not SERVICES[service].delays_commits)
         ]
-        if self._claims.blocked(table.id) is None:
+        if withheld is None:
             self._left.remember(table.id, view, ours, [*active.values(), *queued])
 
     def ask(
@@ -146,6 +148,7 @@ class Requests:
 
     def unreadable(self, table: Table, reason: str) -> None:
         """Store that nothing can be decided on a table."""
+        self._folders.missed(table.id)
         self._planned.pop(table.id, None)
         self._remember(table, dict.fromkeys(table.policies, not_observed(reason)))
 
@@ -179,7 +182,8 @@ class Requests:
         return next_decision_at([*self.decisions(table).values(), *self._planned.get(table, {}).values()])
 
     def _look_at(self, table: Table, view: TableView) -> None:
-        """Learn what an observation shows of the writers, and of other programs."""
+        """Learn what an observation shows of the writers, and of other programs. Raises TemporaryError."""
+        self._folders.seen(table, view)
         self._proofs.seen(table, view)
         self._writer_signs.seen(table, view)
         self._foreign_services.seen(table, view)
@@ -219,7 +223,7 @@ class Requests:
                     active=None if active is None else active.id,
                     ours=ours,
                     approval=self._approvals.waiting(table, service, view),
-                    claimed=self._claims.blocked(table.id),
+                    claimed=self._claims.blocked(table.id) or self._folders.blocked(table),
                     unproved=self._proofs.blocked(table.id),
                     unguarded=self._dead_executors.of(table.id, view, service, ours=ours),
                     rewrite_all=None if rewrite is None else in_words(rewrite),

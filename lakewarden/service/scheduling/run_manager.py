@@ -70,6 +70,8 @@ class RunManager:
         self._pools = resources.pools
         self._observations = state.observations
         self._active_runs = state.active_runs
+        self._folders = state.folders
+        self._shares = ownership.shares
         self._permit_queue = permit_queue
         self._barriers = state.barriers
         self._service_states = state.service_states
@@ -152,11 +154,17 @@ class RunManager:
     def _queued(self, rows: Sequence[Run]) -> list[Run]:
         """Return the runs in the queue that may start as far as the other runs of their tables are settled.
 
-        If the ending of a run is not known, the worker of an earlier daemon may still work on the table.
+        If the ending of a run is not known, the worker of an earlier daemon may still work on the table. If a table in
+        a catalog was never looked at, it may lie in the folder of any table of its format.
         """
         unsettled = {r.identity for r in rows if r.state is RunState.UNKNOWN}
-        queued = (r for r in rows if r.state is RunState.QUEUED and r.identity not in unsettled)
-        return [r for r in queued if self._precedence.is_led(r)]
+        queued = [r for r in rows if r.state is RunState.QUEUED and r.identity not in unsettled]
+        unseen = self._folders.unseen(self._shares.owned) if queued else frozenset()
+        return [r for r in queued if self._precedence.is_led(r) and not self._waits(r, unseen)]
+
+    def _waits(self, run: Run, unseen: Collection[str]) -> bool:
+        registered = self._tables.get(run.table)
+        return registered is not None and registered.format in unseen
 
     def _tell_what_waits(self) -> None:
         """Tell each pool how many runs wait for its slots. A daemon that starts no more runs needs no more workers."""

@@ -15,6 +15,7 @@ from lakewarden.service.state.rewrites import Rewrites
 from lakewarden.service.state.service_states import ServiceStates
 from lakewarden.service.state.table_registry import TableRegistry
 from lakewarden.service.state.trust.adoptions import Adoptions
+from lakewarden.service.state.trust.folders import TableFolders
 from lakewarden.service.state.trust.foreign_services import ForeignServices
 from lakewarden.service.state.trust.kept_by_others import KeptByOthers
 from lakewarden.service.state.trust.writer_signs import WriterSigns
@@ -37,4 +38,5 @@ class DaemonState:
     foreign_services: ForeignServices
     kept_by_others: KeptByOthers
     adoptions: Adoptions
+    folders: TableFolders
     audit_log: AuditLog

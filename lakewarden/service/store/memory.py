@@ -22,6 +22,7 @@ from lakewarden.service.model.rows import (
     AdoptionRow,
     ApprovalRow,
     DecisionRow,
+    FolderRow,
     LockProofRow,
     RewriteRow,
     ServiceStateRow,
@@ -66,6 +67,7 @@ class MemoryStore(MemoryAnswers, MemoryNotices, MemoryHistory):
         self._last_act = 0
         self._registrations: dict[TableId, RegistrationRow] = {}
         self._writer_signs: dict[TableId, WriterSignsRow] = {}
+        self._folders: dict[TableId, FolderRow] = {}
         self._adoptions: dict[TableId, AdoptionRow] = {}
         self._rewrites: dict[tuple[TableId, Service], RewriteRow] = {}
 
@@ -374,6 +376,14 @@ class MemoryStore(MemoryAnswers, MemoryNotices, MemoryHistory):
         """Return the signs of the writers of all tables."""
         return [*self._writer_signs.values()]
 
+    def keep_folder(self, row: FolderRow) -> None:
+        """Keep the folder of a table in a catalog."""
+        self._folders[row.table] = row
+
+    def folders(self, *, folder: str | None = None) -> Sequence[FolderRow]:
+        """Return the folders of all tables in catalogs, or the tables in one folder."""
+        return [row for row in self._folders.values() if folder in (None, row.folder)]
+
     def keep_adoption(self, row: AdoptionRow) -> None:
         """Keep the adoption of a table."""
         self._adoptions[row.table] = row
@@ -426,6 +436,7 @@ class MemoryStore(MemoryAnswers, MemoryNotices, MemoryHistory):
             del self._seen[table]
             self._lock_proofs.pop(table, None)
             self._writer_signs.pop(table, None)
+            self._folders.pop(table, None)
             self._adoptions.pop(table, None)
         self._forget_history(gone)
         self.forget_notices([row for row in self.notices() if row.table in gone])

@@ -20,6 +20,7 @@ from lakewarden.service.model.rows import (
     AdoptionRow,
     ApprovalRow,
     DecisionRow,
+    FolderRow,
     LockProofRow,
     RewriteRow,
     ServiceStateRow,
@@ -213,6 +214,14 @@ class Store(HistoryStore, KeptAnswers, KeptNotices, Protocol):
 
     def writer_signs(self) -> Sequence[WriterSignsRow]:
         """Return the signs of the writers of all tables."""
+        ...
+
+    def keep_folder(self, row: FolderRow) -> None:
+        """Keep the folder of a table in a catalog, and replace the previous one."""
+        ...
+
+    def folders(self, *, folder: str | None = None) -> Sequence[FolderRow]:
+        """Return the folders of all tables in catalogs, or the tables in one folder."""
         ...
 
     def keep_adoption(self, row: AdoptionRow) -> None:

@@ -21,6 +21,7 @@ from lakewarden.service.state.rewrites import Rewrites
 from lakewarden.service.state.service_states import ServiceStates
 from lakewarden.service.state.table_registry import TableRegistry
 from lakewarden.service.state.trust.adoptions import Adoptions
+from lakewarden.service.state.trust.folders import TableFolders
 from lakewarden.service.state.trust.foreign_services import ForeignServices
 from lakewarden.service.state.trust.kept_by_others import KeptByOthers
 from lakewarden.service.state.trust.writer_signs import WriterSigns
@@ -34,8 +35,9 @@ def state_of(tables: Sequence[Table], resources: Resources, *, wake: Callable[[]
     )
     adoptions = Adoptions(store=store, clock=clock)
     moments, active_runs = Moments(), ActiveRuns(store)
+    registry = TableRegistry(map(adoptions.in_force, tables))
     return DaemonState(
-        tables=TableRegistry(map(adoptions.in_force, tables)),
+        tables=registry,
         moments=moments,
         observations=Observations(readers=readers, moments=moments, tell=wake),
         service_states=ServiceStates(store=store, clock=clock, rng=resources.rng),
@@ -49,6 +51,7 @@ def state_of(tables: Sequence[Table], resources: Resources, *, wake: Callable[[]
         foreign_services=ForeignServices(store=store, clock=clock),
         kept_by_others=KeptByOthers(store=store),
         adoptions=adoptions,
+        folders=TableFolders(store=store, tables=registry),
     )
 
 

@@ -19,6 +19,7 @@ from lakewarden.service.model.rows import (
     AdoptionRow,
     ApprovalRow,
     DecisionRow,
+    FolderRow,
     LockProofRow,
     RewriteRow,
     ServiceStateRow,
@@ -81,6 +82,7 @@ def note(store: Store, table: TableId) -> None:
     store.keep_lock_proof(a_lock_proof(table))
     store.keep_adoption(an_adoption(table))
     store.keep_writer_signs(WriterSignsRow(table=table, hook_at=NOW))
+    store.keep_folder(FolderRow(table=table, location=f"catalog://lake/db.{table}", folder="f00d"))
     store.pause(table, reason="migration", at=NOW)
 
 
@@ -96,6 +98,18 @@ def test_an_adoption_is_kept_with_its_last_phase(store: Store) -> None:
     acting = replace(first, phase=AdoptionPhase.ACTING, setback="write 7 failed", setback_at=NOW)
     store.keep_adoption(acting)
     assert store.adoptions() == [acting]
+
+
+def test_the_tables_in_one_folder_are_found_by_the_last_folder_of_each(store: Store) -> None:
+    """A table that has moved is in its new folder alone."""
+    one = FolderRow(table=TableId("one"), location="catalog://lake/db.one", folder="a")
+    two = replace(one, table=TableId("two"), location="catalog://lake/db.two")
+    for row in (one, two, replace(two, folder="b")):
+        store.keep_folder(row)
+
+    assert store.folders(folder="a") == [one]
+    assert store.folders(folder="c") == []
+    assert {row.table: row.folder for row in store.folders()} == {"one": "a", "two": "b"}
 
 
 def a_lock_proof(table: TableId) -> LockProofRow:
@@ -121,6 +135,7 @@ def noted(store: Store) -> set[str]:
     }
     assert decided == {row.table for row in store.service_states()} == {row.table for row in store.approvals()}
     assert decided == {row.table for row in store.writer_signs()} == {row.table for row in store.adoptions()}
+    assert decided == {row.table for row in store.folders()}
     assert decided == {row.table for row in store.lock_proofs()} == {row.table for row in store.rewrites()}
     return decided
 

@@ -184,8 +184,12 @@ class DaemonHarness:
         routes: tuple[Route, ...] = (),
         more_pools: Mapping[str, FakePool] | None = None,
         threads: Threads | None = None,
+        locations: Mapping[TableId, str] | None = None,
+        tables: Sequence[Table] = (),
     ) -> None:
-        """`lakes` are tables that are there already. `routes` are those of each table, to `more_pools`."""
+        """`lakes` are tables that are there already. `routes` are those of each table, to `more_pools`. `locations` are
+        the names of tables that are not registered by their folders. `tables` are registered besides.
+        """
         self.clock = clock or HarnessClock()
         self.store = MemoryStore(clock=self.clock) if store is None else store
         self.storages = storages
@@ -205,6 +209,8 @@ class DaemonHarness:
         self.routes = routes
         self.more_pools = more_pools or {}
         self.threads = threads or CallersThread()
+        self.locations = locations or {}
+        self.tables = tables
         self.limits = Limits(slowest=2**50)  # no time passes by itself here
         self.compose()
 
@@ -217,7 +223,7 @@ class DaemonHarness:
             Table(
                 id=name,
                 format="fake",
-                location=str(lake.folder),
+                location=self.locations.get(name, str(lake.folder)),
                 mode=self.mode,
                 policies=self.policies,
                 budget=self.budget,
@@ -226,7 +232,7 @@ class DaemonHarness:
             for name, lake in self.lakes.items()
         ]
         composed = compose(
-            tables=tables,
+            tables=[*tables, *self.tables],
             resources=Resources(
                 pools={"default": self.pool, **self.more_pools},
                 store=self.store,

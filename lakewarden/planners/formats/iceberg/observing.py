@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
-from lakewarden.planners.formats.iceberg.backlog.blockers import folders_of, is_encrypted
+from lakewarden.planners.formats.iceberg.backlog.blockers import folder_of, folders_of, is_encrypted
 from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
 from lakewarden.planners.formats.iceberg.backlog.lost_lists import without_a_list
 from lakewarden.planners.formats.iceberg.backlog.memo import ManifestPass, Memo
@@ -53,6 +53,7 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import Blocker, TableView, WriterActivity
 from lakewarden.planners.ports import Observation, Storage
+from lakewarden.planners.storage.locations import is_in_catalog
 
 _REWRITES = frozenset({Service.COMPACTION, Service.CLUSTERING})
 
@@ -115,6 +116,7 @@ def observed(
         kept_more=kept_more(table, metadata.properties),
         rewrites_all=_rewrites_all(table, metadata),
         readers=tuple(positions(_options(table).readers, metadata, now)),
+        folder=folder_of(metadata) if is_in_catalog(table.location) else "",
     )
     keep_until = now if lost.snapshots else _keep_until(view, needs.changes_at)
     found = Observation(token=token, view=view, memo=reading.memo(tallies, lost), lasting=True, keep_until=keep_until)

@@ -47,6 +47,7 @@ from lakewarden.planners.ports import (
     WriterOption,
 )
 from lakewarden.planners.settings import Settings
+from lakewarden.planners.storage.locations import canonical_location
 
 TIMEOUT = timedelta(seconds=20)
 """So long a look reads manifests: twice, if the table moves meanwhile, within `reading.deadline`."""
@@ -156,7 +157,9 @@ class PaimonFormat(NamedByPath):
             sharing = self._shared.of([placed.location], storage, now=now)
             found = sharing.shown_in(self._observed(placed, storage, previous, now=now), now=now)
             identity = replace(found.view.identity, location=table.location)  # as it is registered: shares go by that
-            return replace(found, token=_told(table, placed, found.token), view=replace(found.view, identity=identity))
+            folder = "" if placed is table else canonical_location(placed.location)
+            view = replace(found.view, identity=identity, folder=folder)
+            return replace(found, token=_told(table, placed, found.token), view=view)
 
     def located(self, table: Table) -> Table:
         """Return a table with its folder as its location. Raises what observing the table raises."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
-from lakewarden.planners.model.table import Table
+from lakewarden.planners.model.table import Table, TableId
 from lakewarden.planners.registry import FORMATS
 from lakewarden.planners.storage import Storages
-from lakewarden.planners.storage.locations import is_in_catalog
+from lakewarden.planners.storage.locations import by_place, is_in_catalog
 from lakewarden.service.commands.doctor.findings import CheckFinding, failed, in_time, not_checked, ok
 from lakewarden.service.config.layers.patterns import ConfiguredCatalog
 from lakewarden.service.config.loading import Config
 from lakewarden.service.control.sources import CatalogSource, sources_of
+from lakewarden.service.rules.registering import registered_twice
 
 _SECONDS = 20.0
 MOST_TABLES = 50
@@ -33,8 +34,11 @@ def of_lake(config: Config) -> Sequence[Callable[[], CheckFinding]]:
     known = [*config.tables, *(one.any_table for one in config.discover)]
     locks = sorted({address for table in known for address in _addresses(table)})
     unknown = sorted({one for table in known if (one := _unknown_lock(table)) is not None})
+    folders: dict[tuple[str, str], TableId] = {}
     tables = [
-        partial(_in_time, f"table {table.id}", partial(_table, table, storages), "'lakewarden explain' says more")
+        partial(
+            _in_time, f"table {table.id}", partial(_table, table, storages, folders), "'lakewarden explain' says more"
+        )
         for table in config.tables[:MOST_TABLES]
     ]
     patterns = [
@@ -75,9 +79,16 @@ def _listed(source: CatalogSource, check: str) -> CheckFinding:
     return ok(check, f"its folders are listed, and {len(found.tables)} tables are there")
 
 
-def _table(table: Table, storages: Storages, check: str) -> CheckFinding:
+def _table(
+    table: Table, storages: Storages, folders: MutableMapping[tuple[str, str], TableId], check: str
+) -> CheckFinding:
+    """Read a table, and note its folder. Checks run at the same time: the second table in a folder names the first."""
     begun, now = time.monotonic(), datetime.now(UTC)
     view = FORMATS[table.format].observe(table, storages.of(table.location), None, now=now).view
+    first = folders.setdefault((table.format, by_place(view.folder or table.location)), table.id)
+    if first != table.id:
+        twice = registered_twice([first])
+        return failed(check, twice.reason, twice.remedy or "")
     took = f"read in {time.monotonic() - begun:.1f}s"
     if view.faults:
         return failed(check, "; ".join(view.faults), "a part of the metadata cannot be read: restore it")

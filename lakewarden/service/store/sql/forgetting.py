@@ -32,6 +32,7 @@ _ABOUT_TABLES = (
     schema.lock_proofs,
     schema.notices,
     schema.writer_signs,
+    schema.folders,
     schema.adoptions,
 )
 

@@ -19,6 +19,7 @@ from lakewarden.service.model.rows import (
     AdoptionRow,
     ApprovalRow,
     DecisionRow,
+    FolderRow,
     LockProofRow,
     RewriteRow,
     ServiceStateRow,
@@ -32,7 +33,15 @@ _kept = schema.decisions.c
 _DECISIONS = sa.select(schema.decisions).where(_kept.table_id == sa.bindparam("table")).order_by(_kept.service)
 
 _Row = (
-    DecisionRow | ServiceStateRow | ApprovalRow | RewriteRow | LockProofRow | NoticeRow | WriterSignsRow | AdoptionRow
+    DecisionRow
+    | ServiceStateRow
+    | ApprovalRow
+    | RewriteRow
+    | LockProofRow
+    | NoticeRow
+    | WriterSignsRow
+    | FolderRow
+    | AdoptionRow
 )
 
 
@@ -74,6 +83,17 @@ class SqlNotes(Database):
         """Return the signs of the writers of all tables."""
         with self._read() as connection:
             return [WriterSignsRow(**_named(row)) for row in connection.execute(sa.select(schema.writer_signs))]
+
+    def keep_folder(self, row: FolderRow) -> None:
+        """Keep the folder of a table in a catalog, and replace the previous one."""
+        self._keep(schema.folders, [row])
+
+    def folders(self, *, folder: str | None = None) -> Sequence[FolderRow]:
+        """Return the folders of all tables in catalogs, or the tables in one folder."""
+        query = sa.select(schema.folders)
+        with self._read() as connection:
+            rows = connection.execute(query if folder is None else query.where(schema.folders.c.folder == folder))
+            return [FolderRow(**_named(row)) for row in rows]
 
     def keep_adoption(self, row: AdoptionRow) -> None:
         """Keep the adoption of a table, and replace the previous one."""

@@ -246,6 +246,15 @@ writer_signs = Table(
     Column("beat_at", UtcDateTime),
 )
 
+folders = Table(
+    "folders",
+    metadata,
+    Column("table_id", String(255), primary_key=True),
+    Column("location", String(1024), nullable=False),
+    Column("folder", String(64), nullable=False),  # a digest: a catalog may name a folder of any length
+)
+Index("folders_by_folder", folders.c.folder)
+
 adoptions = Table(
     "adoptions",
     metadata,

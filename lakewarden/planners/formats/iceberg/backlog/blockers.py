@@ -100,7 +100,7 @@ def blockers(metadata: TableMetadata, options: IcebergTableOptions) -> Iterator[
         )
     if _lies_elsewhere(metadata):
         yield Blocker(
-            reason=f"the metadata file {metadata.file} says that its table lies in {metadata.location}: the table was "
+            reason=f"the table with the metadata file {metadata.file} says that it lies in {metadata.location}: it was "
             "moved, or it is a copy and names the files of another table",
             remedy="register it where it says that it lies; make a copy with Iceberg's rewrite_table_path",
         )
@@ -244,6 +244,11 @@ def folders_of(metadata: TableMetadata, options: IcebergTableOptions) -> Sequenc
     elsewhere = _elsewhere(metadata, options)
     named = (metadata.properties[key] for key in _ELSEWHERE if key in metadata.properties and key not in elsewhere)
     return tuple(dict.fromkeys(address_of(one) for one in (metadata.location, *options.folders, *named)))
+
+
+def folder_of(metadata: TableMetadata) -> str:
+    """Return the address of a table's folder. Empty if the table is a copy: it is Blocked, and its original is not."""
+    return "" if _lies_elsewhere(metadata) else address_of(metadata.location)
 
 
 def _place(path: str) -> PathParts | None:

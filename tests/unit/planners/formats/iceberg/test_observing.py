@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -20,7 +21,7 @@ from lakewarden.planners.formats.iceberg import format as formats
 from lakewarden.planners.formats.iceberg.backlog.lost_lists import LostLists
 from lakewarden.planners.formats.iceberg.backlog.memo import Memo
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer
-from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog
+from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog, HadoopCatalog
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan, PlanBeside, content_of, file_of
 from lakewarden.planners.formats.iceberg.observing import observed
 from lakewarden.planners.model.clock import ManualClock
@@ -59,6 +60,20 @@ def test_a_table_is_called_by_its_folder_its_format_version_and_its_uuid(table: 
     view = view_of(table)
     assert (view.name, view.kind, view.version) == ("trips", "v2", "2")
     assert str(view.identity) == f"{table.folder}#{table.uuid}"
+
+
+def test_a_copied_folder_is_not_the_folder_of_its_original(tmp_path: Path) -> None:
+    """The copy says that it lies where the original does. It is blocked for that, and the original is served."""
+    original = IcebergTable(tmp_path / "db" / "trips", clock=ManualClock())
+    shutil.copytree(original.folder, tmp_path / "db" / "copy")
+    lake = HadoopCatalog(type="hadoop", warehouse=str(tmp_path))
+
+    def folder(name: str) -> str:
+        named = replace(registered(f"catalog://lake/db.{name}"), catalog=lake)
+        return ICEBERG.observe(named, LocalStorage(), None, now=original.clock.now()).view.folder
+
+    assert [folder("trips"), folder("copy")] == [str(original.folder), ""]
+    assert not view_of(original).folder
 
 
 def test_a_manifest_is_read_once(table: IcebergTable) -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pyarrow as pa
 import pytest
 import yaml
+from pyiceberg.catalog.sql import SqlCatalog
 
 from lakewarden.cli import main
 from lakewarden.planners.model.clock import ManualClock
@@ -28,9 +30,9 @@ def listening() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def _config(folder: Path, tables: list[dict[str, Any]]) -> Path:
+def _config(folder: Path, tables: list[dict[str, Any]], **more: Any) -> Path:
     file = folder / "lakewarden.yaml"
-    free = {"api": {"port": 1}, "management": {"port": 2}}
+    free = {"api": {"port": 1}, "management": {"port": 2}, **more}
     file.write_text(yaml.safe_dump({**free, "daemon": {"data_dir": str(folder / "data")}, "tables": tables}))
     return file
 
@@ -81,6 +83,26 @@ def test_each_failure_is_a_line_with_its_remedy(tmp_path: Path, capsys: pytest.C
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("failed       table gone") for line in lines)
     assert sum(line.strip().startswith("-> ") for line in lines) == len(failed)
+
+
+def test_two_names_of_one_folder_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The check of one of the two tables names the other."""
+    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/wh")
+    catalog.create_namespace("db")
+    made = catalog.create_table("db.a", pa.schema([("id", pa.int64())]))
+    catalog.register_table("db.b", made.metadata_location)
+    catalog.engine.dispose()
+    uri = f"jdbc:sqlite:{tmp_path}/catalog.db"
+    lake = {"format": "iceberg", "type": "jdbc", "uri": uri, "warehouse": str(tmp_path / "wh")}
+    tables = [{"id": name, "format": "iceberg", "path": f"catalog://lake/db.{name}"} for name in "ab"]
+    code, found = _checked(_config(tmp_path, tables, catalogs={"lake": lake}), capsys)
+
+    (wrong,) = (f"table {name}" for name in "ab" if found[f"table {name}"]["health"] == "failed")
+    other = "table a" if wrong == "table b" else "table b"
+    assert code == 1
+    assert found[wrong]["found"].startswith(f"its folder is also registered as {other[-1]}: one folder is one table")
+    assert found[wrong]["remedy"] == "remove one of the two entries"
+    assert found[other]["health"] == "ok"
 
 
 def test_a_damaged_store_is_found_before_the_daemon_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -121,6 +121,20 @@ def test_a_warehouse_tells_the_folder_by_the_name(tmp_path: Path) -> None:
     assert tables(warehouse) == Listing(tables=["sales.orders"])
 
 
+def test_a_view_tells_the_folder_of_a_table_that_a_catalog_names_with_links_resolved(tmp_path: Path) -> None:
+    """Two names of one folder have the same folder. A table that is named by its folder tells none."""
+    table = PaimonTable(tmp_path / "sales.db" / "orders")
+    (tmp_path / "sales.db" / "link").symlink_to(table.folder)
+    warehouse = catalog(type="filesystem", warehouse=str(tmp_path))
+
+    def folder(location: str) -> str:
+        named = Table(id=TableId("orders"), format="paimon", location=location, catalog=warehouse)
+        return PaimonFormat().observe(named, STORAGE, None, now=ManualClock().now()).view.folder
+
+    assert folder("catalog://lake/sales.orders") == folder("catalog://lake/sales.link") == str(table.folder)
+    assert not folder(str(table.folder))
+
+
 def test_a_warehouse_that_looks_empty_forgets_no_table(tmp_path: Path) -> None:
     """A disk that is not mounted is an empty folder. A missing folder is an error of the configuration."""
     with pytest.raises(TemporaryError, match="is it mounted"):
