@@ -49,7 +49,7 @@ def commit_without_returning_keys(
     Raises YieldError if a dropped key has come back, and if there is no moment without a write that may touch its
     partitions. In the first case the plan is withdrawn. Below table version 8 it cannot be: raises PermanentError.
     """
-    if not table.options.looks_for_returning_keys or table.options.writers == "none":
+    if not table.options.looks_for_returning_keys:
         return commit()
     with translated(Step.COMMIT):
         groups = with_dropped_rows(statuses)
@@ -73,8 +73,8 @@ def commit_without_returning_keys(
     if table.client.table_version < LOG_FILES_BEAR_THEIR_COMMITS_FROM:
         raise PermanentError(
             f"{_HAZARD}, and {found} was written again since its plan, which no other plan can replace in a table of "
-            f"version {table.client.table_version}: stop the writers, set options.writers: none, and run compactions "
-            "until there is nothing to compact; then set it to live, and start them"
+            f"version {table.client.table_version}: stop the writers, declare options.returning_keys: trusted, and run "
+            "compactions until there is nothing to compact; then set it to checked, and start them"
         )
     _withdraw(table, instant)
     raise YieldError(f"{_HAZARD}, and {found} was written again since its plan, which is made anew")

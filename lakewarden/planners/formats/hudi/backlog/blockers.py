@@ -125,8 +125,7 @@ def notes(timeline: Timeline, *, now: datetime) -> Mapping[Service, tuple[str, .
 
 def returning_keys(table: Table, options: HudiTableOptions, properties: TableProperties) -> Mapping[Service, str]:
     """Return what a compaction waits for because a deleted key may come back meanwhile (docs/safety.md)."""
-    checked = options.looks_for_returning_keys and options.writers == "live"
-    if not checked or not properties.merge_on_read or Service.COMPACTION not in table.policies:
+    if not options.looks_for_returning_keys or not properties.merge_on_read or Service.COMPACTION not in table.policies:
         return {}
     return {
         Service.COMPACTION: "a compaction that drops deleted rows is committed in a moment without a write in flight "

@@ -173,7 +173,7 @@ class HudiTableOptions(Settings):
     updates silently. It is for locks that leave no trace when they are taken, as those of DynamoDB and Hive."""
 
     writers: Literal["live", "none"] = "live"
-    """`none` declares that the table has no writers while Lakewarden serves it."""
+    """`none` declares that the table has no writers while Lakewarden serves it. They may write before and after."""
 
     concurrency: Literal["optimistic", "non_blocking"] = "optimistic"
     """How writers keep apart (`hoodie.write.concurrency.mode`). `non_blocking` declares that all of them have
