@@ -35,6 +35,11 @@ pytestmark = pytest.mark.spark
 
 OLD = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
 WITHOUT_KEYS = {"hoodie.populate.meta.fields": "false"}
+BUCKETS = {
+    "hoodie.index.type": "BUCKET",
+    "hoodie.bucket.index.num.buckets": "2",
+    "hoodie.bucket.index.hash.field": "order_id",
+}
 
 
 @pytest.fixture
@@ -77,9 +82,16 @@ def test_a_key_that_returns_between_plan_and_commit_is_there_once(driver: Driver
     check_rows(driver, table)
 
 
-@pytest.mark.parametrize("writers", ["live", "none"])
-def test_a_plan_that_waited_for_its_execution_is_withdrawn_too(driver: Driver, table: Deleting, writers: str) -> None:
-    """Another client has made it, or an earlier run. Writers that are off by day write again by night."""
+@pytest.mark.parametrize(
+    ("writers", "first_job"), [("live", {}), ("none", {}), ("live", BUCKETS)], ids=["live", "by_night", "buckets"]
+)
+def test_a_plan_that_waited_for_its_execution_is_withdrawn_too(
+    driver: Driver, table: Deleting, tmp_path: Path, writers: str, first_job: Mapping[str, str]
+) -> None:
+    """Another client has made it, or an earlier run. Writers that are off by day write again by night. The next job may
+    have another index than the one that has named the files.
+    """
+    table = with_a_deleted_row(table, tmp_path / "waited", {}, first_job=first_job)
     table.writers = writers
     plan = driver.leave_planned(table, Service.COMPACTION)
     table.write(keys=1)
@@ -137,10 +149,15 @@ def test_a_withdrawal_that_is_killed_is_made_again(driver: Driver, table: Deleti
     check_rows(driver, table)
 
 
-def with_a_deleted_row(table: Deleting, path: Path, conf: Mapping[str, str]) -> Deleting:
-    """Return another table of this kind, whose first order is deleted in a log file."""
-    made = dataclasses.replace(table, path=path, conf=conf, expected={}, versions=0)
+def with_a_deleted_row(
+    table: Deleting, path: Path, conf: Mapping[str, str], *, first_job: Mapping[str, str] | None = None
+) -> Deleting:
+    """Return another table of this kind, whose first order is deleted in a log file. A `first_job` with other options
+    has made it.
+    """
+    made = dataclasses.replace(table, path=path, conf={**conf, **(first_job or {})}, expected={}, versions=0)
     made.write()
+    made.conf = conf
     made.delete("o0")
     return made
 

@@ -31,7 +31,6 @@ from lakewarden.executors.programs.hudi.client.returned_keys import (
 )
 from lakewarden.executors.programs.hudi.client.write_client import LOG_FILES_BEAR_THEIR_COMMITS_FROM
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
-from lakewarden.planners.formats.hudi.indexes.buckets import named_after_buckets, shown_beside
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 from lakewarden.planners.formats.hudi.writers.beside import meeting
 from lakewarden.planners.model.errors import PermanentError, YieldError
@@ -53,7 +52,7 @@ def commit_without_returning_keys(
         return commit()
     with translated(Step.COMMIT):
         groups = with_dropped_rows(statuses)
-        if not groups or _hashed(table, groups):
+        if not groups:
             return commit()
         dropped = DroppedKeys(table.client, groups, compacted) if has_keys_in_parquet(table.client) else None
     with contextlib.nullcontext() if dropped is None else contextlib.closing(dropped):
@@ -78,13 +77,6 @@ def commit_without_returning_keys(
         )
     _withdraw(table, instant)
     raise YieldError(f"{_HAZARD}, and {found} was written again since its plan, which is made anew")
-
-
-def _hashed(table: OpenTable, groups: Sequence[NewBase]) -> bool:
-    """Whether the writers find the file groups by a hash of the key, and not by the rows of files."""
-    return shown_beside(table.assignment.location, table.storage) is not None or named_after_buckets(
-        [group.file_id for group in groups]
-    )
 
 
 def _withdraw(table: OpenTable, instant: str) -> None:

@@ -123,15 +123,23 @@ def notes(timeline: Timeline, *, now: datetime) -> Mapping[Service, tuple[str, .
     }
 
 
-def returning_keys(table: Table, options: HudiTableOptions, properties: TableProperties) -> Mapping[Service, str]:
-    """Return what a compaction waits for because a deleted key may come back meanwhile (docs/safety.md)."""
+def returning_keys(
+    table: Table, options: HudiTableOptions, properties: TableProperties, *, in_buckets: bool
+) -> Mapping[Service, str]:
+    """Return what a compaction waits for because a deleted key may come back meanwhile (docs/safety.md). `in_buckets`:
+    the newest commits wrote to buckets. Another writer may have another index, because Hudi keeps it in no table.
+    """
     if not options.looks_for_returning_keys or not properties.merge_on_read or Service.COMPACTION not in table.policies:
         return {}
+    declare = (
+        "The newest commits wrote to buckets. If all writers have hoodie.index.type=BUCKET, declare the bucket_index"
+        if in_buckets
+        else "If every writer has another index, declare options: {returning_keys: trusted}, or the bucket_index"
+    )
     return {
         Service.COMPACTION: "a compaction that drops deleted rows is committed in a moment without a write in flight "
         "to its partitions, and only if none of their keys was written again since its plan: with the indexes SIMPLE "
-        "and BLOOM such a key would be there twice. If every writer has another index, declare options: "
-        "{returning_keys: trusted}"
+        f"and BLOOM such a key would be there twice. {declare}"
     }
 
 

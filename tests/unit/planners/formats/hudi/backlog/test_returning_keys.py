@@ -39,3 +39,12 @@ def test_only_a_declaration_of_the_index_spares_the_look_for_returned_keys(tmp_p
     assert "drops deleted rows" in _notes(table, writers=writers)
     assert _notes(table, writers=writers, returning_keys="trusted") == ""
     assert _notes(table, writers=writers, bucket_index={"engine": "simple"}) == ""
+
+
+@pytest.mark.parametrize("group", ["00000003-6a0e-4a1c-9b52-3f8f6e5e6b7a-0", "00000003-0000-0000-0000-000000000000-0"])
+def test_names_of_buckets_are_told_and_not_trusted(tmp_path: Path, group: str) -> None:
+    """A second job without the index looks in base files only."""
+    table = made(tmp_path)
+    table.write({"p0": [log_file(group, "1")]})
+
+    assert "If all writers have hoodie.index.type=BUCKET, declare the bucket_index" in _notes(table)
