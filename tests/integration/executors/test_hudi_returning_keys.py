@@ -126,8 +126,28 @@ def test_a_write_in_flight_that_may_bring_a_key_back_is_waited_for(driver: Drive
         outcome = committing(driver, table, run)
 
     assert isinstance(outcome, Yielded)
-    assert "declare it (options.returning_keys)" in outcome.reason
+    assert "another index, and declare it (options.returning_keys)" in outcome.reason
     assert isinstance(driver.carry_out(table, Service.COMPACTION, instant=plan.instant), Yielded)
+    check_rows(driver, table)
+
+
+def test_a_plan_that_cannot_be_withdrawn_is_not_executed_again(driver: Driver, table: Deleting) -> None:
+    """The run says which write is in the way. The next one tries no more than to withdraw the plan."""
+    plan = driver.leave_planned(table, Service.COMPACTION)
+    table.write(keys=1)
+    with table.held("p1", "o1") as write:
+        first = driver.carry_out(table, Service.COMPACTION, instant=plan.instant)
+        again = driver.carry_out(table, Service.COMPACTION, instant=plan.instant)
+
+        assert isinstance(first, Yielded)
+        assert "key 'o0' was written again since its plan" in first.reason
+        for outcome in (first, again):
+            assert isinstance(outcome, Yielded)
+            assert f"cannot be withdrawn while write {write.time} is in flight" in outcome.reason
+            assert "options.returning_keys" not in outcome.reason
+        assert table.timeline("*.compaction.inflight") == []
+    assert isinstance(driver.carry_out(table, Service.COMPACTION, instant=plan.instant), Yielded)
+    assert table.plans_of(Service.COMPACTION) == set()
     check_rows(driver, table)
 
 
