@@ -219,6 +219,7 @@ def test_below_table_version_8_a_key_that_returns_is_refused_by_name(
     assert outcome.kind is FailureKind.PERMANENT
     assert "key 'o0' was written again since its plan" in outcome.reason
     assert "declare options.returning_keys: trusted" in outcome.reason
+    assert "lakewarden quarantine release sales.orders compaction" in outcome.reason
     old.write(keys=1)
     assert old.read_by_spark() == old.expected
     paused = dataclasses.replace(old, returning_keys="trusted")

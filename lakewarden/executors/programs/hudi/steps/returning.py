@@ -75,8 +75,9 @@ def commit_without_returning_keys(
     if table.client.table_version < LOG_FILES_BEAR_THEIR_COMMITS_FROM:
         raise PermanentError(
             f"{_HAZARD}, and {found} was written again since its plan, which no other plan can replace in a table of "
-            f"version {table.client.table_version}: stop the writers, declare options.returning_keys: trusted, and run "
-            "compactions until there is nothing to compact; then set it to checked, and start them"
+            f"version {table.client.table_version}: stop the writers, declare options.returning_keys: trusted, release "
+            f"the service (lakewarden quarantine release {table.assignment.table} compaction), and run compactions "
+            "until there is nothing to compact; then set it to checked, and start them"
         )
 
     def undo(plan: str) -> bool:
