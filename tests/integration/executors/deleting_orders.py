@@ -15,6 +15,7 @@ class Deleting(SharedOrders):
     """Orders that are deleted, too."""
 
     writers: str = "live"
+    returning_keys: str = "checked"
 
     @classmethod
     def of(cls, orders: Orders) -> Deleting:
@@ -23,9 +24,10 @@ class Deleting(SharedOrders):
 
     @property
     def assigned(self) -> Mapping[str, Any]:
-        """Add the option."""
-        of_all = super().assigned
-        return {**of_all, "table_options": {**of_all["table_options"], "writers": self.writers}}
+        """Add the options. A table without writers names no lock."""
+        lock = {} if self.writers == "none" else super().assigned["table_options"]
+        options = {**lock, "writers": self.writers, "returning_keys": self.returning_keys}
+        return {**super().assigned, "table_options": options}
 
     def _options(self) -> dict[str, str]:
         return Orders._options(self)

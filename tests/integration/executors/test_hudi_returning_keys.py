@@ -35,6 +35,11 @@ pytestmark = pytest.mark.spark
 
 OLD = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
 WITHOUT_KEYS = {"hoodie.populate.meta.fields": "false"}
+BUCKETS = {
+    "hoodie.index.type": "BUCKET",
+    "hoodie.bucket.index.num.buckets": "2",
+    "hoodie.bucket.index.hash.field": "order_id",
+}
 
 
 @pytest.fixture
@@ -77,8 +82,17 @@ def test_a_key_that_returns_between_plan_and_commit_is_there_once(driver: Driver
     check_rows(driver, table)
 
 
-def test_a_plan_that_waited_for_its_execution_is_withdrawn_too(driver: Driver, table: Deleting) -> None:
-    """Another client has made it, or an earlier run."""
+@pytest.mark.parametrize(
+    ("writers", "first_job"), [("live", {}), ("none", {}), ("live", BUCKETS)], ids=["live", "by_night", "buckets"]
+)
+def test_a_plan_that_waited_for_its_execution_is_withdrawn_too(
+    driver: Driver, table: Deleting, tmp_path: Path, writers: str, first_job: Mapping[str, str]
+) -> None:
+    """Another client has made it, or an earlier run. Writers that are off by day write again by night. The next job may
+    have another index than the one that has named the files.
+    """
+    table = with_a_deleted_row(table, tmp_path / "waited", {}, first_job=first_job)
+    table.writers = writers
     plan = driver.leave_planned(table, Service.COMPACTION)
     table.write(keys=1)
 
@@ -112,8 +126,28 @@ def test_a_write_in_flight_that_may_bring_a_key_back_is_waited_for(driver: Drive
         outcome = committing(driver, table, run)
 
     assert isinstance(outcome, Yielded)
-    assert "declare it (options.returning_keys)" in outcome.reason
+    assert "another index, and declare it (options.returning_keys)" in outcome.reason
     assert isinstance(driver.carry_out(table, Service.COMPACTION, instant=plan.instant), Yielded)
+    check_rows(driver, table)
+
+
+def test_a_plan_that_cannot_be_withdrawn_is_not_executed_again(driver: Driver, table: Deleting) -> None:
+    """The run says which write is in the way. The next one tries no more than to withdraw the plan."""
+    plan = driver.leave_planned(table, Service.COMPACTION)
+    table.write(keys=1)
+    with table.held("p1", "o1") as write:
+        first = driver.carry_out(table, Service.COMPACTION, instant=plan.instant)
+        again = driver.carry_out(table, Service.COMPACTION, instant=plan.instant)
+
+        assert isinstance(first, Yielded)
+        assert "key 'o0' was written again since its plan" in first.reason
+        for outcome in (first, again):
+            assert isinstance(outcome, Yielded)
+            assert f"cannot be withdrawn while write {write.time} is in flight" in outcome.reason
+            assert "options.returning_keys" not in outcome.reason
+        assert table.timeline("*.compaction.inflight") == []
+    assert isinstance(driver.carry_out(table, Service.COMPACTION, instant=plan.instant), Yielded)
+    assert table.plans_of(Service.COMPACTION) == set()
     check_rows(driver, table)
 
 
@@ -135,10 +169,15 @@ def test_a_withdrawal_that_is_killed_is_made_again(driver: Driver, table: Deleti
     check_rows(driver, table)
 
 
-def with_a_deleted_row(table: Deleting, path: Path, conf: Mapping[str, str]) -> Deleting:
-    """Return another table of this kind, whose first order is deleted in a log file."""
-    made = dataclasses.replace(table, path=path, conf=conf, expected={}, versions=0)
+def with_a_deleted_row(
+    table: Deleting, path: Path, conf: Mapping[str, str], *, first_job: Mapping[str, str] | None = None
+) -> Deleting:
+    """Return another table of this kind, whose first order is deleted in a log file. A `first_job` with other options
+    has made it.
+    """
+    made = dataclasses.replace(table, path=path, conf={**conf, **(first_job or {})}, expected={}, versions=0)
     made.write()
+    made.conf = conf
     made.delete("o0")
     return made
 
@@ -179,10 +218,11 @@ def test_below_table_version_8_a_key_that_returns_is_refused_by_name(
     assert isinstance(outcome, Failed)
     assert outcome.kind is FailureKind.PERMANENT
     assert "key 'o0' was written again since its plan" in outcome.reason
-    assert "set options.writers: none, and run compactions" in outcome.reason
+    assert "declare options.returning_keys: trusted" in outcome.reason
+    assert "lakewarden quarantine release sales.orders compaction" in outcome.reason
     old.write(keys=1)
     assert old.read_by_spark() == old.expected
-    paused = dataclasses.replace(old, writers="none")
+    paused = dataclasses.replace(old, returning_keys="trusted")
     assert isinstance(driver.carry_out(paused, Service.COMPACTION, instant=plan.instant), Succeeded)
     assert isinstance(driver.carry_out(paused, Service.COMPACTION), Succeeded)
     old.write(keys=1)

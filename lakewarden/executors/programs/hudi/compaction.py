@@ -14,7 +14,7 @@ from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, tra
 from lakewarden.executors.programs.hudi.client.observing import compacted_files
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
-from lakewarden.executors.programs.hudi.steps.returning import commit_without_returning_keys
+from lakewarden.executors.programs.hudi.steps.returning import commit_without_returning_keys, withdraw_if_known
 from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, rewriting
 from lakewarden.planners.formats.hudi.options.service_options import CompactionOptions
 from lakewarden.planners.formats.hudi.writers.beside import meeting, silent_writes, touched_in_flight
@@ -106,8 +106,10 @@ class CompactionSteps(RewriteSteps):
         return instant
 
     def execute(self, plan: Plan) -> None:
-        """Write the new base files without committing them."""
-        self._planned, self._executing = None, plan.on_timeline
+        """Write the new base files without committing them. Raises YieldError if the plan is to be withdrawn."""
+        self._planned = None
+        withdraw_if_known(self._table, plan.on_timeline)
+        self._executing = plan.on_timeline
         super().execute(plan)
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:

@@ -89,6 +89,8 @@ def _view(
     names = non_blocking.found_in(table, options, known, properties, reading)
     of_names = non_blocking.warning(options, properties, names)
     positions = readers.read_positions(options.readers, timeline, storage, now=now)
+    in_buckets = names in (non_blocking.Names.OF_BUCKETS, non_blocking.Names.SHARED)
+    of_keys = returning_keys(table, options, properties, in_buckets=in_buckets)
     untold = deletions.untold(table, known, storage)
     of_table = (
         *_not_clustered(table, options, storage, names),
@@ -125,7 +127,7 @@ def _view(
         warnings=(*warnings(options), *([] if of_names is None else [of_names]), *reading.remarks),
         notes=_notes(
             notes(timeline, now=now),
-            {service: (note,) for service, note in returning_keys(table, options, properties).items()},
+            {service: (note,) for service, note in of_keys.items()},
             savepoints.notes(timeline),
             readers.notes(positions),
             deletions.notes(table, untold),

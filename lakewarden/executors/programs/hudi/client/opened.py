@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from lakewarden.executors import points
@@ -24,10 +24,11 @@ from lakewarden.planners.formats.hudi.metadata.table_properties import TableProp
 from lakewarden.planners.formats.hudi.metadata.times import shown_twice_until
 from lakewarden.planners.formats.hudi.metadata.whole import whole_timeline
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
+from lakewarden.planners.formats.hudi.writers.beside import may_read
 from lakewarden.planners.formats.shared_folder import require_own_folder
 from lakewarden.planners.model.clock import Clock
 from lakewarden.planners.model.errors import PermanentError, TemporaryError, YieldError
-from lakewarden.planners.model.instant import Instant, Service
+from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.model.view import TableView
 from lakewarden.planners.ports import Storage
@@ -37,15 +38,6 @@ _BEGUN_UNDER_THE_LOCK = 9
 """From this table version on all writers make their first file under the table's lock (read: 1.1.1 and 1.2.0). A writer
 of 1.0.2 makes its instant's time under the lock, and the file a moment later."""
 _UNTIL_A_FIRST_FILE = timedelta(milliseconds=300)
-_READS_NO_MORE_AFTER = timedelta(minutes=10)
-"""A write without a heartbeat may be dead. At this age it is not waited for any more."""
-
-
-def may_read(write: Instant, now: datetime) -> bool:
-    """Whether a write in flight may still read the plans that it has found on the timeline."""
-    if write.guarded_until is None:
-        return now - write.requested_at < _READS_NO_MORE_AFTER
-    return write.may_be_alive(now)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,8 +7,9 @@ it, and inserts it into another file group. From then on it is there twice (docs
 
 So a compaction that drops rows is committed while the table's lock is held, no write in flight may touch its
 partitions, and no dropped key has a row in a log file that the compaction does not merge. If there is such a key, the
-plan is withdrawn. The next plan takes the row in. Below table version 8 a plan with newer log files is never withdrawn
-(`HudiClient.remove_plan`), and an operator has to pause the writers.
+plan is withdrawn. The next plan takes the row in. If writers leave no moment to withdraw the plan, a file beside the
+table names it. The next run does not execute it again, and only tries to withdraw it. Below table version 8 a plan with
+newer log files is never withdrawn (`HudiClient.remove_plan`), and an operator has to pause the writers.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ from lakewarden.executors.programs.hudi.client.returned_keys import (
 )
 from lakewarden.executors.programs.hudi.client.write_client import LOG_FILES_BEAR_THEIR_COMMITS_FROM
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
-from lakewarden.planners.formats.hudi.indexes.buckets import named_after_buckets, shown_beside
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
-from lakewarden.planners.formats.hudi.writers.beside import meeting
+from lakewarden.planners.formats.hudi.metadata.table_properties import HOME
+from lakewarden.planners.formats.hudi.writers.beside import how_to_end, keeps_plan, meeting
 from lakewarden.planners.model.errors import PermanentError, YieldError
+from lakewarden.planners.model.instant import Instant
 from lakewarden.planners.model.step import Step
 
 _UNTIL_A_GAP = timedelta(seconds=30)
@@ -49,11 +51,11 @@ def commit_without_returning_keys(
     Raises YieldError if a dropped key has come back, and if there is no moment without a write that may touch its
     partitions. In the first case the plan is withdrawn. Below table version 8 it cannot be: raises PermanentError.
     """
-    if not table.options.looks_for_returning_keys or table.options.writers == "none":
+    if not table.options.looks_for_returning_keys:
         return commit()
     with translated(Step.COMMIT):
         groups = with_dropped_rows(statuses)
-        if not groups or _hashed(table, groups):
+        if not groups:
             return commit()
         dropped = DroppedKeys(table.client, groups, compacted) if has_keys_in_parquet(table.client) else None
     with contextlib.nullcontext() if dropped is None else contextlib.closing(dropped):
@@ -64,7 +66,7 @@ def commit_without_returning_keys(
             with alone_between_writes(
                 table,
                 lambda view: meeting(view.writers, partitions, view.observed_at),
-                why=lambda write: f"{_HAZARD}, and write {write.time} in flight may bring one back: {_REMEDY}",
+                why=_why,
                 within=_UNTIL_A_GAP,
             ):
                 found = search.run()
@@ -73,22 +75,10 @@ def commit_without_returning_keys(
     if table.client.table_version < LOG_FILES_BEAR_THEIR_COMMITS_FROM:
         raise PermanentError(
             f"{_HAZARD}, and {found} was written again since its plan, which no other plan can replace in a table of "
-            f"version {table.client.table_version}: stop the writers, set options.writers: none, and run compactions "
-            "until there is nothing to compact; then set it to live, and start them"
+            f"version {table.client.table_version}: stop the writers, declare options.returning_keys: trusted, release "
+            f"the service (lakewarden quarantine release {table.assignment.table} compaction), and run compactions "
+            "until there is nothing to compact; then set it to checked, and start them"
         )
-    _withdraw(table, instant)
-    raise YieldError(f"{_HAZARD}, and {found} was written again since its plan, which is made anew")
-
-
-def _hashed(table: OpenTable, groups: Sequence[NewBase]) -> bool:
-    """Whether the writers find the file groups by a hash of the key, and not by the rows of files."""
-    return shown_beside(table.assignment.location, table.storage) is not None or named_after_buckets(
-        [group.file_id for group in groups]
-    )
-
-
-def _withdraw(table: OpenTable, instant: str) -> None:
-    """Undo what was written, and remove the plan. It is left if there is no moment without a write soon."""
 
     def undo(plan: str) -> bool:
         table.reach(Point.WITHDRAWING)
@@ -97,11 +87,56 @@ def _withdraw(table: OpenTable, instant: str) -> None:
 
     table.refuse_foreign_plans()
     with translated(Step.COMMIT):
-        table.withdraw(instant, by=undo)
+        raise _withdrawn(table, instant, found, by=undo)
+
+
+def withdraw_if_known(table: OpenTable, instant: str) -> None:
+    """Withdraw a plan before it is executed, if an earlier run has found that a dropped key came back. Raises
+    YieldError then, also if the plan cannot be withdrawn. Of an earlier attempt without a heartbeat the files are
+    undone.
+    """
+    if not table.options.looks_for_returning_keys or _named(table) != instant:
+        return
+    table.before_a_commit()
+    with translated(Step.EXECUTE):
+        if table.assignment.predecessor_dead:
+            table.client.remove_heartbeat(instant)
+        table.client.undo_attempt(instant)
+        raise _withdrawn(table, instant, "one of their keys")
+
+
+def _withdrawn(table: OpenTable, instant: str, found: str, *, by: Callable[[str], bool] | None = None) -> YieldError:
+    """Remove the plan, and return how the run ends. If there is no moment without a write soon, leave the plan, and
+    name it beside the table.
+    """
+    if table.withdraw(instant, by=by):
+        what = "its plan is made anew"
+    else:
+        table.client.note(_TO_WITHDRAW, instant)
+        seen = table.observations.seen
+        what = keeps_plan(() if seen is None else seen.writes_in_flight(), table.clock.now())
+    return YieldError(f"{_HAZARD}, and {found} was written again since its plan; {what}")
+
+
+def _named(table: OpenTable) -> str | None:
+    """Return the plan that an earlier run could not withdraw."""
+    try:
+        said = table.storage.read(f"{table.assignment.location}/{HOME}/{_TO_WITHDRAW}", limit=64)
+    except (FileNotFoundError, PermanentError):  # Lakewarden has not written it
+        return None
+    return said.decode(errors="replace")
+
+
+def _why(write: Instant) -> str:
+    """Return why the commit waits for a write in flight, and what an operator does."""
+    index = "" if write.guarded_until is None else f"; or {_OTHER_INDEX}"
+    return f"{_HAZARD}, and write {write.time} in flight may bring one back: {how_to_end(write)}{index}"
 
 
 _HAZARD = "the compaction drops deleted rows"
-_REMEDY = "let the writers pause, or give them another index and declare it (options.returning_keys)"
+_OTHER_INDEX = "give all writers another index, and declare it (options.returning_keys)"
+_TO_WITHDRAW = ".lakewarden/to_withdraw"
+"""The file below HOME with the time of the plan that a run could not withdraw. Hudi reads no file there."""
 
 
 class _Search:

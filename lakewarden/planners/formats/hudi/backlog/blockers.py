@@ -10,6 +10,7 @@ from lakewarden.planners.formats.hudi.metadata.names import Layout
 from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
 from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock, HudiTableOptions, Lock
 from lakewarden.planners.formats.hudi.writers.acquisitions.samples import leaves_traces
+from lakewarden.planners.formats.hudi.writers.beside import BE_LAZY
 from lakewarden.planners.model.instant import Instant, InstantKind, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
@@ -22,11 +23,6 @@ _MOST_SHOWN = 5
 
 KNOWN_VERSIONS = frozenset({"6", "8", "9"})
 """The table versions with a timeline that Lakewarden reads and with services that were tried: Hudi 0.14 to 1.2."""
-
-_BE_LAZY = (
-    "set hoodie.clean.failed.writes.policy=LAZY (before 1.0: hoodie.cleaner.policy.failed.writes) on all the table's "
-    "writers, which their lock requires anyway, and declare options: {failed_writes: lazy}"
-)
 
 _NAME_THE_LOCK = """\
 name the lock that the table's writers use:
@@ -108,7 +104,7 @@ def _hidden_by_compactions(timeline: Timeline, now: datetime) -> Iterator[Blocke
                 services=frozenset({service}),
                 reason=f"{_unknown(write.time)}; if it is alive, a {service} would hide its rows on a table below "
                 "version 8",
-                remedy=_BE_LAZY,
+                remedy=BE_LAZY,
             )
 
 
@@ -118,21 +114,28 @@ def notes(timeline: Timeline, *, now: datetime) -> Mapping[Service, tuple[str, .
     if not unknown:
         return {}
     return {
-        Service.ROLLBACK: (f"{_unknown(unknown)}; it is left alone. To detect dead writes in minutes, {_BE_LAZY}",),
+        Service.ROLLBACK: (f"{_unknown(unknown)}; it is left alone. To detect dead writes in minutes, {BE_LAZY}",),
         Service.ARCHIVE: (f"{_unknown(unknown)}; nothing younger is archived",),
     }
 
 
-def returning_keys(table: Table, options: HudiTableOptions, properties: TableProperties) -> Mapping[Service, str]:
-    """Return what a compaction waits for because a deleted key may come back meanwhile (docs/safety.md)."""
-    checked = options.looks_for_returning_keys and options.writers == "live"
-    if not checked or not properties.merge_on_read or Service.COMPACTION not in table.policies:
+def returning_keys(
+    table: Table, options: HudiTableOptions, properties: TableProperties, *, in_buckets: bool
+) -> Mapping[Service, str]:
+    """Return what a compaction waits for because a deleted key may come back meanwhile (docs/safety.md). `in_buckets`:
+    the newest commits wrote to buckets. Another writer may have another index, because Hudi keeps it in no table.
+    """
+    if not options.looks_for_returning_keys or not properties.merge_on_read or Service.COMPACTION not in table.policies:
         return {}
+    declare = (
+        "The newest commits wrote to buckets. If all writers have hoodie.index.type=BUCKET, declare the bucket_index"
+        if in_buckets
+        else "If every writer has another index, declare options: {returning_keys: trusted}, or the bucket_index"
+    )
     return {
         Service.COMPACTION: "a compaction that drops deleted rows is committed in a moment without a write in flight "
         "to its partitions, and only if none of their keys was written again since its plan: with the indexes SIMPLE "
-        "and BLOOM such a key would be there twice. If every writer has another index, declare options: "
-        "{returning_keys: trusted}"
+        f"and BLOOM such a key would be there twice. {declare}"
     }
 
 

@@ -173,7 +173,7 @@ class HudiTableOptions(Settings):
     updates silently. It is for locks that leave no trace when they are taken, as those of DynamoDB and Hive."""
 
     writers: Literal["live", "none"] = "live"
-    """`none` declares that the table has no writers while Lakewarden serves it."""
+    """`none` declares that the table has no writers while Lakewarden serves it. They may write before and after."""
 
     concurrency: Literal["optimistic", "non_blocking"] = "optimistic"
     """How writers keep apart (`hoodie.write.concurrency.mode`). `non_blocking` declares that all of them have
@@ -197,8 +197,8 @@ class HudiTableOptions(Settings):
     `checked`: a compaction that drops deleted rows is committed in a moment without a write in flight to its
     partitions, and only if none of the keys has come back. `trusted` declares that every writer has the index
     RECORD_INDEX, GLOBAL_SIMPLE, GLOBAL_BLOOM or Flink's state, or that no deleted key ever returns. Then nothing is
-    checked. Declare a new index only after the first compaction that was planned with it. A bucket index needs no
-    declaration."""
+    checked. Declare a new index only after the first compaction that was planned with it. A declared `bucket_index` is
+    trusted, too. The names of buckets alone are not, because another writer may have another index."""
 
     readers: tuple[IncrementalReader, ...] = Field(default=(), max_length=100)
     """The table's incremental readers. Clean and archive keep what the slowest of them has not read yet. If a position
@@ -216,7 +216,7 @@ class HudiTableOptions(Settings):
 
     @property
     def looks_for_returning_keys(self) -> bool:
-        """Whether a compaction looks for deleted keys that are written again, unless the files show buckets."""
+        """Whether a compaction looks for deleted keys that are written again."""
         return self.returning_keys == "checked" and self.declared_index is None
 
     @property

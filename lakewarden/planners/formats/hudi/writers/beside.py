@@ -6,11 +6,41 @@ partition. Some engines never name them (Flink, a bulk insert). Their writes may
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from datetime import datetime
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
 
 from lakewarden.planners.model.instant import Instant
 from lakewarden.planners.model.view import WriterActivity
+
+_READS_NO_MORE_AFTER = timedelta(minutes=10)
+"""A write without a heartbeat may be dead. At this age it is not waited for any more."""
+
+BE_LAZY = (
+    "set hoodie.clean.failed.writes.policy=LAZY (before 1.0: hoodie.cleaner.policy.failed.writes) on all the table's "
+    "writers, which their lock requires anyway, and declare options: {failed_writes: lazy}"
+)
+
+
+def may_read(write: Instant, now: datetime) -> bool:
+    """Whether a write in flight may still read the plans that it has found on the timeline."""
+    if write.guarded_until is None:
+        return now - write.requested_at < _READS_NO_MORE_AFTER
+    return write.may_be_alive(now)
+
+
+def keeps_plan(writes: Iterable[Instant], now: datetime) -> str:
+    """Return in words why a plan cannot be withdrawn beside these writes in flight, and what an operator does."""
+    write = next((one for one in writes if may_read(one, now)), None)
+    if write is None:
+        return "the plan cannot be withdrawn now"
+    return f"the plan cannot be withdrawn while write {write.time} is in flight: {how_to_end(write)}"
+
+
+def how_to_end(write: Instant) -> str:
+    """Return in words what an operator does about a write in flight that is in the way."""
+    if write.guarded_until is None:
+        return f"it has no heartbeat; if it is dead, {BE_LAZY}, and let a rollback undo it"
+    return "let the writers pause; if it does not end, stop the session that began it, and let a rollback undo it"
 
 
 def silent_writes(writers: WriterActivity, now: datetime) -> tuple[Instant, ...]:

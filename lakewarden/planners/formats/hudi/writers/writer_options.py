@@ -57,7 +57,7 @@ def _shared(
     """Return the keys that several writers need with or without Lakewarden."""
     if options.lock is None:
         return frozenset()
-    groups = [*_locked(table, options.lock, worst_hold), *_kept_apart(options, engine)]
+    groups = [*_locked(table, options.lock, worst_hold), *_kept_apart(options, engine), *_indexed(options, engine)]
     return frozenset(key for _, keys in groups for key in keys)
 
 
@@ -75,6 +75,7 @@ def _groups(
             f"table {table.id} names no lock that its writers and Lakewarden share: set options.lock "
             "(docs/writers.md lists the locks)"
         )
+    yield from _indexed(options, engine)
     yield (
         "Lakewarden hears of each commit at once; a callback that fails or is late makes no commit fail",
         {
@@ -140,15 +141,11 @@ def _locked(table: Table, lock: Lock, worst_hold: timedelta | None) -> Iterator[
 
 def _kept_apart(options: HudiTableOptions, engine: WriterEngine) -> Iterator[_Group]:
     if options.concurrency == "non_blocking":
-        flink = engine == FLINK
         yield (
-            "writers append to the same buckets at once, and check no conflict: hoodie.bucket.index.num.buckets has to "
-            "be the same in all of them",
+            "writers append to the same buckets at once, and check no conflict",
             {
                 "hoodie.write.concurrency.mode": "non_blocking_concurrency_control",
-                "table.type" if flink else "hoodie.table.type": "MERGE_ON_READ",
-                "index.type" if flink else "hoodie.index.type": "BUCKET",
-                "hoodie.index.bucket.engine": "SIMPLE",
+                "table.type" if engine == FLINK else "hoodie.table.type": "MERGE_ON_READ",
             },
         )
     else:
@@ -160,6 +157,21 @@ def _kept_apart(options: HudiTableOptions, engine: WriterEngine) -> Iterator[_Gr
         "a write counts as failed when its heartbeat stops, not when another writer begins one",
         {"hoodie.clean.failed.writes.policy": "LAZY", "hoodie.cleaner.policy.failed.writes": "LAZY"},
     )
+
+
+def _indexed(options: HudiTableOptions, engine: WriterEngine) -> Iterator[_Group]:
+    """Yield the declared bucket index. Hudi keeps it in no table, and a writer without it would double keys."""
+    if options.declared_index is not None:
+        fields = () if options.bucket_index is None else options.bucket_index.hash_fields
+        yield (
+            "the index that is declared: a writer with another one writes a key a second time. "
+            "hoodie.bucket.index.num.buckets has to be the same in all of them",
+            {
+                "index.type" if engine == FLINK else "hoodie.index.type": "BUCKET",
+                "hoodie.index.bucket.engine": options.declared_index.value.upper(),
+                **({"hoodie.bucket.index.hash.field": ",".join(fields)} if fields else {}),
+            },
+        )
 
 
 def _beside_clustering(engine: WriterEngine, *, resized: bool) -> Iterator[_Group]:
@@ -195,7 +207,7 @@ def _looks_for_returning_keys(service: Service, options: HudiTableOptions, engin
         return ""
     return (
         ". With the index SIMPLE or BLOOM (the default), one that drops deleted rows waits for a moment without a "
-        "write in flight to its partitions; options.returning_keys of the table says when it need not"
+        "write in flight to its partitions; options.returning_keys and bucket_index say when it need not"
     )
 
 

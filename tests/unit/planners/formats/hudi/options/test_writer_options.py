@@ -11,7 +11,7 @@ import pytest
 from lakewarden.executors.programs.hudi.client.config import client_settings
 from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.options.service_options import IndexingOptions
-from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
+from lakewarden.planners.formats.hudi.options.table_options import Buckets, HudiTableOptions
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Scheduling, Table, TableId
@@ -76,6 +76,19 @@ def test_writers_of_buckets_that_are_resized_write_to_the_new_ones_as_well() -> 
     assert _set(_table(Service.CLUSTERING, options=declared))[key].endswith(strategy)
     assert key not in _set(_table(Service.CLEAN, options=declared))
     assert not _set(_table(Service.CLUSTERING))[key].endswith(strategy)
+
+
+@pytest.mark.parametrize("engine", HUDI.writer_engines, ids=str)
+@pytest.mark.parametrize("bucket_engine", ["simple", "consistent_hashing"])
+def test_a_second_job_is_told_the_index_that_is_declared(engine: WriterEngine, bucket_engine: str) -> None:
+    """Hudi keeps it in no table. A job with the default index would write a key a second time."""
+    index = {"engine": bucket_engine, "hash_fields": ["city", "order_id"]}
+    found = _set(_table(options=LOCKED.model_copy(update={"bucket_index": Buckets.model_validate(index)})), engine)
+
+    assert found["index.type" if engine == FLINK else "hoodie.index.type"] == "BUCKET"
+    assert found["hoodie.index.bucket.engine"] == bucket_engine.upper()
+    assert found["hoodie.bucket.index.hash.field"] == "city,order_id"
+    assert not any("index" in key for key in _set(_table(), engine))
 
 
 @pytest.mark.parametrize("engine", HUDI.writer_engines, ids=str)
