@@ -190,8 +190,8 @@ BLOCKS: tuple[Reason, ...] = (
     ),
     _reason(
         "manifest_list_lost",
-        r"has lost its manifest list",
-        "A snapshot has lost the file that names its manifests, so it is not known which files it needs.",
+        r"has lost its manifest",
+        "The manifest list or a manifest of a snapshot is lost or damaged, so it is not known which files it needs.",
         "Restore the file, or expire the snapshot as the sentence says. A clean that expires it needs no help.",
     ),
     _reason(

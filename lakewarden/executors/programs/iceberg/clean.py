@@ -37,7 +37,7 @@ from lakewarden.planners.formats.iceberg.deletion.reachable import FileKind, Sus
 from lakewarden.planners.formats.iceberg.deletion.refs import NamedRef, named
 from lakewarden.planners.formats.iceberg.deletion.unused_metadata import unused
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, list_of, manifests_in, read_table
-from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.metadata import CorruptMetadataError, Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.retries import waits
 from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling
 from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
@@ -266,12 +266,12 @@ class CleanSteps:
 
     def _specs_of(self, snapshot: Snapshot) -> frozenset[int]:
         """Return the partition specs of a snapshot's manifests. A manifest list never changes, and is read once. A
-        snapshot that has lost it may have had any spec.
+        snapshot that has lost it, or has a damaged one, may have had any spec.
         """
         if snapshot.id not in self._specs:
             try:
                 manifests = manifests_in(list_of(snapshot), self._table.storage)
-            except VanishedError:
+            except (VanishedError, CorruptMetadataError):
                 return frozenset(self._table.metadata().specs)
             self._specs[snapshot.id] = frozenset(one.spec for one in manifests)
         return self._specs[snapshot.id]

@@ -85,7 +85,7 @@ def observed(
     holdings, tallies = _holdings(table, reading, manifests, now) if counts_files(table) else (Holdings(), Tallies())
     activity = _activity(table, reading, holdings)
     plans = tuple(_plans(reading))
-    lost = remembered.lost.looked_for(table, metadata, storage, now=now)
+    lost = remembered.lost.looked_for(table, metadata, manifests, storage, now=now)
     timeline = timeline_of(metadata, instants(plans))
     needs = needs_of(
         table,
@@ -118,7 +118,7 @@ def observed(
         readers=tuple(positions(_options(table).readers, metadata, now)),
         folder=folder_of(metadata) if is_in_catalog(table.location) else "",
     )
-    keep_until = now if lost.snapshots else _keep_until(view, needs.changes_at)
+    keep_until = now if lost.files else _keep_until(view, needs.changes_at)
     found = Observation(token=token, view=view, memo=reading.memo(tallies, lost), lasting=True, keep_until=keep_until)
     if shared is None:
         return found

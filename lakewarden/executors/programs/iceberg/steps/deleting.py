@@ -95,7 +95,8 @@ def delete(table: OpenTable, suspects: DeletableFiles, spare: Callable[[TableMet
         if table.refreshed() != seen:
             metadata = table.metadata()
             require_permission(metadata)
-            spare(metadata)
+            with lost_if_unmoved(table, metadata):
+                spare(metadata)
             seen = metadata.file
         to_delete = [file for file in batch if file.path in suspects]
         delete_paths(table, [file.path for file in to_delete])

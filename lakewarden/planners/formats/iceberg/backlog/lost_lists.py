@@ -1,19 +1,24 @@
-"""Snapshots that have lost their manifest list. No engine can read them, and it is not known which files they need."""
+"""Snapshots that have lost their manifest list, or a manifest. No engine can read them, and it is not known which files
+they need.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from lakewarden.planners.formats.iceberg.backlog.blockers import is_encrypted
 from lakewarden.planners.formats.iceberg.deletion.expiry import expirable
+from lakewarden.planners.formats.iceberg.deletion.lost_files import LostFile, needed_by
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DELETING
-from lakewarden.planners.formats.iceberg.metadata.files import without_lists
+from lakewarden.planners.formats.iceberg.metadata.files import missing
+from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.options.service_options import CleanOptions
 from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions
-from lakewarden.planners.model.errors import LakewardenError
+from lakewarden.planners.model.errors import LakewardenError, PermanentError
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.view import Blocker
@@ -26,53 +31,71 @@ observation."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LostLists:
-    """The `snapshots` that had lost their manifest list at `seen_at`."""
+    """The manifest lists and manifests that were lost at `seen_at`."""
 
-    snapshots: frozenset[int] = frozenset()
+    files: tuple[LostFile, ...] = ()
     seen_at: datetime | None = None
 
-    def looked_for(self, table: Table, metadata: TableMetadata, storage: Storage, *, now: datetime) -> LostLists:
+    def looked_for(
+        self, table: Table, metadata: TableMetadata, current: Sequence[Manifest], storage: Storage, *, now: datetime
+    ) -> LostLists:
         """Look again if it is time to, or if some were lost. Look only if a policy of the table deletes files. If the
-        store does not tell, nothing new is known.
+        store does not tell, nothing new is known. `current` are the manifests of the current snapshot.
         """
         if table.policies.keys().isdisjoint(DELETING):
             return LostLists()
-        if not self.snapshots and self.seen_at is not None and now - self.seen_at < _AGAIN:
+        if not self.files and self.seen_at is not None and now - self.seen_at < _AGAIN:
             return self
         with contextlib.suppress(LakewardenError):
-            return LostLists(snapshots=without_lists(metadata.snapshots, storage), seen_at=now)
+            return LostLists(files=tuple(_lost(metadata, current, storage)), seen_at=now)
         return self
 
 
+def _lost(metadata: TableMetadata, current: Sequence[Manifest], storage: Storage) -> Iterator[LostFile]:
+    """Yield what is lost. The list of each snapshot is looked for. If a branch or a tag may keep an old snapshot for
+    ever, its list is read, too, and its manifests are looked for. The run names what else is lost or damaged.
+    """
+    lists = {one.manifest_list: one.id for one in metadata.snapshots if one.manifest_list is not None}
+    lost = dict.fromkeys(missing(lists, storage), False)
+    needing = dict[str, Sequence[int]]()
+    old = {ref.snapshot for ref in metadata.refs} - {metadata.current}
+    if not is_encrypted(metadata):
+        with contextlib.suppress(PermanentError):  # the run says what is wrong
+            named = {path: one for path, one in lists.items() if one in old and path not in lost}
+            needing.update(needed_by(named, storage, lost))
+            lost |= dict.fromkeys(missing(needing, storage), False)
+    its_own = {one.path for one in current}
+    for path, is_damaged in lost.items():
+        snapshots = [lists[path]] if path in lists else needing[path]
+        if path in its_own and metadata.current is not None:
+            snapshots = [*snapshots, metadata.current]
+        yield LostFile(path=path, is_list=path in lists, is_damaged=is_damaged, snapshots=tuple(snapshots))
+
+
 def without_a_list(lost: LostLists, table: Table, metadata: TableMetadata, now: datetime) -> Iterator[Blocker]:
-    """Yield what blocks clean and orphans. A clean that expires the snapshot helps itself."""
-    gone = [one for one in metadata.snapshots if one.id in lost.snapshots]
-    if not gone:
-        return
-    expiring = _expiring(table, metadata, now)
-    for one in gone:
-        names = [
-            f"the {'branch' if ref.is_branch else 'tag'} {ref.name!r}"
-            for ref in metadata.refs
-            if ref.snapshot == one.id
-        ]
-        if one.id in expiring:
+    """Yield what blocks clean and orphans. A clean that expires the snapshots helps itself. Of several files that the
+    same snapshots have lost, one is named.
+    """
+    by_need = dict[tuple[int, ...], LostFile]()
+    for file in lost.files:
+        if there := tuple(one for one in file.snapshots if one in metadata.by_id):
+            by_need.setdefault(there, replace(file, snapshots=there))
+    expiring = _expiring(table, metadata, now) if by_need else frozenset()
+    for snapshots, file in by_need.items():
+        stay = tuple(one for one in snapshots if one not in expiring)
+        if not stay:
             yield Blocker(
                 services=frozenset({Service.ORPHANS}),
-                reason=f"snapshot {one.id} has lost its manifest list {one.manifest_list}, and has not expired yet",
+                reason=f"{file.holder(metadata)} has lost its manifest{file.what}, and has not expired yet",
                 remedy="nothing if clean runs: it expires the snapshot. Then orphans deletes the files that it alone "
                 "needed",
             )
             continue
-        named = f" ({', '.join(names)})" if names else ""
-        first = f"remove {' and '.join(names)}, and then " if names else ""
+        held = replace(file, snapshots=stay)
         yield Blocker(
             services=frozenset(DELETING),
-            reason=f"snapshot {one.id}{named} has lost its manifest list {one.manifest_list}: which files it needs is "
-            "not known",
-            remedy="restore it from a backup, or from what its store keeps of deleted files. If that cannot be done, "
-            f"no engine can read the snapshot: {first}expire it by hand, with pyiceberg "
-            f"(table.maintenance.expire_snapshots().by_id({one.id}).commit()), which deletes no file",
+            reason=f"{held.holder(metadata)} has lost its manifest{held.what}: which files it needs is not known",
+            remedy=held.remedy(metadata),
         )
 
 

@@ -43,7 +43,7 @@ of tables."""
 class Memo:
     """What is remembered of a table: the digests of its current manifests by path and length, the partitions that
     recent updates touched by snapshot, what the metadata file says of its snapshots if there are many, the tallies of
-    the data files, and the snapshots that have lost their manifest list.
+    the data files, and the manifest lists and manifests that old snapshots have lost.
     """
 
     digests: Mapping[ManifestKey, ManifestDigest] = field(default_factory=dict)

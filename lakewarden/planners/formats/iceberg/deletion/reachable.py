@@ -2,32 +2,26 @@
 
 It works as Iceberg's `ReachableFileCleanup` does. First it collects the files that may be deleted. Then it reads the
 metadata of all snapshots that stay, and spares the files that they name. Memory holds only the files that may be
-deleted. If a manifest of a snapshot that stays cannot be read, nothing is deleted. If one of a snapshot that expires is
-lost or damaged, the files that it alone named are left to orphans.
+deleted. If a manifest of a snapshot that stays cannot be read, nothing is deleted, and the snapshot is named. If one of
+a snapshot that expires is lost or damaged, the files that it alone named are left to orphans.
 """
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from lakewarden.planners.formats.iceberg.deletion.lost_files import noted, refuse_lost
 from lakewarden.planners.formats.iceberg.metadata.files import (
     VanishedError,
-    contents,
     contents_left,
     list_of,
     read_table,
 )
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest, read_manifest_list, read_paths
-from lakewarden.planners.formats.iceberg.metadata.metadata import (
-    CorruptMetadataError,
-    Snapshot,
-    TableMetadata,
-    UnusableFileError,
-)
+from lakewarden.planners.formats.iceberg.metadata.metadata import Snapshot, TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling, path_alone
 from lakewarden.planners.ports import Storage
 
@@ -80,19 +74,27 @@ class Sparing(ABC):
         for path in (metadata.file, *metadata.metadata_log, *_statistics(metadata, without=without)):
             self.spare(path)
         kept = [one for one in metadata.snapshots if one.id not in without]
-        self.spare_needed(kept, _manifests(kept, storage, read=self._read, read_lists=self._read_lists), storage)
+        lost: dict[str, bool] = {}
+        new = tuple(_manifests(kept, storage, lost, read=self._read, read_lists=self._read_lists))
+        refuse_lost(lost, kept, metadata, storage)
+        self.spare_needed(kept, new, metadata, storage)
 
-    def spare_needed(self, snapshots: Sequence[Snapshot], manifests: Iterable[Manifest], storage: Storage) -> None:
+    def spare_needed(
+        self, snapshots: Sequence[Snapshot], manifests: Iterable[Manifest], metadata: TableMetadata, storage: Storage
+    ) -> None:
         """Remove the manifest lists of `snapshots`, their `manifests`, and the files that these name. `manifests` are
-        all of their manifests that have spared nothing yet.
+        all of their manifests that have spared nothing yet. Raises what `refuse_lost` raises.
         """
         new = {manifest.path: manifest for manifest in manifests}
         for path in new:
             self.spare(path)
         if self._hopes_in_manifests():
-            for path, content in contents(new, storage):
-                for named in read_paths(content, path):
-                    self.spare(named)
+            lost: dict[str, bool] = {}
+            for path, content in contents_left(new, storage, lost):
+                with noted(path, lost):
+                    for named in read_paths(content, path):
+                        self.spare(named)
+            refuse_lost(lost, snapshots, metadata, storage)
             self._read |= new.keys()
         for snapshot in snapshots:
             if snapshot.manifest_list is not None:
@@ -160,14 +162,15 @@ def only_reachable_from(
     """Return the files that the snapshots `expired` need and no other snapshot of the table needs. What they have
     `lost` names no file. Raises what reading the metadata of any of its other snapshots raises.
     """
-    lost: list[str] = []
+    lost: dict[str, bool] = {}
     kept = [one for one in metadata.snapshots if one.id not in expired]
-    retained = {manifest.path: manifest for manifest in _manifests(kept, storage)}
+    retained = {manifest.path: manifest for manifest in _manifests(kept, storage, lost)}
+    refuse_lost(lost, kept, metadata, storage)
     gone = [one for one in metadata.snapshots if one.id in expired]
-    alone = {manifest.path: manifest for manifest in _manifests(gone, storage, read=retained, lost=lost)}
+    alone = {manifest.path: manifest for manifest in _manifests(gone, storage, lost, read=retained)}
     files = [DeletableFile(FileKind.MANIFEST, path) for path in alone]
     for path, content in contents_left(alone, storage, lost):
-        with _noted(path, lost):
+        with noted(path, lost):
             files += [DeletableFile(FileKind.CONTENT, named) for named in read_paths(content, path)]
     files += [DeletableFile(FileKind.MANIFEST_LIST, one.manifest_list) for one in gone if one.manifest_list is not None]
     files += [
@@ -175,8 +178,8 @@ def only_reachable_from(
         for snapshot in expired
         for path in metadata.statistics_of.get(snapshot, ())
     ]
-    suspects = Suspects(files, spelling or Spelling(), lost=lost)
-    suspects.spare_needed(kept, retained.values(), storage)
+    suspects = Suspects(files, spelling or Spelling(), lost=list(lost))
+    suspects.spare_needed(kept, retained.values(), metadata, storage)
     suspects.spare_reachable(metadata, storage, without=expired)
     return suspects
 
@@ -213,30 +216,19 @@ def _statistics(metadata: TableMetadata, *, without: Collection[int]) -> Iterato
 def _manifests(
     snapshots: Iterable[Snapshot],
     storage: Storage,
+    lost: dict[str, bool],
     *,
     read: Container[str] = frozenset(),
     read_lists: Container[str] = frozenset(),
-    lost: list[str] | None = None,
 ) -> Iterator[Manifest]:
     """Yield each manifest of these snapshots once. Leave out the manifests that were `read` before, and the manifest
-    lists in `read_lists`. If `lost` is given, manifest lists that are not there are noted in it.
+    lists in `read_lists`. Manifest lists that are gone or damaged are noted in `lost`.
     """
     seen: set[str] = set()
     lists = (path for path in map(list_of, snapshots) if path not in read_lists)
-    for path, content in contents(lists, storage) if lost is None else contents_left(lists, storage, lost):
-        with _noted(path, lost):
+    for path, content in contents_left(lists, storage, lost):
+        with noted(path, lost):
             for manifest in read_manifest_list(content, path=path, without=seen):
                 seen.add(manifest.path)
                 if manifest.path not in read:
                     yield manifest
-
-
-@contextlib.contextmanager
-def _noted(path: str, lost: list[str] | None) -> Iterator[None]:
-    """Note a damaged file in `lost`, if that is given."""
-    try:
-        yield
-    except CorruptMetadataError as damaged:
-        if lost is None or isinstance(damaged, UnusableFileError):
-            raise
-        lost.append(path)

@@ -124,13 +124,13 @@ def contents(files: Iterable[str], storage: Storage) -> Iterator[tuple[str, byte
         raise VanishedError(f"{gone}, so no file is deleted: {RESTORED}") from gone
 
 
-def contents_left(files: Iterable[str], storage: Storage, lost: list[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield those manifests or manifest lists that are there, with their content, and note the others in `lost`. Raises
-    PermanentError and TemporaryError.
+def contents_left(files: Iterable[str], storage: Storage, lost: dict[str, bool]) -> Iterator[tuple[str, bytes]]:
+    """Yield those manifests or manifest lists that are there, with their content. Note the others in `lost`: they are
+    not damaged, but gone. Raises PermanentError and TemporaryError.
     """
     for file, content in read_ahead(files, lambda file: _if_there(file, storage)):
         if content is None:
-            lost.append(file)
+            lost[file] = False
         else:
             yield file, content
 
@@ -142,19 +142,16 @@ def _if_there(file: str, storage: Storage) -> bytes | None:
         return None
 
 
-def without_lists(snapshots: Iterable[Snapshot], storage: Storage) -> frozenset[int]:
-    """Return the snapshots with a manifest list that is not there. Raises PermanentError and TemporaryError."""
-    folders: dict[str, dict[str, int]] = {}
-    for one in snapshots:
-        if one.manifest_list is not None:
-            address = one.manifest_list if one.manifest_list.startswith("/") else _in_a_store(one.manifest_list)
-            folder, _, name = address.rpartition("/")
-            folders.setdefault(folder, {})[name] = one.id
-    lost = set[int]()
+def missing(files: Iterable[str], storage: Storage) -> Iterator[str]:
+    """Yield those manifests or manifest lists that are not there. Raises PermanentError and TemporaryError."""
+    folders: dict[str, dict[str, str]] = {}
+    for file in files:
+        address = file if file.startswith("/") else _in_a_store(file)
+        folder, _, name = address.rpartition("/")
+        folders.setdefault(folder, {})[name] = file
     for folder, names in folders.items():
         there = set(storage.present(folder, names))
-        lost |= {snapshot for name, snapshot in names.items() if name not in there}
-    return frozenset(lost)
+        yield from (file for name, file in names.items() if name not in there)
 
 
 def files_of(manifests: Iterable[Manifest], metadata: TableMetadata, storage: Storage) -> Iterator[ContentFile]:

@@ -1,4 +1,4 @@
-"""Manifest lists that were lost. What expires with them is no obstacle, and what stays blocks each deletion by name."""
+"""Lost manifest lists and manifests. What expires is no obstacle, and what stays blocks each deletion by name."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from lakewarden.planners.formats.iceberg.metadata.manifests import read_manifest_list
+from lakewarden.planners.formats.iceberg.metadata.metadata import UnusableFileError
 from lakewarden.planners.model.clock import ManualClock
 from lakewarden.planners.model.errors import TemporaryError
 from lakewarden.planners.model.instant import Service
+from lakewarden.service.model.reasons import code_for
 from tests.support.iceberg.iceberg_look import CountingStorage, look
 from tests.support.iceberg.iceberg_table import IcebergTable
 
@@ -71,6 +74,77 @@ def test_the_remedy_for_a_tagged_snapshot_removes_the_tag_first(table: IcebergTa
     [blocker] = look(table, *SERVICES).view.blockers
     assert f"snapshot {first} (the tag 'audit')" in blocker.reason
     assert "remove the tag 'audit', and then expire it" in blocker.remedy
+
+
+@pytest.mark.parametrize("what", ["an empty list", "half a list", "a lost manifest"])
+def test_damage_of_a_tagged_snapshot_is_named_before_a_run(table: IcebergTable, clock: ManualClock, what: str) -> None:
+    """A tag keeps its snapshot for ever. The list of the snapshot is read, and its manifests are looked for."""
+    table.append()
+    tagged = table.append()
+    table.rewrite_manifests()
+    clock.advance(20 * DAY)
+    table.append()
+    table.refs["audit"] = {"snapshot-id": tagged, "type": "tag"}
+    table.save()
+    clock.advance(DAY)
+    path = _damaged(table, tagged, what)
+    [blocker] = look(table, *SERVICES).view.blockers
+    kind = "manifest list" if "list" in what else "manifest"
+    assert f"snapshot {tagged} (the tag 'audit') has lost its {kind} {path}" in blocker.reason
+    assert blocker.services == {Service.CLEAN, Service.ORPHANS}
+    assert "remove the tag 'audit', and then expire it by hand" in blocker.remedy
+    assert f"by_id({tagged})" in blocker.remedy
+    assert f"snapshot_ids => ARRAY({tagged})" in blocker.remedy
+    assert code_for("Blocked", blocker.reason) == "manifest_list_lost"
+    del table.refs["audit"]
+    table.save()
+    assert look(table, *SERVICES).view.blockers == ()
+
+
+def _damaged(table: IcebergTable, snapshot: int, what: str) -> Path:
+    path = Path(table.snapshots[snapshot].line["manifest-list"])
+    if what == "a lost manifest":
+        path = table.snapshots[snapshot].manifests[-1].path
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[: 0 if what == "an empty list" else -20])
+    return path
+
+
+def test_a_lost_manifest_that_the_table_needs_itself_is_not_expired(table: IcebergTable) -> None:
+    """The remedy would not help, and would take the tag."""
+    tagged = table.append()
+    table.refs["audit"] = {"snapshot-id": tagged, "type": "tag"}
+    table.append()
+    _damaged(table, tagged, "a lost manifest")
+    [blocker] = look(table, Service.ORPHANS).view.blockers
+    assert "restore it" in blocker.remedy
+    assert "expire" not in blocker.remedy
+
+
+def test_many_lost_manifests_of_a_tag_are_one_block(table: IcebergTable) -> None:
+    """The remedy is the same for each."""
+    tagged = [table.append() for _ in range(5)][-1]
+    table.refs["audit"] = {"snapshot-id": tagged, "type": "tag"}
+    table.rewrite_manifests()
+    for manifest in table.snapshots[tagged].manifests:
+        manifest.path.unlink()
+    assert len(look(table, *SERVICES).view.blockers) == 1
+
+
+def test_a_list_that_lakewarden_cannot_use_hides_no_lost_one(table: IcebergTable) -> None:
+    """The run says what is wrong with it."""
+    first, tagged = table.append(), table.append()
+    table.refs["audit"] = {"snapshot-id": tagged, "type": "tag"}
+    table.append()
+    path = Path(table.snapshots[tagged].line["manifest-list"])
+    path.write_bytes(path.read_bytes().replace(b"\x08null", b"\x08odd!").replace(b"deflate", b"defl@te"))
+    with pytest.raises(UnusableFileError):
+        read_manifest_list(path.read_bytes(), path=str(path))
+    assert look(table, *SERVICES).view.blockers == ()
+    _lose(table, first)
+    [blocker] = look(table, *SERVICES).view.blockers
+    assert f"snapshot {first} has lost its manifest list" in blocker.reason
 
 
 def test_lists_are_looked_for_rarely_and_at_once_after_one_was_lost(table: IcebergTable, clock: ManualClock) -> None:

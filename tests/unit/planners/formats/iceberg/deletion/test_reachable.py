@@ -100,14 +100,66 @@ def test_statistics_go_with_their_snapshot(table: IcebergTable) -> None:
 @pytest.mark.parametrize("is_list", [False, True])
 @pytest.mark.parametrize("what", ["gone", "broken"])
 def test_if_a_snapshot_that_stays_cannot_be_read_nothing_goes(table: IcebergTable, what: str, *, is_list: bool) -> None:
-    """The files that it needs are not known."""
+    """The files that it needs are not known. The snapshot is named with its tag, and with a remedy."""
     expired = table.append()
-    table.commit("overwrite", add=[table.file()], remove=table.live())
-    _damage(_only_of(table, table.current or 0, expired, is_list=is_list), what)
-    with pytest.raises((CorruptMetadataError, VanishedError)) as raised:
+    tagged = table.commit("overwrite", add=[table.file()], remove=table.live())
+    table.refs["audit"] = {"snapshot-id": tagged, "type": "tag"}
+    table.commit("overwrite", add=[table.file()], remove=table.live(), merging=True)
+    lost = _only_of(table, tagged, expired, is_list=is_list)
+    _damage(lost, what)
+    with pytest.raises(CorruptMetadataError if what == "broken" else VanishedError) as raised:
         only_reachable_from([expired], metadata_of(table), LocalStorage())
-    if what != "broken":
-        assert "so no file is deleted: if it stays so, restore it" in str(raised.value)
+    assert f"snapshot {tagged} (the tag 'audit') has lost its manifest {'list ' * is_list}{lost}" in str(raised.value)
+    assert "so no file is deleted; " in str(raised.value)
+    assert "restore it from a backup" in str(raised.value)
+    assert "remove the tag 'audit', and then expire it by hand" in str(raised.value)
+    assert f"by_id({tagged})" in str(raised.value)
+
+
+@pytest.mark.parametrize("what", ["gone", "broken"])
+def test_all_snapshots_that_need_a_lost_manifest_are_named(table: IcebergTable, what: str) -> None:
+    """A manifest may be one of many snapshots. If the current snapshot is among them, no expiry helps."""
+    snapshots = [table.append() for _ in range(13)]
+    lost = _only_of(table, snapshots[1], snapshots[0], is_list=False)
+    _damage(lost, what)
+    told = _refused(table)
+    assert f"snapshot {snapshots[-1]} (the branch 'main') has lost its manifest {lost}" in told
+    assert "and so have 11 others: " in told
+    assert "restore it from a backup" in told
+    assert "by_id" not in told
+    table.commit("overwrite", add=[table.file()], remove=table.live(), merging=True)
+    told = _refused(table)
+    assert f"by_ids([{snapshots[1]}, {snapshots[2]}, " in told
+    assert str(snapshots[11]) not in told
+    table.refs["audit"] = {"snapshot-id": snapshots[5], "type": "tag"}
+    table.save()
+    told = _refused(table)
+    assert f"snapshot {snapshots[5]} (the tag 'audit') has lost its manifest {lost}" in told
+    assert f"by_id({snapshots[5]})" in told
+
+
+def _refused(table: IcebergTable) -> str:
+    with pytest.raises((CorruptMetadataError, VanishedError)) as raised:
+        Suspects([_unknown(table)], Spelling()).spare_reachable(metadata_of(table), LocalStorage())
+    return str(raised.value)
+
+
+def _unknown(table: IcebergTable) -> DeletableFile:
+    return DeletableFile(FileKind.ORPHAN, f"{table.folder}/data/unknown.parquet")
+
+
+def test_what_is_lost_after_the_look_is_named_too(table: IcebergTable) -> None:
+    """A run looks again before it deletes. What it had read before stays known."""
+    expired, tagged = table.append(), table.append()
+    table.commit("overwrite", add=[table.file()], remove=table.live())
+    suspects = only_reachable_from([expired], metadata_of(table), LocalStorage())
+    table.append()
+    Path(table.snapshots[tagged].line["manifest-list"]).unlink()
+    suspects.spare_reachable(metadata_of(table), LocalStorage(), without=[expired])
+    newest = table.append()
+    Path(table.snapshots[newest].line["manifest-list"]).unlink()
+    with pytest.raises(VanishedError, match=f"snapshot {newest} .* has lost its manifest list"):
+        suspects.spare_reachable(metadata_of(table), LocalStorage(), without=[expired])
 
 
 @pytest.mark.parametrize("is_list", [False, True])
