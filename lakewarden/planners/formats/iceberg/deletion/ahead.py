@@ -70,7 +70,9 @@ def require_newest(metadata: TableMetadata, storage: Storage, *, now: datetime) 
     above, _, current = metadata.file.rpartition("/")
     folder = address_of(above)
     written = {
-        one.name: one.modified for one in storage.entries(folder) if METADATA_FILE in one.name and not one.is_folder
+        one.name: one.modified
+        for one in storage.entries(folder)
+        if METADATA_FILE in one.name and not one.name.startswith(".") and not one.is_folder
     }
     if current not in written:
         raise TemporaryError(f"the listing of {folder} does not show {current}, which the catalog names")

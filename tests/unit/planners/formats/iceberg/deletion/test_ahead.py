@@ -139,6 +139,14 @@ def test_half_a_version_of_a_killed_writer_holds_nothing_back(table: IcebergTabl
     ask(table)
 
 
+def test_a_checksum_that_is_younger_than_its_version_is_no_version(table: IcebergTable) -> None:
+    """Hadoop keeps it beside the file, and a copy may give it another time."""
+    path = table.metadata / f".{table.metadata_file.name}.crc"
+    path.write_bytes(b"crc\0\0\0\x02\0\x1b}")
+    aged(path, 2 * HOUR)
+    ask(table)
+
+
 def test_a_listing_that_does_not_show_the_newest_version_is_not_believed(table: IcebergTable) -> None:
     """It is the listing of another folder, or an older one."""
     metadata = read_table(str(table.metadata_file), LocalStorage())
