@@ -268,7 +268,7 @@ def _keep_until(
     """Return until when an equal token vouches for the view. Folders are stamped after they were read."""
     home = f"{table.location}/{HOME}"
     watched = {home, f"{home}/{TIMELINE}"}
-    if view.faults or properties.lacks or properties.timeline_folder not in watched:
+    if view.faults or properties.damage or properties.timeline_folder not in watched:
         return now
     if any(_is_young(folder, storage, now) for folder in {home, properties.timeline_folder}):
         return now
