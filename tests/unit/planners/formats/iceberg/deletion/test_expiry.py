@@ -181,7 +181,9 @@ def test_a_sink_is_retired_once_a_thousand_snapshots_of_others_follow_its_mark()
         history.commit(marks=summary)
     assert expiry(history.metadata(), table=NO_OUTAGE, max_snapshot_age=timedelta(0)).ids == ()
     history.commit()
-    assert len(expiry(history.metadata(), table=NO_OUTAGE, max_snapshot_age=timedelta(0), max_snapshots=2000).ids) == 1001
+    assert (
+        len(expiry(history.metadata(), table=NO_OUTAGE, max_snapshot_age=timedelta(0), max_snapshots=2000).ids) == 1001
+    )
 
 
 @pytest.mark.parametrize(
