@@ -112,7 +112,10 @@ def _blocked(service: Service, view: TableView, service_state: ServiceState, now
     if waits_for_others is not None:
         return waits_for_others
     if view.faults:
-        return Blocked(reason=f"the table's metadata cannot be read whole: {view.faults[0]}")
+        return Blocked(
+            reason=f"the table's metadata cannot be read whole: {view.faults[0]}",
+            remedy=view.mending,
+        )
     for blocker in view.blockers:
         if blocker.concerns(service):
             return Blocked(reason=blocker.reason, remedy=blocker.remedy)

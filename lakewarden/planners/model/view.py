@@ -191,6 +191,7 @@ class TableView:
 
     - `kind` and `version` are the format's own terms for people (`MERGE_ON_READ`, `9`).
     - `faults` are parts of the metadata that could not be read, one sentence each. A view with faults is never kept.
+      `mending` says what an operator does about the first of them, if the format can tell.
     - `warnings` are what an operator should know of the table's settings although they block nothing.
     - `at_rest` says why a service without a backlog has nothing to do now, and until when, if the format can tell.
     - `waits` says why the commit of a service should wait although no write in flight would fail, and until when.
@@ -217,6 +218,7 @@ class TableView:
     backlogs: Mapping[Service, Backlog] = field(default_factory=dict)
     blockers: tuple[Blocker, ...] = ()
     faults: tuple[str, ...] = ()
+    mending: str | None = None
     warnings: tuple[str, ...] = ()
     inner: tuple[InnerTable, ...] = ()
     at_rest: Mapping[Service, NotDue] = field(default_factory=dict)

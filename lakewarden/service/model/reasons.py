@@ -158,6 +158,12 @@ BLOCKS: tuple[Reason, ...] = (
         "Change the settings of the writers as the remedy says, or remove the policy.",
     ),
     _reason(
+        "properties_broken_off",
+        r"^[a-z]+\.properties broke off",
+        "An update of the file with the properties of the table was broken off. Keys or values are missing in it.",
+        "Compare it with its backup, and complete it. The sentence names the keys.",
+    ),
+    _reason(
         "index_in_the_way",
         r"index|partition stats|column stats|metadata table",
         "An index or the metadata table of the table is not complete, or Lakewarden cannot keep it up.",
@@ -175,12 +181,6 @@ BLOCKS: tuple[Reason, ...] = (
         r"^the position of reader ",
         "The position of a declared incremental reader is not known.",
         "Correct `options.readers`, or remove the reader.",
-    ),
-    _reason(
-        "properties_broken_off",
-        r"^[a-z.]+ lacks ",
-        "An update of the file with the properties of the table was broken off, and keys are missing in it.",
-        "Compare it with its backup, and complete it. The sentence names the keys.",
     ),
     _reason(
         "doubled_vectors",

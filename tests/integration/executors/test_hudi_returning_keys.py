@@ -40,6 +40,10 @@ BUCKETS = {
     "hoodie.bucket.index.num.buckets": "2",
     "hoodie.bucket.index.hash.field": "order_id",
 }
+WITHOUT_PARTITIONS = {
+    "hoodie.datasource.write.partitionpath.field": "",
+    "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+}
 
 
 @pytest.fixture
@@ -244,6 +248,19 @@ def test_a_table_that_does_not_store_its_keys_has_its_plan_withdrawn_by_any_writ
     assert isinstance(outcome, Yielded)
     assert "perhaps one of their keys (file group" in outcome.reason
     check_rows(driver, virtual)
+
+
+def test_a_table_that_stores_no_keys_and_has_no_partitions_is_served_with_its_own_key_generator(
+    driver: Driver, table: Deleting, tmp_path: Path
+) -> None:
+    """Hudi's default generator asks for partition fields, and no client could be made."""
+    virtual = with_a_deleted_row(table, tmp_path / "virtual", {**WITHOUT_KEYS, **WITHOUT_PARTITIONS})
+    virtual.write(keys=3)
+
+    assert isinstance(driver.carry_out(virtual, Service.LOG_COMPACTION, **TWO_BLOCKS), Succeeded)
+    virtual.check_rows()
+    assert isinstance(driver.carry_out(virtual, Service.COMPACTION), Succeeded)
+    virtual.check_rows()
 
 
 def test_a_log_compaction_beside_a_key_that_returns_leaves_it_there_once(driver: Driver, table: Deleting) -> None:

@@ -128,6 +128,7 @@ class HudiTable:
             "hoodie.table.version": self.version,
             "hoodie.timeline.layout.version": 2 if self.version >= 8 else 1,
             "hoodie.table.partition.fields": "part",
+            f"hoodie.table.{'ordering.fields' if self.version >= 9 else 'precombine.field'}": "ts",
             **({"hoodie.record.merge.mode": "EVENT_TIME_ORDERING"} if self.version >= 8 else {}),
             **self.properties,
         }

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakewarden.planners.formats.hudi.backlog.backlog import backlogs
 from lakewarden.planners.formats.hudi.backlog.blockers import blockers, notes, returning_keys, warnings
+from lakewarden.planners.formats.hudi.backlog.mending import mending
 from lakewarden.planners.formats.hudi.backlog.neglected import recovery_notes, uncleaned_of
 from lakewarden.planners.formats.hudi.backlog.shorter import kept_more
 from lakewarden.planners.formats.hudi.deletion import deletions, readers
@@ -124,6 +125,7 @@ def _view(
         ),
         blockers=(*found, finding.blocker) if finding.blocker else found,
         faults=tuple(reading.faults),
+        mending=mending(reading.faults, layout),
         warnings=(*warnings(options), *([] if of_names is None else [of_names]), *reading.remarks),
         notes=_notes(
             notes(timeline, now=now),
@@ -270,7 +272,7 @@ def _keep_until(
     """Return until when an equal token vouches for the view. Folders are stamped after they were read."""
     home = f"{table.location}/{HOME}"
     watched = {home, f"{home}/{TIMELINE}"}
-    if view.faults or properties.lacks or properties.timeline_folder not in watched:
+    if view.faults or properties.damage or properties.timeline_folder not in watched:
         return now
     if any(_is_young(folder, storage, now) for folder in {home, properties.timeline_folder}):
         return now

@@ -58,6 +58,19 @@ def test_a_table_that_keeps_no_keys_beside_its_rows_tells_what_they_are_made_of(
     assert key not in config.client_settings(table, options=ZOOKEEPER, service={}, indexes=INDEXES)
 
 
+@pytest.mark.parametrize("part", ["class", "type"])
+def test_a_table_that_stores_no_keys_has_its_own_key_generator(part: str) -> None:
+    """Hudi's default generator would ask for partition fields, also where there are no partitions."""
+    key, table = (
+        f"hoodie.datasource.write.keygenerator.{part}",
+        {**PROPERTIES, f"hoodie.table.keygenerator.{part}": "N"},
+    )
+    without_keys = {**table, "hoodie.populate.meta.fields": "false"}
+
+    assert config.client_settings(without_keys, options=ZOOKEEPER, service={}, indexes=INDEXES)[key] == "N"
+    assert key not in config.client_settings(table, options=ZOOKEEPER, service={}, indexes=INDEXES)
+
+
 def test_every_service_of_every_format_has_its_program() -> None:
     """A worker can execute everything that a format can plan. Nothing else is registered."""
     promised = {one.name: set(one.services) for one in FORMATS.values() if one.services}

@@ -16,6 +16,7 @@ from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import LockHeldError, on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.observing import RunObservations
 from lakewarden.executors.programs.hudi.client.write_client import HudiClient
+from lakewarden.planners.formats.hudi.backlog.blockers import broken_off
 from lakewarden.planners.formats.hudi.deletion.folders import named_folders, stray_folder
 from lakewarden.planners.formats.hudi.deletion.foreign import foreign_plan_for
 from lakewarden.planners.formats.hudi.indexes.indexes import index_blocker, indexing_under_way, read_indexes, switches
@@ -198,9 +199,11 @@ def open_table(
 
 def _index_switches(assignment: Assignment, options: HudiTableOptions, storage: Storage) -> Mapping[str, str]:
     """Return the switches of the table's indexes as it has them now. Raises TemporaryError if a commit of ours would
-    leave them wrong: the next observation of the table says so, too.
+    leave them wrong, or the table's properties broke off: the next observation of the table says so, too.
     """
     properties = read_table_properties(assignment.location, storage)
+    if properties.damage:
+        raise TemporaryError(broken_off(properties.damage).reason)
     indexes = read_indexes(assignment.location, properties, storage)
     wrong = index_blocker(indexes, properties, conf=options.conf)
     if wrong is not None and wrong.concerns(assignment.service):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
+from lakewarden.planners.formats.hudi.damage.broken_off import Damage
 from lakewarden.planners.formats.hudi.metadata.heartbeats import may_show_a_first_beat
 from lakewarden.planners.formats.hudi.metadata.names import Layout
 from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
@@ -41,17 +42,18 @@ def blockers(
     table: Table, options: HudiTableOptions, timeline: Timeline, properties: TableProperties, *, now: datetime
 ) -> Iterator[Blocker]:
     """Yield what blocks services, the gravest first."""
+    if properties.damage:
+        yield broken_off(properties.damage)
+    elif properties.base_file_format not in _READABLE:
+        yield Blocker(
+            reason=f"the table's base files are {properties.base_file_format}, which Hudi's bundle does not read here",
+            remedy="remove the table's policies",
+        )
     if properties.version not in KNOWN_VERSIONS:
         yield Blocker(
             reason=f"table version {properties.version} is unknown to Lakewarden",
             remedy=f"Lakewarden knows versions {', '.join(sorted(KNOWN_VERSIONS))}: upgrade Lakewarden or the table",
         )
-    if properties.base_file_format not in _READABLE:
-        yield Blocker(
-            reason=f"the table's base files are {properties.base_file_format}, which Hudi's bundle does not read here",
-            remedy="remove the table's policies",
-        )
-    yield from _broken_off(properties)
     for instant in timeline.instants:
         if instant.pending and instant.stands_for is InstantKind.RESTORE:
             yield Blocker(
@@ -67,27 +69,32 @@ def blockers(
     yield from _meaningless(table, properties)
 
 
-def _broken_off(properties: TableProperties) -> Iterator[Blocker]:
-    """Yield why a half-written `hoodie.properties` blocks every service. Hudi would go by what is left of it, and its
+def broken_off(damage: Damage) -> Blocker:
+    """Return why a half-written `hoodie.properties` blocks every service. Hudi would go by what is left of it, and its
     next update would delete the backup.
     """
-    if not properties.lacks:
-        return
-    shown = ", ".join(properties.lacks[:_MOST_SHOWN]) + (" ..." if len(properties.lacks) > _MOST_SHOWN else "")
-    if properties.has_backup:
-        yield Blocker(
-            reason=f"hoodie.properties lacks {shown}, which hoodie.properties.backup has: an update of the file broke "
-            "off",
-            remedy="compare the two files: if no program is updating the table, copy the backup over "
-            "hoodie.properties, or delete the backup if hoodie.properties is the right one",
-        )
-        return
-    yield Blocker(
-        reason=f"hoodie.properties lacks {shown}, which each table of version {properties.version} has: an update of "
-        "the file broke off",
-        remedy="stop the table's writers, and add the lines that are missing, as they were or as the writer would set "
-        "them for a new table",
+    whence = "which hoodie.properties.backup has" if damage.has_backup else "which a table like this has"
+    parts = [
+        *([f"lacks {_some(damage.lacks)}, {whence}"] if damage.lacks else []),
+        *([f"says {_some(damage.says)}"] if damage.says else []),
+    ]
+    remedy = (
+        "compare the two files: if no program is updating the table, copy the backup over hoodie.properties, or delete "
+        "the backup if hoodie.properties is the right one"
+        if damage.has_backup
+        else "stop the table's writers, and mend these lines: as they were, or as the writer would set them for a new "
+        "table"
     )
+    if "hoodie.table.ordering.fields" in damage.lacks and not damage.has_backup:
+        remedy += ". If it never had any, say hoodie.record.merge.mode=COMMIT_TIME_ORDERING, here and in its writers"
+    return Blocker(
+        reason=f"hoodie.properties broke off: it {', and it '.join(parts)}",
+        remedy=remedy,
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_SHOWN]) + (" ..." if len(names) > _MOST_SHOWN else "")
 
 
 def _hidden_by_compactions(timeline: Timeline, now: datetime) -> Iterator[Blocker]:

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 
 from lakewarden.planners.decoding.numbers import counted
+from lakewarden.planners.formats.hudi.damage.broken_off import (
+    BASE_FILE_FORMAT,
+    FIRST_VERSION_OF_LAYOUT_2,
+    LAYOUT,
+    MERGE_ON_READ,
+    PARTITION_FIELDS,
+    TABLE_TYPE,
+    VERSION,
+    Damage,
+    damage,
+    may_miss_partition_fields,
+)
 from lakewarden.planners.formats.hudi.metadata.names import Layout
 from lakewarden.planners.formats.hudi.metadata.properties import parse_properties
 from lakewarden.planners.model.errors import PermanentError, TemporaryError
@@ -26,16 +39,16 @@ _BACKUP = "hoodie.properties.backup"
 _LARGEST = 2**20
 """The largest thing in it is the table's schema: some sixty bytes for each column."""
 
-_FIRST_VERSION_OF_LAYOUT_2 = 8
 _PATH = "hoodie.timeline.path"
 _HISTORY = "hoodie.timeline.history.path"
 _LONGEST_VERSION = 20
 _SEGMENT = re.compile(r"[A-Za-z0-9._=+@~-]{1,255}")
 _MOST_SEGMENTS = 8
-MERGE_ON_READ = "MERGE_ON_READ"
 _KINDS = frozenset({MERGE_ON_READ, "COPY_ON_WRITE"})
-_MERGE_MODE = "hoodie.record.merge.mode"
-"""Hudi writes it for each table from version 8 on. Without it a compaction ends with a NullPointerException (run)."""
+_OF_A_TABLE = f"{HOME}/{FILE}"
+_OF_A_PARTITION = tuple(f".hoodie_partition_metadata{ending}" for ending in ("", ".parquet", ".orc"))
+_DEEPEST_LOOK, _WIDEST_LOOK, _LONGEST_LOOK = 4, 20, 10_000
+"""How deep folders are looked into for one of a partition, how many of a folder, and how many entries of it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,8 +59,8 @@ class TableProperties:
     keeps a metadata table for it (`hoodie.table.metadata.partitions`), with the partitions that are complete and those
     that are being built. `index_definitions` is the path of the definitions of its indexes, below the table.
     `base_file_format` is PARQUET, ORC, HFILE or LANCE. `history` is the folder of the archive, below that of the
-    timeline (layout 2). It is empty if the name is no plain folder. `lacks` are the keys that the file must have and
-    has not. `has_backup`: a backup of the file has them.
+    timeline (layout 2). It is empty if the name is no plain folder. `damage` is what is wrong with the file itself,
+    although it, or its backup, could be read.
     """
 
     name: str
@@ -62,8 +75,7 @@ class TableProperties:
     index_definitions: str = INDEX_DEFINITIONS
     base_file_format: str = "PARQUET"
     history: str = "history"
-    lacks: tuple[str, ...] = ()
-    has_backup: bool = False
+    damage: Damage = field(default_factory=Damage)
 
     @property
     def has_metadata_table(self) -> bool:
@@ -80,22 +92,26 @@ def read_table_properties(location: str, storage: Storage) -> TableProperties:
     """Return the properties of the table at `location`.
 
     Hudi replaces the file by way of a backup, which for a moment is the only whole copy (1.2.0,
-    `HoodieTableConfig.modify`). The checksum in the file covers two names and nothing else. So a file that broke off is
-    known by what it lacks. Raises PermanentError if there is neither, if the file is too large, or if the timeline is
-    not a folder inside the table. Raises TemporaryError if there is no whole copy.
+    `HoodieTableConfig.modify`). It is read if the file itself names no table. Raises PermanentError if there is
+    neither, if the file is too large, or if the timeline is not a folder inside the table. Raises TemporaryError if
+    there is no whole copy.
     """
     home = f"{location}/{HOME}"
-    found = [content for name in (FILE, _BACKUP) if (content := _content(f"{home}/{name}", storage)) is not None]
-    whole = [values for content in found if _is_whole(values := parse_properties(content))]
-    if whole:
-        return _table_properties(whole[0], location, backup=whole[1] if len(whole) > 1 else {})
-    if not found:
+    found = [_content(f"{home}/{name}", storage) for name in (FILE, _BACKUP)]
+    if found == [None, None]:
         raise PermanentError(f"{location} holds no Hudi table: {HOME} has no {FILE}")
-    raise TemporaryError(f"{FILE} of {location} is half-written or damaged: it names no table and its type")
+    values, backup = (parse_properties(content or b"") for content in found)
+    if not _is_whole(backup):
+        backup = {}
+    whole = values if _is_whole(values) else backup
+    if not whole:
+        raise TemporaryError(f"{FILE} of {location} is half-written or damaged: it names no table and its type")
+    partitions = may_miss_partition_fields(values) and _has_partitions(location, storage)
+    return _table_properties(whole, location, damage=damage(values, backup, has_partitions=partitions))
 
 
 def _is_whole(values: Mapping[str, str]) -> bool:
-    return "hoodie.table.name" in values and values.get("hoodie.table.type") in _KINDS
+    return "hoodie.table.name" in values and values.get(TABLE_TYPE) in _KINDS
 
 
 def _content(path: str, storage: Storage) -> bytes | None:
@@ -105,31 +121,43 @@ def _content(path: str, storage: Storage) -> bytes | None:
         return None
 
 
-def _table_properties(values: Mapping[str, str], location: str, *, backup: Mapping[str, str]) -> TableProperties:
-    version = values.get("hoodie.table.version", "0")[:_LONGEST_VERSION]
-    by_version = Layout.V2 if (counted(version) or 0) >= _FIRST_VERSION_OF_LAYOUT_2 else Layout.V1
-    layout = {"1": Layout.V1, "2": Layout.V2}.get(values.get("hoodie.timeline.layout.version", ""), by_version)
+def _has_partitions(location: str, storage: Storage) -> bool:
+    """Whether a folder of the table is a partition's. Another table below it is none of its folders."""
+
+    def is_there(folder: str, depth: int) -> bool:
+        entries = islice(storage.entries(folder), _LONGEST_LOOK)
+        folders = (one.name for one in entries if one.is_folder and one.name[0] not in "._")
+        for below in (f"{folder}/{name}" for name in islice(folders, _WIDEST_LOOK)):
+            found = storage.present(below, (_OF_A_TABLE, *_OF_A_PARTITION))
+            if _OF_A_TABLE not in found and (found or (depth > 1 and is_there(below, depth - 1))):
+                return True
+        return False
+
+    try:
+        return is_there(location, _DEEPEST_LOOK)
+    except FileNotFoundError:
+        return False
+
+
+def _table_properties(values: Mapping[str, str], location: str, *, damage: Damage) -> TableProperties:
+    version = values.get(VERSION, "0")[:_LONGEST_VERSION]
+    by_version = Layout.V2 if (counted(version) or 0) >= FIRST_VERSION_OF_LAYOUT_2 else Layout.V1
+    layout = {"1": Layout.V1, "2": Layout.V2}.get(values.get(LAYOUT, ""), by_version)
     return TableProperties(
         name=values["hoodie.table.name"],
-        kind=values["hoodie.table.type"],
+        kind=values[TABLE_TYPE],
         version=version,
         layout=layout,
         timeline_folder=_timeline_folder(location, None if layout is Layout.V1 else values.get(_PATH) or TIMELINE),
         zone=values.get("hoodie.table.timeline.timezone"),
-        partitioned=bool(values.get("hoodie.table.partition.fields")),
+        partitioned=bool(values.get(PARTITION_FIELDS)),
         metadata_partitions=_names(values, "hoodie.table.metadata.partitions"),
         metadata_building=_names(values, "hoodie.table.metadata.partitions.inflight"),
         index_definitions=values.get("hoodie.table.index.defs.path") or INDEX_DEFINITIONS,
-        base_file_format=(values.get("hoodie.table.base.file.format") or "PARQUET").upper()[:20],
+        base_file_format=(values.get(BASE_FILE_FORMAT) or "PARQUET").upper()[:20],
         history=_history(values),
-        lacks=tuple(sorted({*_due(values, by_version), *backup} - values.keys())),
-        has_backup=bool(backup),
+        damage=damage,
     )
-
-
-def _due(values: Mapping[str, str], by_version: Layout) -> Iterator[str]:
-    if by_version is Layout.V2 and values["hoodie.table.type"] == MERGE_ON_READ:
-        yield _MERGE_MODE
 
 
 def _history(values: Mapping[str, str]) -> str:

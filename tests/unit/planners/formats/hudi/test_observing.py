@@ -294,6 +294,28 @@ def test_a_plan_cut_off_anywhere_is_a_fault(tmp_path: Path) -> None:
         assert len(view_of(table).faults) == 1, end
 
 
+@pytest.mark.parametrize(
+    ("version", "action", "says"),
+    [
+        (9, "compaction", ["If there is no {time}.compaction.inflight, delete {time}.compaction.requested"]),
+        (6, "compaction", ["no log file with {time} in its name", "Else restore it"]),
+        (9, "clustering", ["stop the table's writers", "delete {time}.clustering.requested"]),
+        (9, "clean", ["delete {time}.clean.requested, and {time}.clean.inflight"]),
+        (9, "deltacommit", ["restore it from a backup", "Do not delete it"]),
+    ],
+)
+def test_a_file_that_broke_off_blocks_with_what_is_safe_to_do(
+    tmp_path: Path, version: int, action: str, says: list[str]
+) -> None:
+    """A plan is planned anew, if nothing was made by it. A commit is not to be had again."""
+    table = served(made(tmp_path, version=version))
+    time = table.next_time()
+    table.put(f"{time}_{time}.deltacommit" if action == "deltacommit" else f"{time}.{action}.requested", b"Obj")
+    view = view_of(table)
+    assert len(view.faults) == 1
+    assert [one for one in says if one.format(time=time) not in str(view.mending)] == []
+
+
 def test_a_table_without_a_completed_instant_is_new_and_not_suspect(tmp_path: Path) -> None:
     """Its zone cannot be proved yet, but no service has anything to do. The first commit proves it."""
     table = made(tmp_path, zone=ZoneInfo("Asia/Kolkata"))
