@@ -89,6 +89,12 @@ BLOCKS: tuple[Reason, ...] = (
         "Remove one of the two entries. The other one goes on by itself.",
     ),
     _reason(
+        "instant_in_the_future",
+        r"^instant \S+ is dated ",
+        "A commit is dated in the future. What is planned before that time would sort before it.",
+        "Compare the clocks of the writer and the daemon. The services go on at that time.",
+    ),
+    _reason(
         "clock_ahead",
         r"^this daemon's clock is .* ahead of the clock of the table's storage",
         "A commit of this daemon would be dated in the future, and the next commits of the writers would fail.",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakewarden.planners.formats.hudi.backlog.backlog import backlogs
-from lakewarden.planners.formats.hudi.backlog.blockers import blockers, notes, returning_keys, warnings
+from lakewarden.planners.formats.hudi.backlog.blockers import blockers, in_the_future, notes, returning_keys, warnings
 from lakewarden.planners.formats.hudi.backlog.mending import mending
 from lakewarden.planners.formats.hudi.backlog.neglected import recovery_notes, uncleaned_of
 from lakewarden.planners.formats.hudi.backlog.shorter import kept_more
@@ -101,6 +101,10 @@ def _view(
         *deletions.blockers(untold),
     )
     found = (*foreign, *of_indexes, *of_table, *blockers(table, options, timeline, properties, now=now))
+    if finding.blocker:
+        found = (*found, finding.blocker)
+    elif (ahead := in_the_future(timeline, now)) is not None:
+        found = (*found, ahead[0])
     cleaned = last_clean(known, reading)
     left = uncleaned_of(
         table,
@@ -123,7 +127,7 @@ def _view(
         backlogs=backlogs(
             table, timeline, properties, cleaned=cleaned, uncleaned=left, groups=groups, untold=untold, now=now
         ),
-        blockers=(*found, finding.blocker) if finding.blocker else found,
+        blockers=found,
         faults=tuple(reading.faults),
         mending=mending(reading.faults, layout),
         warnings=(*warnings(options), *([] if of_names is None else [of_names]), *reading.remarks),
@@ -280,8 +284,10 @@ def _keep_until(
         return now
     if view.backlogs[Service.CATALOG_SYNC].commits:
         return now  # no token shows whether the catalog knows the deletion
-    guards = [i.guarded_until for i in view.timeline.instants if i.guarded_until is not None]
-    return min([*guards, *([now + readers.LOOKED_AT] if view.readers else [])], default=None)
+    ends = [i.guarded_until for i in view.timeline.instants if i.guarded_until is not None]
+    ends += [now + readers.LOOKED_AT] if view.readers else []
+    ends += [] if (ahead := in_the_future(view.timeline, now)) is None else [ahead[1]]
+    return min(ends, default=None)
 
 
 def _is_young(folder: str, storage: Storage, now: datetime) -> bool:

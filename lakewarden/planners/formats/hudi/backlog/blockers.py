@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.hudi.damage.broken_off import Damage
 from lakewarden.planners.formats.hudi.metadata.heartbeats import may_show_a_first_beat
@@ -16,11 +16,13 @@ from lakewarden.planners.model.instant import Instant, InstantKind, Service
 from lakewarden.planners.model.table import Table
 from lakewarden.planners.model.timeline import Timeline
 from lakewarden.planners.model.view import Blocker
+from lakewarden.planners.settings import format_duration
 
 _READABLE = frozenset({"PARQUET", "ORC", "HFILE"})
 """Formats of base files that the bundle reads without further libraries. It cannot read LANCE (run)."""
 
 _MOST_SHOWN = 5
+_FUTURE = timedelta(seconds=30)
 
 KNOWN_VERSIONS = frozenset({"6", "8", "9"})
 """The table versions with a timeline that Lakewarden reads and with services that were tried: Hudi 0.14 to 1.2."""
@@ -155,6 +157,27 @@ def _without_heartbeat(timeline: Timeline, now: datetime) -> Iterator[Instant]:
     for write in timeline.writes_in_flight():
         if write.guarded_until is None and not may_show_a_first_beat(write, now):
             yield write
+
+
+def in_the_future(timeline: Timeline, now: datetime) -> tuple[Blocker, datetime] | None:
+    """Return what blocks every service because a completed instant is dated in the future, and until when. What is
+    planned before that sorts before a commit that is there already, and Hudi goes by that order.
+    """
+    completed = (instant for instant in timeline.instants if not instant.pending)
+    newest = max(completed, key=_newest_time, default=None)
+    if newest is None or (ends := _newest_time(newest)) <= now + _FUTURE:
+        return None
+    ahead = format_duration(timedelta(seconds=round((ends - now).total_seconds())))
+    blocker = Blocker(
+        reason=f"instant {newest.time} is dated {ahead} ahead of this daemon's clock: what is planned before that "
+        "time sorts before it",
+        remedy="compare the clocks of the writer and the daemon; the services go on at that time",
+    )
+    return blocker, ends
+
+
+def _newest_time(instant: Instant) -> datetime:
+    return max(instant.requested_at, instant.completed_at or instant.requested_at)
 
 
 def _unseen(lock: Lock) -> Iterator[Blocker]:

@@ -45,7 +45,9 @@ def view_of(table: HudiTable, *, policies: tuple[Service, ...] = (), **options: 
     return observation_of(table, policies=policies, **options).view
 
 
-def observation_of(table: HudiTable, *, policies: tuple[Service, ...] = (), **options: Any) -> Observation:
+def observation_of(
+    table: HudiTable, *, policies: tuple[Service, ...] = (), ago: timedelta = timedelta(0), **options: Any
+) -> Observation:
     registered = Table(
         id=TableId("trips"),
         format="hudi",
@@ -53,7 +55,7 @@ def observation_of(table: HudiTable, *, policies: tuple[Service, ...] = (), **op
         options=HudiTableOptions(**({"writers": "none"} | options)),
         policies={service: Policy(trigger=NumCommits(at_least=1)) for service in policies},
     )
-    return HUDI.observe(registered, storage_for(registered.location), None, now=table.clock.now())
+    return HUDI.observe(registered, storage_for(registered.location), None, now=table.clock.now() - ago)
 
 
 def held_back(view: TableView) -> set[Service]:
@@ -136,6 +138,18 @@ def test_a_savepoint_or_restore_in_flight_holds_back_everything(tmp_path: Path, 
     table = served(made(tmp_path))
     table.put(f"{table.next_time()}.{name}")
     assert held_back(view_of(table)) == set(HUDI.services)
+
+
+def test_an_instant_in_the_future_holds_back_everything_until_then(tmp_path: Path) -> None:
+    """What is planned before that time sorts before the commit. A little difference between two clocks is usual."""
+    table = served(made(tmp_path))
+    newest = table.clock.now()
+    found = observation_of(table, ago=timedelta(minutes=10))
+    assert held_back(found.view) == set(HUDI.services)
+    assert any("is dated 10m ahead of this daemon's clock" in one.reason for one in found.view.blockers)
+    assert found.keep_until is not None
+    assert found.keep_until <= newest
+    assert held_back(observation_of(table, ago=timedelta(seconds=20)).view) == set()
 
 
 def test_an_unknown_table_version_holds_back_everything(tmp_path: Path) -> None:
