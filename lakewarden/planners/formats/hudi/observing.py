@@ -130,7 +130,7 @@ def _view(
         blockers=found,
         faults=tuple(reading.faults),
         mending=mending(reading.faults, layout),
-        warnings=(*warnings(options), *([] if of_names is None else [of_names]), *reading.remarks),
+        warnings=(*warnings(options, properties, known), *([] if of_names is None else [of_names]), *reading.remarks),
         notes=_notes(
             notes(timeline, now=now),
             {service: (note,) for service, note in of_keys.items()},

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.hudi.damage.broken_off import Damage
 from lakewarden.planners.formats.hudi.metadata.heartbeats import may_show_a_first_beat
 from lakewarden.planners.formats.hudi.metadata.names import Layout
 from lakewarden.planners.formats.hudi.metadata.table_properties import TableProperties
+from lakewarden.planners.formats.hudi.metadata.timeline import Known
 from lakewarden.planners.formats.hudi.options.table_options import FilesystemLock, HudiTableOptions, Lock
 from lakewarden.planners.formats.hudi.writers.acquisitions.samples import leaves_traces
 from lakewarden.planners.formats.hudi.writers.beside import BE_LAZY
@@ -218,9 +219,17 @@ def _meaningless(table: Table, properties: TableProperties) -> Iterator[Blocker]
         )
 
 
-def warnings(options: HudiTableOptions) -> tuple[str, ...]:
-    """Return what an operator should know of the table's settings although they block nothing."""
+def warnings(options: HudiTableOptions, properties: TableProperties, known: Iterable[Known]) -> tuple[str, ...]:
+    """Return what an operator should know of the table and its settings although it blocks nothing."""
     found = []
+    checked = properties.merge_on_read and options.looks_for_returning_keys
+    if checked and any(one.written is not None and one.written.deletes for one in known):
+        found.append(
+            "its commits delete rows. With the indexes SIMPLE and BLOOM a deleted key that is written again while a "
+            "compaction is pending is there twice afterwards. Lakewarden's compactions prevent it, and those of other "
+            "programs do not. No service removes such rows. This query finds them: SELECT _hoodie_partition_path, "
+            "_hoodie_record_key, count(*) FROM t GROUP BY 1, 2 HAVING count(*) > 1"
+        )
     if isinstance(options.lock, FilesystemLock):
         found.append(
             "the filesystem lock is not exclusive: a client that times out deletes its holder's lock. "

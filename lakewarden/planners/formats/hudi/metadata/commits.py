@@ -46,7 +46,8 @@ class WrittenFiles:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Written:
     """What a commit wrote: per partition whether it changed existing rows (or only added some), its base files and log
-    files, and the file groups that it removed from the table. `author` is the run of Lakewarden that signed it.
+    files, and the file groups that it removed from the table. `deletes`: it deleted rows. `author` is the run of
+    Lakewarden that signed it.
     """
 
     partitions: Mapping[str, bool] = field(default_factory=dict)
@@ -54,6 +55,7 @@ class Written:
     logs: WrittenFiles = field(default_factory=WrittenFiles)
     replaced: array[int] = field(default_factory=lambda: array("q"))
     operation: str | None = None
+    deletes: bool = False
     author: RunId | None = None
 
 
@@ -62,11 +64,12 @@ def written(chunks: Chunks) -> Written:
     """Decode a completed commit. An empty file is a commit that wrote nothing, as Hudi reads it."""
     partitions: dict[str, bool] = {}
     bases, logs, replaced = WrittenFiles(), WrittenFiles(), array("q")
-    operation, author = None, None
+    operation, author, deletes = None, None, False
     for chunk in chunks:
         for partition, stats in (chunk.get("partitionToWriteStats") or {}).items():
             known = _interned(partition)
             partitions[known] = partitions.get(known, False) or any(map(_changed, stats))
+            deletes = deletes or any(map(_deleted, stats))
             for file_id, name, size in _files(stats):
                 (logs if _A_LOG in name else bases).add(known, file_id, name, size)
         for partition, ids in (chunk.get("partitionToReplaceFileIds") or {}).items():
@@ -74,7 +77,15 @@ def written(chunks: Chunks) -> Written:
             replaced.extend(hash((str(partition), str(one))) for one in ids)
         operation = operation or chunk.get("operationType")
         author = author or author_of(chunk)
-    return Written(partitions=partitions, bases=bases, logs=logs, replaced=replaced, operation=operation, author=author)
+    return Written(
+        partitions=partitions,
+        bases=bases,
+        logs=logs,
+        replaced=replaced,
+        operation=operation,
+        deletes=deletes,
+        author=author,
+    )
 
 
 def partitions_to_come(record: Mapping[str, Any] | None) -> frozenset[str] | None:
@@ -96,7 +107,11 @@ def logged_at(path: str) -> str:
 
 
 def _changed(stat: Mapping[str, Any]) -> bool:
-    return (stat.get("numUpdateWrites") or 0) > 0 or (stat.get("numDeletes") or 0) > 0
+    return (stat.get("numUpdateWrites") or 0) > 0 or _deleted(stat)
+
+
+def _deleted(stat: Mapping[str, Any]) -> bool:
+    return (stat.get("numDeletes") or 0) > 0
 
 
 def _files(stats: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, int]]:

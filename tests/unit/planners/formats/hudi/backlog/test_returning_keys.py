@@ -11,14 +11,14 @@ from lakewarden.planners.formats.hudi import HUDI
 from lakewarden.planners.formats.hudi.options.table_options import HudiTableOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy, Table, TableId
+from lakewarden.planners.model.view import TableView
 from lakewarden.planners.storage import storage_for
 from lakewarden.planners.triggers import NumCommits
 from tests.support.hudi.hudi_look import made
 from tests.support.hudi.hudi_table import HudiTable, log_file
 
 
-def _notes(table: HudiTable, **options: Any) -> str:
-    """Return what is noted of a compaction."""
+def _view(table: HudiTable, **options: Any) -> TableView:
     asked = Table(
         id=TableId("trips"),
         format="hudi",
@@ -26,8 +26,12 @@ def _notes(table: HudiTable, **options: Any) -> str:
         options=HudiTableOptions.model_validate(options),
         policies={Service.COMPACTION: Policy(trigger=NumCommits(at_least=1))},
     )
-    view = HUDI.observe(asked, storage_for(asked.location), None, now=table.clock.now()).view
-    return " ".join(view.notes.get(Service.COMPACTION, ()))
+    return HUDI.observe(asked, storage_for(asked.location), None, now=table.clock.now()).view
+
+
+def _notes(table: HudiTable, **options: Any) -> str:
+    """Return what is noted of a compaction."""
+    return " ".join(_view(table, **options).notes.get(Service.COMPACTION, ()))
 
 
 @pytest.mark.parametrize("writers", ["live", "none"])
@@ -48,3 +52,15 @@ def test_names_of_buckets_are_told_and_not_trusted(tmp_path: Path, group: str) -
     table.write({"p0": [log_file(group, "1")]})
 
     assert "If all writers have hoodie.index.type=BUCKET, declare the bucket_index" in _notes(table)
+
+
+def test_a_table_with_deletes_has_a_warning_with_the_query_that_finds_doubled_keys(tmp_path: Path) -> None:
+    """Other programs may have compacted it, and no service removes such rows. `inspect` prints warnings, too."""
+    table = made(tmp_path)
+    group = "f3a1c0de-6a0e-4a1c-9b52-3f8f6e5e6b7a-0"
+    table.write({"p0": [log_file(group, "1")]})
+    assert not any("delete rows" in one for one in _view(table).warnings)
+    table.write({"p0": [log_file(group, "1", deletes=2)]})
+    [warning] = (one for one in _view(table).warnings if "delete rows" in one)
+    assert "GROUP BY 1, 2 HAVING count(*) > 1" in warning
+    assert not any("delete rows" in one for one in _view(table, returning_keys="trusted").warnings)
