@@ -86,6 +86,22 @@ def test_old_files_go_that_nothing_knows_and_their_checksums_with_them(driver: D
     assert isinstance(driver.carry_out(table, Service.ORPHANS, **AT_ONCE), NothingToDo)
 
 
+def test_files_of_another_table_that_writes_into_this_folder_are_no_orphans(driver: Driver, table: Deletions) -> None:
+    """The other one has its metadata elsewhere, so that nothing in this folder tells of it. Its catalog does."""
+    beside = table.trips.lake.trips(write__data__path=f"{table.folder}/data")
+    beside.append(commits=2)
+    for path in table.folder.rglob("*"):
+        age(path, days=10)
+    one = next((table.folder / "metadata").glob("*-m0.avro"))
+    gone = age(Path(shutil.copy(one, one.with_name("lost-m0.avro"))), days=11)
+
+    outcome = driver.carry_out(table, Service.ORPHANS, **AT_ONCE)
+    assert isinstance(outcome, Succeeded), outcome
+    assert outcome.figures["files_deleted"] == 1
+    assert not gone.exists()
+    assert beside.found() == beside.expected
+
+
 def test_a_commit_that_lands_between_the_two_listings_loses_nothing(driver: Driver, table: Deletions) -> None:
     """Its files were written long ago, and were orphans in the first listing."""
     landing, gone = lost(table, "landing"), lost(table, "gone")

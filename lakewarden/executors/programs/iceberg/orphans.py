@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
+from lakewarden.executors.programs.iceberg.client.neighbours import neighbours
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.iceberg.steps.deleting import (
     delete,
@@ -75,13 +76,14 @@ class OrphansSteps:
         elif self._table.assignment.instant is not None:
             return NothingToDo(reason=f"{self._table.assignment.instant} is not pending any more")
         listing = self._listed(metadata, probe=plan_store.write(beside))
+        unknown = self._unknown_of(listing, plan_store)
+        if any(unknown) and (foreign := neighbours(self._table, metadata)):
+            listing = self._listed(metadata, probe=plan_store.write(beside), foreign=foreign)
+            unknown = self._unknown_of(listing, plan_store)
         others = listing.not_ours.told()
         if others != beside.others:
             beside = replace(beside, others=others)
             plan_store.write(beside)
-        metadata = self._table.metadata()
-        with lost_if_unmoved(self._table, metadata):
-            unknown = self._unknown_of(listing, plan_store, metadata)
         before, found = plan_store.seen_before(), FoundOrphans(unknown=sum(map(len, unknown)))
         self._found = found
         now = before.then(chain.from_iterable(unknown), at=listing.at)
@@ -119,24 +121,33 @@ class OrphansSteps:
 
     def _delete(self, beside: PlanBeside, pending: DeletionPlan, metadata: TableMetadata, plan_store: PlanStore) -> int:
         planned = plan_store.digests(pending, TableFolder(metadata.location))
-        listing = self._listed(metadata, probe=plan_store.begin(beside, pending), among=planned)
+        foreign = neighbours(self._table, metadata)
+        listing = self._listed(metadata, probe=plan_store.begin(beside, pending), among=planned, foreign=foreign)
         deleted = 0
         for candidates in listing.candidates():
             spare = partial(self._spare, candidates, listing, plan_store)
             deleted += sum(delete(self._table, candidates, spare).values())
         return deleted
 
-    def _listed(self, metadata: TableMetadata, *, probe: Probe, among: Digests | None = None) -> FolderListing:
+    def _listed(
+        self,
+        metadata: TableMetadata,
+        *,
+        probe: Probe,
+        among: Digests | None = None,
+        foreign: Mapping[str, str] | None = None,
+    ) -> FolderListing:
         old = age_of_orphans(self._options, self._table.options).age
         now = self._table.clock.now()
-        return listed(metadata, self._table.storage, older_than=old, probe=probe, now=now, among=among)
+        return listed(metadata, self._table.storage, older_than=old, probe=probe, now=now, among=among, foreign=foreign)
 
-    def _unknown_of(self, listing: FolderListing, plan_store: PlanStore, metadata: TableMetadata) -> Sequence[Spool]:
-        """Return the files of a listing that the table does not know."""
-        unknown = []
-        for candidates in listing.candidates():
-            self._spare(candidates, listing, plan_store, metadata)
-            unknown.append(candidates.unknown())
+    def _unknown_of(self, listing: FolderListing, plan_store: PlanStore) -> Sequence[Spool]:
+        """Return the files of a listing that the table does not know by now."""
+        metadata, unknown = self._table.metadata(), []
+        with lost_if_unmoved(self._table, metadata):
+            for candidates in listing.candidates():
+                self._spare(candidates, listing, plan_store, metadata)
+                unknown.append(candidates.unknown())
         return unknown
 
     def _spare(

@@ -49,11 +49,12 @@ _CATALOG_KEY = "spark.sql.catalog."
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenTable:
     """The open table that every program works with. `spark` is the run's own session. `java` is an
-    `org.apache.iceberg.Table`.
+    `org.apache.iceberg.Table`. `catalog` is the `org.apache.iceberg.catalog.Catalog` that has the table, if one has.
     """
 
     spark: Any
     java: Any
+    catalog: Any
     assignment: Assignment
     options: IcebergTableOptions
     storage: Storage
@@ -102,13 +103,19 @@ def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock:
     storage = _files(assignment, storage)
     with contextlib.ExitStack() as until_its_end:
         if assignment.catalog is not None:
-            java = until_its_end.enter_context(_from_catalog(session, assignment))
+            catalog, java = until_its_end.enter_context(_from_catalog(session, assignment))
         else:
             with translated(Step.PLAN):
-                java = _by_path(session, assignment)
+                catalog, java = None, _by_path(session, assignment)
         _require_exclusion(session, java, assignment)
         table = OpenTable(
-            spark=session, java=java, assignment=assignment, options=options, storage=storage, clock=clock
+            spark=session,
+            java=java,
+            catalog=catalog,
+            assignment=assignment,
+            options=options,
+            storage=storage,
+            clock=clock,
         )
         _require_one_owner(table)
         yield table
@@ -149,14 +156,14 @@ def _files(assignment: Assignment, storage: Storage) -> Storage:
 
 
 @contextlib.contextmanager
-def _from_catalog(session: Any, assignment: Assignment) -> Iterator[Any]:
-    """Lend `catalog://<name>/<namespace>.<table>`. If the run may have failed because of the catalog, the next run
-    opens it again.
+def _from_catalog(session: Any, assignment: Assignment) -> Iterator[tuple[Any, Any]]:
+    """Lend the catalog and the table of `catalog://<name>/<namespace>.<table>`. If the run may have failed because of
+    the catalog, the next run opens it again.
     """
     broken = False
     lent, java = _loaded(session, assignment)
     try:
-        yield java
+        yield lent.java, java
     except LakewardenError as error:
         broken = not isinstance(error, YieldError)
         raise

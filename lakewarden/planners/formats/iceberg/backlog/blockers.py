@@ -11,7 +11,12 @@ from lakewarden.planners.formats.iceberg.deletion.ground import REMEDY
 from lakewarden.planners.formats.iceberg.metadata.digests import LiveFile
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
 from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling, address_of
-from lakewarden.planners.formats.iceberg.options.table_options import IcebergTableOptions, Outside
+from lakewarden.planners.formats.iceberg.options.table_options import (
+    METADATA_PATH,
+    PLACES,
+    IcebergTableOptions,
+    Outside,
+)
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.view import Blocker
 from lakewarden.planners.settings import format_size, shown
@@ -45,9 +50,6 @@ _HEAP = 6
 bytes: it holds the whole text as a tree (`TableMetadataParser`; run with 1.11.0: 76 MiB took 390 MiB while they were
 read and 223 MiB afterwards, 228 MiB took 1,034 and 543; a commit holds two versions).
 """
-
-_METADATA_PATH = "write.metadata.path"
-_ELSEWHERE = ("write.data.path", "write.object-storage.path", "write.folder-storage.path", _METADATA_PATH)
 
 
 def is_encrypted(metadata: TableMetadata) -> bool:
@@ -188,7 +190,7 @@ def _lies_elsewhere(metadata: TableMetadata) -> bool:
     """Whether the metadata file lies in no folder where the writers of its table keep such files."""
     spelled = Spelling()
     usual = f"{metadata.location}/metadata"
-    told = {spelled.folder(one) for one in (usual, metadata.properties.get(_METADATA_PATH, usual))}
+    told = {spelled.folder(one) for one in (usual, metadata.properties.get(METADATA_PATH, usual))}
     return spelled.folder(posixpath.dirname(metadata.file)) not in told
 
 
@@ -233,7 +235,7 @@ def _elsewhere(metadata: TableMetadata, options: IcebergTableOptions) -> list[st
     name.
     """
     homes = [home for home in map(_place, (metadata.location, *options.folders)) if home is not None]
-    named = {key: _place(metadata.properties[key]) for key in _ELSEWHERE if key in metadata.properties}
+    named = {key: _place(metadata.properties[key]) for key in PLACES if key in metadata.properties}
     return [key for key, place in named.items() if place is None or not any(_lies_in(place, home) for home in homes)]
 
 
@@ -242,7 +244,7 @@ def folders_of(metadata: TableMetadata, options: IcebergTableOptions) -> Sequenc
     that a property names, and the options do not, are not among them.
     """
     elsewhere = _elsewhere(metadata, options)
-    named = (metadata.properties[key] for key in _ELSEWHERE if key in metadata.properties and key not in elsewhere)
+    named = (metadata.properties[key] for key in PLACES if key in metadata.properties and key not in elsewhere)
     return tuple(dict.fromkeys(address_of(one) for one in (metadata.location, *options.folders, *named)))
 
 

@@ -78,17 +78,24 @@ _MOST_TOLD = 20
 ELSEWHERE = "elsewhere"
 
 
-def files_below(folder: str, storage: Storage, not_ours: NotOurs | None = None) -> Iterator[FoundFile]:
+def files_below(
+    folder: str, storage: Storage, not_ours: NotOurs | None = None, foreign: Mapping[str, str] | None = None
+) -> Iterator[FoundFile]:
     """Yield every file below a table's folder. Raises TemporaryError if a part of it cannot be listed whole.
 
-    It leaves out what is no file of this Iceberg table: names that begin with `_` or `.`, links to other folders, and
-    tables of any format in folders below, which are noted in `not_ours`. Among these names are the checksums that
-    Hadoop keeps beside files on local disks. They are deleted with their files.
+    It leaves out what is no file of this Iceberg table: names that begin with `_` or `.` (the checksums of Hadoop are
+    deleted with their files), links to other folders, and tables of any format in folders below and `foreign` folders,
+    which are noted in `not_ours`.
     """
-    yield from _below(folder, "", storage, NotOurs() if not_ours is None else not_ours)
+    yield from _below(folder, "", storage, NotOurs() if not_ours is None else not_ours, foreign or {})
 
 
-def _below(folder: str, path: str, storage: Storage, not_ours: NotOurs) -> Iterator[FoundFile]:
+def _below(
+    folder: str, path: str, storage: Storage, not_ours: NotOurs, foreign: Mapping[str, str]
+) -> Iterator[FoundFile]:
+    if (theirs := foreign.get(path.rstrip("/"))) is not None:
+        not_ours.tables[path.rstrip("/")] = theirs
+        return
     entries = storage.entries(folder)
     try:
         first = list(itertools.islice(entries, _AT_FIRST))
@@ -104,7 +111,7 @@ def _below(folder: str, path: str, storage: Storage, not_ours: NotOurs) -> Itera
         if not entry.is_folder:
             yield FoundFile(from_here, entry.modified, entry.size)
         elif not is_local(below) or Spelling().folder(below) == below:  # no link
-            yield from _below(below, f"{from_here}/", storage, not_ours)
+            yield from _below(below, f"{from_here}/", storage, not_ours, foreign)
 
 
 def _table_in(folder: str, first: Sequence[FileEntry], storage: Storage) -> FoundTable | None:
@@ -151,16 +158,18 @@ def listed(
     probe: Probe,
     now: datetime,
     among: Digests | None = None,
+    foreign: Mapping[str, str] | None = None,
 ) -> FolderListing:
     """List a table's folder, before its metadata is read. A file is old if it was written more than `older_than` ago,
-    could have been written by a writer of the table (`OwnNames`), and is one of `among`, if that is given.
+    could have been written by a writer of the table (`OwnNames`), lies in no `foreign` folder, and is one of `among`,
+    if that is given.
 
     The age of a file is the smaller one of its ages by the storage's clock and by the daemon's. Raises TemporaryError
     if the listing does not show the `probe`: then the listing is stale.
     """
     folder, own, not_ours = TableFolder(metadata.location), OwnNames(metadata), NotOurs()
     old, manifests, versions, storage_now = [Spool()], Spool(), Spool(), None
-    for path, written_at, size in files_below(folder.address, storage, not_ours):
+    for path, written_at, size in files_below(folder.address, storage, not_ours, foreign):
         if METADATA_FILE in path.rpartition("/")[2]:
             versions.add(path, written_at)
         if (path, size) == (probe.path, probe.size):

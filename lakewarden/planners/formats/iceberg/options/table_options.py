@@ -11,6 +11,10 @@ from lakewarden.planners.formats.iceberg.options.incremental_reader import Incre
 from lakewarden.planners.settings import Duration, Settings, Within, shown
 from lakewarden.planners.storage.inside import NoPlaceError, place_of
 
+METADATA_PATH = "write.metadata.path"
+PLACES = ("write.data.path", "write.object-storage.path", "write.folder-storage.path", METADATA_PATH)
+"""Properties of a table that move its files out of the usual folders. Source: Iceberg 1.11, `TableProperties`."""
+
 
 class Outside(StrEnum):
     """What happens to files outside the table's folders that it does not need any more."""
