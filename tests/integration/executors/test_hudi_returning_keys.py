@@ -173,6 +173,38 @@ def test_a_withdrawal_that_is_killed_is_made_again(driver: Driver, table: Deleti
     check_rows(driver, table)
 
 
+def test_a_later_withdrawal_that_is_killed_is_made_again_too(
+    driver: Driver, table: Deleting, worker_faults: Path
+) -> None:
+    """The first run has executed the plan, and a write is in the way of its withdrawal. The second one is killed after
+    it has undone that attempt, and before it has removed the plan.
+    """
+    run = driver.submit(table, Service.COMPACTION)
+    plan = driver.advance(run, to=Step.EXECUTE)
+    assert plan is not None
+    table.write(keys=1)
+    with table.held("p1", "o1"):
+        driver.pool.answer(run, Step.EXECUTE, Granted())
+        assert isinstance(committing(driver, table, run), Yielded)
+        assert len(table.timeline("*.compaction.inflight")) == 1
+    with suffering(worker_faults, "withdrawing", "crash", service="compaction"):
+        again = driver.submit(table, Service.COMPACTION, instant=plan.instant)
+        driver.advance(again, to=Step.EXECUTE)
+        driver.pool.answer(again, Step.EXECUTE, Granted())
+        driver.next(again, Lost)
+    assert table.timeline("*.compaction.inflight") == []
+    assert table.plans_of(Service.COMPACTION) == {plan.instant}
+    assert table.read_by_spark() == table.expected
+    driver.until_ready()
+
+    assert isinstance(
+        driver.carry_out(table, Service.COMPACTION, instant=plan.instant, predecessor_dead=True), Yielded
+    )
+
+    assert table.plans_of(Service.COMPACTION) == set()
+    check_rows(driver, table)
+
+
 def with_a_deleted_row(
     table: Deleting, path: Path, conf: Mapping[str, str], *, first_job: Mapping[str, str] | None = None
 ) -> Deleting:

@@ -29,7 +29,7 @@ from lakewarden.executors.programs.iceberg.steps.deleting import (
     require_permission,
 )
 from lakewarden.executors.programs.iceberg.steps.deletion_plans import PlanStore
-from lakewarden.executors.programs.iceberg.steps.restoring import UnknownNamesError, restore_lost_names
+from lakewarden.executors.programs.iceberg.steps.restoring import UnknownNamesError, restore_lost_refs
 from lakewarden.planners.formats.iceberg.deletion.ahead import require_newest
 from lakewarden.planners.formats.iceberg.deletion.expiry import expirable
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan, PlanBeside
@@ -131,7 +131,7 @@ class CleanSteps:
         plan_store.begin(beside, pending)
         expired = self._expire(plan_store, beside, pending, metadata)
         points.reach(Point.EXPIRED, run=self._table.assignment.run, service=self._table.assignment.service)
-        pending, restored = self._with_lost_names(plan_store, beside, pending)
+        pending, restored = self._with_lost_refs(plan_store, beside, pending)
         planned = self._planned
         if pending.files == 0:
             planned, files = None, ()
@@ -202,7 +202,7 @@ class CleanSteps:
             "raise its commit.retry.num-retries if it is so each time"
         )
 
-    def _with_lost_names(
+    def _with_lost_refs(
         self, plan_store: PlanStore, beside: PlanBeside, pending: DeletionPlan
     ) -> tuple[DeletionPlan, int]:
         """Restore the names that were made of expiring snapshots in the moment of the commit. Return the plan without
@@ -212,7 +212,7 @@ class CleanSteps:
         if not applies_changes(self._table):
             return pending, 0
         try:
-            names = restore_lost_names(self._table, pending)
+            names = restore_lost_refs(self._table, pending)
         except UnknownNamesError as unknown:
             log.warning("names_unknown", plan=pending.instant, reason=str(unknown))
             return replace(pending, files=0, data_files=0), 0

@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from lakewarden.planners.formats.iceberg.backlog.blockers import folder_of, folders_of, is_encrypted
 from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
-from lakewarden.planners.formats.iceberg.backlog.lost_lists import without_a_list
+from lakewarden.planners.formats.iceberg.backlog.unreadable_snapshots import blocked_by_lost_manifests
 from lakewarden.planners.formats.iceberg.backlog.memo import ManifestPass, Memo
 from lakewarden.planners.formats.iceberg.backlog.needs import needs_of
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer
@@ -107,7 +107,7 @@ def observed(
         timeline=timeline,
         writers=activity,
         backlogs=needs.backlogs,
-        blockers=(*needs.blockers, *without_a_list(lost, table, metadata, now)),
+        blockers=(*needs.blockers, *blocked_by_lost_manifests(lost, table, metadata, now)),
         faults=tuple(dict.fromkeys(reading.faults)),
         warnings=needs.warnings,
         at_rest=needs.at_rest,

@@ -147,6 +147,7 @@ class OpenTable:
             if not self.writers_may_read_plans():
                 with self.client.locked():  # no write begins while it is held
                     if not self.writers_may_read_plans():
+                        self.reach(Point.WITHDRAWING)
                         return (by or self.client.remove_plan)(plan)
             if late:
                 return False

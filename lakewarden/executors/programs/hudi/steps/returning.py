@@ -19,7 +19,6 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from lakewarden.executors.points import Point
 from lakewarden.executors.programs.hudi.client.errors import translated
 from lakewarden.executors.programs.hudi.client.opened import OpenTable
 from lakewarden.executors.programs.hudi.client.returned_keys import (
@@ -81,7 +80,6 @@ def commit_without_returning_keys(
         )
 
     def undo(plan: str) -> bool:
-        table.reach(Point.WITHDRAWING)
         table.client.undo_rewrite(plan)
         return table.client.remove_plan(plan)
 

@@ -11,7 +11,7 @@ import structlog
 from lakewarden.executors.programs.iceberg.client.errors import translated
 from lakewarden.executors.programs.iceberg.client.exchange import moved
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
-from lakewarden.planners.formats.iceberg.deletion.lost_names import LostNames, lost_names
+from lakewarden.planners.formats.iceberg.deletion.lost_refs import LostRefs, lost_refs
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DeletionPlan
 from lakewarden.planners.formats.iceberg.deletion.refs import kind_of
 from lakewarden.planners.formats.iceberg.metadata.metadata import Ref
@@ -26,7 +26,7 @@ class UnknownNamesError(LakewardenError):
     """It is not known whether names were lost, so the files of the expired snapshots must stay."""
 
 
-def restore_lost_names(table: OpenTable, plan: DeletionPlan) -> tuple[Ref, ...]:
+def restore_lost_refs(table: OpenTable, plan: DeletionPlan) -> tuple[Ref, ...]:
     """Restore the names that were lost with the snapshots of a plan, and these snapshots. Return the names.
 
     Raises UnknownNamesError if the log of the metadata does not tell. Raises PermanentError or TemporaryError if the
@@ -49,19 +49,19 @@ def restore_lost_names(table: OpenTable, plan: DeletionPlan) -> tuple[Ref, ...]:
     raise _still_lost(lost, refused)
 
 
-def _lost(table: OpenTable, plan: DeletionPlan) -> LostNames | None:
+def _lost(table: OpenTable, plan: DeletionPlan) -> LostRefs | None:
     """Return the names that are lost now; None if there are none. Raises UnknownNamesError."""
     metadata = table.metadata()
     gone = frozenset(plan.snapshots) - metadata.by_id.keys()
     if not gone or not metadata.metadata_log:
         return None
-    lost = lost_names(gone, plan.refs, metadata, table.storage)
+    lost = lost_refs(gone, plan.refs, metadata, table.storage)
     if lost.before is None:
         raise UnknownNamesError(f"no earlier version of the table that its log names has snapshot {min(gone)}")
     return lost if lost.refs else None
 
 
-def _restored(table: OpenTable, lost: LostNames) -> bool:
+def _restored(table: OpenTable, lost: LostRefs) -> bool:
     """Add the snapshots again, under their ids and with the same files, and then the names. Return False if the pointer
     or a name has moved.
 
@@ -93,7 +93,7 @@ def _made_again(iceberg: Any, earlier: Any, snapshot: int, base: Any, sequence: 
     return iceberg.SnapshotParser.fromJson(json.dumps(said))
 
 
-def _still_lost(lost: LostNames, refused: LakewardenError | None) -> LakewardenError:
+def _still_lost(lost: LostRefs, refused: LakewardenError | None) -> LakewardenError:
     names = ", ".join(f"{kind_of(one)} of snapshot {one.snapshot}" for one in lost.refs)
     said = (
         f"{names} was made while its snapshot expired, and the catalog has removed it. {lost.before} has it. No file "

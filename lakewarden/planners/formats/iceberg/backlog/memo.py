@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakewarden.planners.formats.iceberg.backlog.holdings import HeldDigests
-from lakewarden.planners.formats.iceberg.backlog.lost_lists import LostLists
+from lakewarden.planners.formats.iceberg.backlog.unreadable_snapshots import UnreadableSnapshots
 from lakewarden.planners.formats.iceberg.metadata.digests import ManifestDigest
 from lakewarden.planners.formats.iceberg.metadata.files import VanishedError, files_of, manifests_of
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
@@ -50,7 +50,7 @@ class Memo:
     touched: Mapping[int, frozenset[str]] = field(default_factory=dict)
     told: Told | None = None
     tallies: Tallies = field(default_factory=Tallies)
-    lost: LostLists = field(default_factory=LostLists)
+    lost: UnreadableSnapshots = field(default_factory=UnreadableSnapshots)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,7 +121,7 @@ class ManifestPass:
             )
         return HeldDigests(data, deletes)
 
-    def memo(self, tallies: Tallies, lost: LostLists) -> Memo:
+    def memo(self, tallies: Tallies, lost: UnreadableSnapshots) -> Memo:
         """Return what the next reading may remember. If a file could not be read, the partitions of updates are
         forgotten.
         """

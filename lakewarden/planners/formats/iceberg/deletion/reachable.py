@@ -13,7 +13,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from lakewarden.planners.formats.iceberg.deletion.lost_files import noted, refuse_lost
+from lakewarden.planners.formats.iceberg.deletion.lost_manifests import noted, refuse_lost
 from lakewarden.planners.formats.iceberg.metadata.files import (
     VanishedError,
     contents_left,

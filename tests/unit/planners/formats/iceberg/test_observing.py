@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 
 from lakewarden.planners.formats.iceberg import ICEBERG
 from lakewarden.planners.formats.iceberg import format as formats
-from lakewarden.planners.formats.iceberg.backlog.lost_lists import LostLists
+from lakewarden.planners.formats.iceberg.backlog.unreadable_snapshots import UnreadableSnapshots
 from lakewarden.planners.formats.iceberg.backlog.memo import Memo
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer
 from lakewarden.planners.formats.iceberg.catalogs.settings import Catalog, HadoopCatalog
@@ -120,7 +120,7 @@ def test_nothing_is_kept_of_files_that_no_policy_asks_for(table: IcebergTable) -
     """So thousands of tables fit into a daemon that only cleans them."""
     table.append()
     seen = look(table, Service.CLEAN, Service.ORPHANS, Service.ARCHIVE)
-    assert replace(memo_of(seen), lost=LostLists()) == Memo()
+    assert replace(memo_of(seen), lost=UnreadableSnapshots()) == Memo()
 
 
 def test_a_table_without_a_snapshot_has_no_files_and_no_faults(table: IcebergTable) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.iceberg.deletion.lost_names import LostNames, lost_names
+from lakewarden.planners.formats.iceberg.deletion.lost_refs import LostRefs, lost_refs
 from lakewarden.planners.formats.iceberg.metadata.files import read_table
 from lakewarden.planners.formats.iceberg.metadata.metadata import Ref
 from lakewarden.planners.storage import LocalStorage
@@ -41,10 +41,10 @@ def expire(table: IcebergTable, *snapshots: int) -> None:
     table.save()
 
 
-def lost(table: IcebergTable, *expired: int, chosen: Sequence[tuple[str, int]] = (), most: int = 100) -> LostNames:
+def lost(table: IcebergTable, *expired: int, chosen: Sequence[tuple[str, int]] = (), most: int = 100) -> LostRefs:
     """Return what was lost with the expired snapshots."""
     logged(table, most=most)
-    return lost_names(expired, chosen, read_table(str(table.metadata_file), STORAGE), STORAGE)
+    return lost_refs(expired, chosen, read_table(str(table.metadata_file), STORAGE), STORAGE)
 
 
 def test_a_name_of_the_version_before_the_expiry_is_lost(tmp_path: Path) -> None:
@@ -82,10 +82,10 @@ def test_a_log_that_does_not_reach_the_expiry_does_not_tell(tmp_path: Path) -> N
     before = table.metadata / f"v{table.metadata_version - 1}.metadata.json"
     table.append()
     table.append()
-    assert lost(table, old, most=2) == LostNames(before=None)
-    assert lost(table, old, most=3) == LostNames(before=str(before))
+    assert lost(table, old, most=2) == LostRefs(before=None)
+    assert lost(table, old, most=3) == LostRefs(before=str(before))
     before.unlink()
-    assert lost(table, old, most=3) == LostNames(before=None)
+    assert lost(table, old, most=3) == LostRefs(before=None)
 
 
 STEPS = st.lists(
@@ -125,6 +125,6 @@ def test_exactly_the_names_that_the_expiry_took_are_lost(
     assert names == taken - table.refs.keys()
 
 
-def _refs(found: LostNames) -> tuple[Ref, ...]:
+def _refs(found: LostRefs) -> tuple[Ref, ...]:
     assert found.before is not None
     return found.refs

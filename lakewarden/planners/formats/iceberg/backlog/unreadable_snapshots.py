@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from lakewarden.planners.formats.iceberg.backlog.blockers import is_encrypted
 from lakewarden.planners.formats.iceberg.deletion.expiry import expirable
-from lakewarden.planners.formats.iceberg.deletion.lost_files import LostFile, needed_by
+from lakewarden.planners.formats.iceberg.deletion.lost_manifests import LostManifest, needed_by
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import DELETING
 from lakewarden.planners.formats.iceberg.metadata.files import missing
 from lakewarden.planners.formats.iceberg.metadata.manifests import Manifest
@@ -30,28 +30,28 @@ observation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LostLists:
+class UnreadableSnapshots:
     """The manifest lists and manifests that were lost at `seen_at`."""
 
-    files: tuple[LostFile, ...] = ()
+    files: tuple[LostManifest, ...] = ()
     seen_at: datetime | None = None
 
     def looked_for(
         self, table: Table, metadata: TableMetadata, current: Sequence[Manifest], storage: Storage, *, now: datetime
-    ) -> LostLists:
+    ) -> UnreadableSnapshots:
         """Look again if it is time to, or if some were lost. Look only if a policy of the table deletes files. If the
         store does not tell, nothing new is known. `current` are the manifests of the current snapshot.
         """
         if table.policies.keys().isdisjoint(DELETING):
-            return LostLists()
+            return UnreadableSnapshots()
         if not self.files and self.seen_at is not None and now - self.seen_at < _AGAIN:
             return self
         with contextlib.suppress(LakewardenError):
-            return LostLists(files=tuple(_lost(metadata, current, storage)), seen_at=now)
+            return UnreadableSnapshots(files=tuple(_lost(metadata, current, storage)), seen_at=now)
         return self
 
 
-def _lost(metadata: TableMetadata, current: Sequence[Manifest], storage: Storage) -> Iterator[LostFile]:
+def _lost(metadata: TableMetadata, current: Sequence[Manifest], storage: Storage) -> Iterator[LostManifest]:
     """Yield what is lost. The list of each snapshot is looked for. If a branch or a tag may keep an old snapshot for
     ever, its list is read, too, and its manifests are looked for. The run names what else is lost or damaged.
     """
@@ -69,14 +69,14 @@ def _lost(metadata: TableMetadata, current: Sequence[Manifest], storage: Storage
         snapshots = [lists[path]] if path in lists else needing[path]
         if path in its_own and metadata.current is not None:
             snapshots = [*snapshots, metadata.current]
-        yield LostFile(path=path, is_list=path in lists, is_damaged=is_damaged, snapshots=tuple(snapshots))
+        yield LostManifest(path=path, is_list=path in lists, is_damaged=is_damaged, snapshots=tuple(snapshots))
 
 
-def without_a_list(lost: LostLists, table: Table, metadata: TableMetadata, now: datetime) -> Iterator[Blocker]:
+def blocked_by_lost_manifests(lost: UnreadableSnapshots, table: Table, metadata: TableMetadata, now: datetime) -> Iterator[Blocker]:
     """Yield what blocks clean and orphans. A clean that expires the snapshots helps itself. Of several files that the
     same snapshots have lost, one is named.
     """
-    by_need = dict[tuple[int, ...], LostFile]()
+    by_need = dict[tuple[int, ...], LostManifest]()
     for file in lost.files:
         if there := tuple(one for one in file.snapshots if one in metadata.by_id):
             by_need.setdefault(there, replace(file, snapshots=there))

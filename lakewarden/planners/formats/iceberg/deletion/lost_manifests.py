@@ -23,7 +23,7 @@ _DAMAGED = f"if an engine reads the snapshot, Lakewarden is at fault, and the ta
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LostFile:
+class LostManifest:
     """A manifest list, or a manifest, that `snapshots` need. It is gone, or damaged."""
 
     path: str
@@ -83,7 +83,7 @@ def refuse_lost(lost: Mapping[str, bool], kept: Sequence[Snapshot], metadata: Ta
         needing = (lists[path],) if path in lists else tuple(needed_by(lists, storage, {}).get(path, ()))
         if not needing:
             raise VanishedError(f"no list that is there names {path} any more, so no file is deleted")
-        file = LostFile(path=path, is_list=path in lists, is_damaged=is_damaged, snapshots=needing)
+        file = LostManifest(path=path, is_list=path in lists, is_damaged=is_damaged, snapshots=needing)
         raise (CorruptMetadataError if is_damaged else VanishedError)(
             f"{file.holder(metadata)} has lost its manifest{file.what}: which files it needs is not known, so no file "
             f"is deleted; {file.remedy(metadata)}"

@@ -16,7 +16,7 @@ from lakewarden.planners.ports import Storage
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LostNames:
+class LostRefs:
     """The names that stood for snapshots of the expiry, in the version `before` it. That is the path of a metadata
     file. It is None if the log does not reach so far back. Then it is not known whether a name was lost.
     """
@@ -25,9 +25,9 @@ class LostNames:
     refs: tuple[Ref, ...] = ()
 
 
-def lost_names(
+def lost_refs(
     expired: Collection[int], chosen: Collection[NamedRef], metadata: TableMetadata, storage: Storage
-) -> LostNames:
+) -> LostRefs:
     """Return the names that were lost with the `expired` snapshots. `metadata` is a version after the expiry, and
     `chosen` are the names that were to go. A name that exists by now is not lost.
 
@@ -41,5 +41,5 @@ def lost_names(
             break
         if any(one in earlier.by_id for one in expired):
             lost = (ref for ref in earlier.refs if ref.snapshot in expired and ref.name not in there)
-            return LostNames(before=file, refs=tuple(ref for ref in lost if (ref.name, ref.snapshot) not in chosen))
-    return LostNames(before=None)
+            return LostRefs(before=file, refs=tuple(ref for ref in lost if (ref.name, ref.snapshot) not in chosen))
+    return LostRefs(before=None)
