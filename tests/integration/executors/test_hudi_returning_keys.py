@@ -197,9 +197,7 @@ def test_a_later_withdrawal_that_is_killed_is_made_again_too(
     assert table.read_by_spark() == table.expected
     driver.until_ready()
 
-    assert isinstance(
-        driver.carry_out(table, Service.COMPACTION, instant=plan.instant, predecessor_dead=True), Yielded
-    )
+    assert isinstance(driver.carry_out(table, Service.COMPACTION, instant=plan.instant, predecessor_dead=True), Yielded)
 
     assert table.plans_of(Service.COMPACTION) == set()
     check_rows(driver, table)

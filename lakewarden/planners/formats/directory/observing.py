@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
@@ -21,6 +21,7 @@ from lakewarden.planners.formats.directory.expiring.needs import ttl_needs
 from lakewarden.planners.formats.directory.expiring.orphans import age_of_orphans, orphans_needs
 from lakewarden.planners.formats.directory.listing.folders import Folder
 from lakewarden.planners.formats.directory.listing.names import EntryKind, kind_of
+from lakewarden.planners.formats.directory.listing.tables import log_of_a_sink, table_above, table_in
 from lakewarden.planners.formats.directory.listing.walk import (
     Kinds,
     Previous,
@@ -38,10 +39,9 @@ from lakewarden.planners.formats.directory.options.orphans_options import Orphan
 from lakewarden.planners.formats.directory.options.service_options import PartitionCommitOptions
 from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
 from lakewarden.planners.formats.directory.options.ttl_options import TtlOptions
-from lakewarden.planners.formats.directory.service_needs import ServiceNeeds
+from lakewarden.planners.formats.directory.service_needs import MOST_SHOWN, ServiceNeeds, shown_path
 from lakewarden.planners.formats.directory.timeline import timeline_of
 from lakewarden.planners.formats.directory.writers.activity import usual_interval
-from lakewarden.planners.formats.layouts import LAYOUTS, found_in
 from lakewarden.planners.model.decision import NotDue
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.model.instant import Service
@@ -62,13 +62,16 @@ _WARM_WITHOUT_TIMES = 4
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memo:
     """What is kept from one look to the next: the folders, those that the token watches, when all of them were looked
-    at last, and what the metastore listed.
+    at last, what the metastore listed, the tables of other formats among the folders, and the list of a streaming sink
+    in the directory or above it.
     """
 
     folders: Mapping[str, Folder]
     warm: Sequence[str]
     complete_at: datetime
     metastore: MetastoreLook | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)
+    log: str | None = None
 
 
 def table_options(table: Table) -> DirectoryTableOptions:
@@ -90,13 +93,19 @@ def looked_at(table: Table, storage: Storage, previous: Memo | None, *, before: 
     walk = Walk(location=table.location, storage=storage, kinds=kinds_of(table), small_below=small_below)
     options = table_options(table)
     unchanged = (before - _TICK - options.quiet_for).timestamp()
-    kept = None if previous is None else Previous(folders=previous.folders, unchanged_before=unchanged)
+    kept = (
+        None
+        if previous is None
+        else Previous(folders=previous.folders, unchanged_before=unchanged, tables=previous.tables)
+    )
     try:
         if kept is None or previous is None or now - previous.complete_at >= options.list_all_every:
             _recognise(table.location, storage, walk.kinds)
             walk.all(kept)
             if isinstance(storage, DeepListing):  # what the token watches is listed as the token lists it
-                walk.warm(Previous(folders=walk.folders, unchanged_before=0), warm_folders(walk.folders))
+                walk.warm(
+                    Previous(folders=walk.folders, unchanged_before=0, tables=walk.tables), warm_folders(walk.folders)
+                )
         else:
             walk.warm(kept, previous.warm)
     except FileNotFoundError as gone:
@@ -110,8 +119,10 @@ def _recognise(location: str, storage: Storage, kinds: Kinds) -> None:
         names = {entry.name for entry in storage.listing(location, most=MOST_FILES)}
     except FileNotFoundError as gone:
         raise _missing(location) from gone
-    if tables := found_in(location, storage, formats=[name for name, of in LAYOUTS.items() if of.folder in names]):
-        raise PermanentError(f"{location} is no plain directory: {tables[0].file} is of {tables[0].table}")
+    if (table := table_in(location, names, storage)) is not None:
+        raise PermanentError(f"{location} is no plain directory: it is {table}")
+    if (table := table_above(location, storage)) is not None:
+        raise PermanentError(f"{location} is no plain directory: it lies in {table}, which the files belong to")
     if not any(kinds(name) is EntryKind.DATA for name in names):
         raise PermanentError(f"{location} holds no data: there is no file and no folder that readers see")
 
@@ -162,8 +173,9 @@ def observed(table: Table, storage: Storage, previous: Observation | None, *, no
     before = now if previous is None else previous.view.observed_at
     walk = looked_at(table, storage, memo, before=before, now=now)
     folders, options = walk.folders, table_options(table)
-    since = None if memo is None else memo.complete_at
-    complete_at = now if since is None or now - since >= options.list_all_every else since
+    is_complete = memo is None or now - memo.complete_at >= options.list_all_every
+    complete_at = now if memo is None or is_complete else memo.complete_at
+    log = log_of_a_sink(table.location, storage) if memo is None or is_complete else memo.log
     warm = warm_folders(folders)
     token = token_of(table.location, storage, warm, walk)
     usual = usual_interval(folders.values())
@@ -183,10 +195,14 @@ def observed(table: Table, storage: Storage, previous: Observation | None, *, no
         backlogs={**needs.backlogs, **{one: of.backlog for one, of in others.items() if of.backlog is not None}},
         at_rest={**needs.at_rest, **{one: of.rest for one, of in others.items() if of.rest is not None}},
         notes={**needs.notes, **{one: of.notes for one, of in others.items() if of.notes}},
-        warnings=(*needs.warnings, *(warning for of in others.values() for warning in of.warnings)),
+        warnings=(
+            *needs.warnings,
+            *_left_out(walk.tables),
+            *(warning for of in others.values() for warning in of.warnings),
+        ),
         blockers=(
             *blockers(table.location, storage, commit),
-            *places.blockers(table.location, storage, options_of(table, Service.COMPACTION, CompactionOptions)),
+            *places.blockers(table.location, storage, options_of(table, Service.COMPACTION, CompactionOptions), log),
             *((there.blocker,) if there.blocker is not None else ()),
         ),
     )
@@ -201,7 +217,9 @@ def observed(table: Table, storage: Storage, previous: Observation | None, *, no
     return Observation(
         token=token,
         view=view,
-        memo=Memo(folders=folders, warm=warm, complete_at=complete_at, metastore=there.kept),
+        memo=Memo(
+            folders=folders, warm=warm, complete_at=complete_at, metastore=there.kept, tables=walk.tables, log=log
+        ),
         keep_until=keep_until,
     )
 
@@ -234,6 +252,15 @@ def _others(
             yield Service.ORPHANS, _unset("options.restore_horizon")
         else:
             yield Service.ORPHANS, orphans_needs(folders, age, now, unfinished=unfinished.get(Service.ORPHANS))
+
+
+def _left_out(tables: Mapping[str, str]) -> Iterator[str]:
+    for path, table in sorted(tables.items())[:MOST_SHOWN]:
+        more = f" (one of {len(tables)} such folders)" if len(tables) > 1 else ""
+        yield (
+            f"{shown_path(path)}{more} is left alone, with all below it, because it is {table}. Register it under its "
+            "own format, or name a directory without it"
+        )
 
 
 def _unset(key: str) -> ServiceNeeds:

@@ -13,9 +13,9 @@ from hashlib import blake2b
 
 from lakewarden.planners.formats.iceberg.backlog.blockers import folder_of, folders_of, is_encrypted
 from lakewarden.planners.formats.iceberg.backlog.holdings import Holdings
-from lakewarden.planners.formats.iceberg.backlog.unreadable_snapshots import blocked_by_lost_manifests
 from lakewarden.planners.formats.iceberg.backlog.memo import ManifestPass, Memo
 from lakewarden.planners.formats.iceberg.backlog.needs import needs_of
+from lakewarden.planners.formats.iceberg.backlog.unreadable_snapshots import blocked_by_lost_manifests
 from lakewarden.planners.formats.iceberg.catalogs.pointers import Pointer
 from lakewarden.planners.formats.iceberg.deletion.plans_beside import (
     DELETING,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -17,7 +18,7 @@ _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 def joined(files: Sequence[Path], kind: FileFormat, target: Path, *, target_size: int) -> list[Path]:
     """Write the lines of files into new ones of about `target_size` bytes below `target`, and return these, in order.
 
-    Raises RefusedError if the files may be something else than lines, each for itself.
+    Raises NotRewrittenError if the files may be something else than lines, each for itself.
     """
     if kind is FileFormat.CSV:
         _refuse_headers(files)
@@ -57,10 +58,12 @@ def _sums(files: Sequence[Path]) -> tuple[int, int]:
 
 
 def _refuse_headers(files: Sequence[Path]) -> None:
-    """Raise RefusedError if all files begin with the same line: it would be a row in the midst of others."""
-    firsts = {next(_lines(file), b"").strip() for file in files}
-    if len(firsts) == 1:
-        raise NotRewrittenError("its files all begin with the same line, which looks like a header")
+    """Raise NotRewrittenError if two files begin with the same line, whatever its case and its quotes. It looks like a
+    header, and would be a row in the midst of others.
+    """
+    firsts = Counter(next(_lines(file), b"").strip().lower().replace(b'"', b"") for file in files)
+    if any(count > 1 for line, count in firsts.items() if line):
+        raise NotRewrittenError("several of its files begin with the same line, which looks like a header")
 
 
 def _refuse_strange(line: bytes, kind: FileFormat) -> None:
@@ -68,5 +71,7 @@ def _refuse_strange(line: bytes, kind: FileFormat) -> None:
         raise NotRewrittenError(
             "it holds a file that is no text of single bytes, or begins with a mark of its encoding"
         )
+    if b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
+        raise NotRewrittenError("it holds a carriage return within a line, where some readers end the line")
     if kind is FileFormat.JSON and (told := line.strip()) and not (told.startswith(b"{") and told.endswith(b"}")):
         raise NotRewrittenError("it holds a line that is no JSON object")

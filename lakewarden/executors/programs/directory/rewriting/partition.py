@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from lakewarden.planners.settings import shown
 
 _SUMMARIES = ("_metadata", "_common_metadata")
 """They list the files of a folder by their names."""
+
+_BUCKET = re.compile(r".+_\d{5}\.c\d{3,}(\..+)?")
+"""Source: Spark 3.5, `BucketingUtils.bucketIdToString` and `FileFormatDataWriter`."""
 
 _OF_THE_MARKER_NS = 100_000_000
 """So far apart are the times of a marker and of the folder that it appeared in."""
@@ -73,6 +77,10 @@ def chosen(files: Mapping[str, Sized], kinds: Callable[[str], EntryKind], option
     for name in files:
         if kinds(name) is EntryKind.STAGED:
             raise NotRewrittenError(f"{shown(name)} is in progress")
+        if _BUCKET.fullmatch(name):
+            raise NotRewrittenError(
+                f"{shown(name)} is of a bucketed table of Spark, which knows its buckets by the names"
+            )
         if name in _SUMMARIES:
             raise NotRewrittenError(f"{name} lists its files by their names")
     data = sorted(name for name in files if kinds(name) is EntryKind.DATA)

@@ -14,11 +14,9 @@ from lakewarden.planners.ports import MOST_FILES, Storage
 from lakewarden.planners.storage.local import LocalStorage
 from lakewarden.planners.storage.objects import ObjectStorage
 
-_LOG_OF_A_SINK = "_spark_metadata"
 
-
-def blockers(location: str, storage: Storage, options: CompactionOptions) -> Iterator[Blocker]:
-    """Yield why no partition can be replaced, if so."""
+def blockers(location: str, storage: Storage, options: CompactionOptions, log: str | None) -> Iterator[Blocker]:
+    """Yield why no partition can be replaced, if so. `log` is the list of a streaming sink in it, or above it."""
     if not isinstance(storage, LocalStorage):
         yield Blocker(
             reason=f"partitions in the store of {location} cannot be moved away in one act",
@@ -34,9 +32,9 @@ def blockers(location: str, storage: Storage, options: CompactionOptions) -> Ite
     compaction = frozenset({Service.COMPACTION})
     if (why := why_not_there(location, storage, options)) is not None:
         yield Blocker(reason=why, remedy=_remedy(location, storage), services=compaction)
-    elif _has_log(location, storage):
+    elif log is not None:
         yield Blocker(
-            reason=f"{location} has a {_LOG_OF_A_SINK}: Spark's streaming sink lists its files by name there",
+            reason=f"{log} may list the files of {location}: Spark's streaming sink lists its files by name there",
             remedy="remove services.compaction: readers of that list would miss the files that were replaced",
             services=compaction,
         )
@@ -69,14 +67,6 @@ def _remedy(location: str, storage: Storage) -> str:
 def is_s3(location: str, storage: Storage) -> bool:
     """Whether a directory lies on S3."""
     return location.startswith("s3://") and isinstance(storage, ObjectStorage)
-
-
-def _has_log(location: str, storage: Storage) -> bool:
-    try:
-        storage.stamp(f"{location}/{_LOG_OF_A_SINK}")
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def unfinished(location: str, storage: Storage, options: CompactionOptions) -> str | None:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from lakewarden.planners.formats.directory.listing.folders import Folder
+from lakewarden.planners.formats.directory.listing.tables import LOG_OF_A_SINK
 from lakewarden.planners.formats.directory.options.compaction_options import CompactionOptions
 from lakewarden.planners.formats.directory.options.table_options import DirectoryTableOptions
 from lakewarden.planners.formats.directory.service_needs import PartitionJudgement
@@ -59,7 +60,10 @@ def judge(
         return _unfit("files that lie in the folder of the directory itself cannot be exchanged in one act")
     if folder.has_folders:
         return _unfit("there are folders in it")
-    at_work = active(folder, above, rules.usual, rules.table, now)
+    over = list(above)
+    if folder.has_log or any(one.has_log for one in over):
+        return _unfit(f"the {LOG_OF_A_SINK} in it, or above it, lists its files by name for Spark")
+    at_work = active(folder, over, rules.usual, rules.table, now)
     if at_work is not None:
         return PartitionJudgement(state=CompactionState.ACTIVE, reason=at_work.reason, until=at_work.until)
     if folder.staged:

@@ -8,6 +8,7 @@ from itertools import pairwise
 from statistics import median
 
 from lakewarden.planners.formats.directory.listing.names import EntryKind
+from lakewarden.planners.formats.directory.listing.tables import LOG_OF_A_SINK
 
 ONE_CHANGE = 1.0
 """Seconds: files of one checkpoint, written by several tasks, are one change of the partition."""
@@ -30,7 +31,7 @@ class Folder:
     usual time between two changes, in seconds; None where too few are known. `has_folders`: there are folders below
     that may hold data. `small` counts the data files below the size that compaction calls small, and `small_bytes` are
     theirs. An empty file is none of them. `oldest_staged` is the oldest change of a part in progress, or of a folder
-    of such parts; 0 where there is none.
+    of such parts; 0 where there is none. `has_log`: the list of a streaming sink lies in it.
     """
 
     files: int = 0
@@ -46,6 +47,7 @@ class Folder:
     small: int = 0
     small_bytes: int = 0
     oldest_staged: float = 0.0
+    has_log: bool = False
 
     @property
     def changed_at(self) -> float:
@@ -86,6 +88,7 @@ class FolderSum:
         self._staging = 0
         self._oldest_staged = 0.0
         self._has_folders = False
+        self._has_log = False
 
     def add(self, kind: EntryKind, *, size: int, written: float) -> None:
         """Add a file."""
@@ -105,8 +108,9 @@ class FolderSum:
             case EntryKind.IGNORED:
                 pass
 
-    def add_folder(self, kind: EntryKind, *, written: float = 0.0) -> None:
-        """Add a folder: one of data, or one that holds parts in progress."""
+    def add_folder(self, name: str, kind: EntryKind, *, written: float = 0.0) -> None:
+        """Add a folder: one of data, one that holds parts in progress, or the list of a streaming sink."""
+        self._has_log = self._has_log or name == LOG_OF_A_SINK
         self._has_folders = self._has_folders or kind is EntryKind.DATA
         if kind is EntryKind.STAGED:
             self._staging += 1
@@ -128,6 +132,7 @@ class FolderSum:
             oldest_staged=self._oldest_staged,
             small=self._small,
             small_bytes=self._small_bytes,
+            has_log=self._has_log,
         )
 
 

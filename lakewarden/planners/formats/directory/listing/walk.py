@@ -14,6 +14,7 @@ from hashlib import blake2b
 
 from lakewarden.planners.formats.directory.listing.folders import Folder, FolderSum
 from lakewarden.planners.formats.directory.listing.names import EntryKind
+from lakewarden.planners.formats.directory.listing.tables import may_be_of_a_table, table_in
 from lakewarden.planners.model.errors import PermanentError
 from lakewarden.planners.ports import MOST_FILES, DeepListing, FileEntry, Storage
 
@@ -33,6 +34,7 @@ class Previous:
 
     folders: Mapping[str, Folder]
     unchanged_before: float
+    tables: Mapping[str, str] = field(default_factory=dict)
 
     def holds(self, path: str, changed: float) -> Folder | None:
         """Return a folder that need not be listed again: nothing came or went since, and nothing in it can grow.
@@ -48,7 +50,8 @@ class Previous:
 @dataclass(kw_only=True, slots=True)
 class Walk:
     """One look at folders below a location. `digests` are of those that were listed in a store without folder times.
-    A data file below `small_below` bytes is small.
+    A data file below `small_below` bytes is small. `tables` are the folders that are tables of other formats, in words.
+    Neither they nor anything below them is among the folders.
     """
 
     location: str
@@ -57,23 +60,30 @@ class Walk:
     small_below: int = 0
     folders: dict[str, Folder] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
+    tables: dict[str, str] = field(default_factory=dict)
 
     def all(self, previous: Previous | None) -> None:
         """Look at every folder. Raises FileNotFoundError without the location, PermanentError where it is too large."""
         if isinstance(self.storage, DeepListing):
-            self.folders = listed_at_once(self.location, self.storage, self.kinds, self.small_below)
+            sums = _Sums(self.location, self.kinds, self.small_below)
+            self.storage.each_below(self.location, sums.add)
+            self.folders = sums.folders()
+            for path, names in sums.suspects.items():
+                self._leave_out_a_table(path, names)
             return
         self._walk({"": self._changed("")}, previous, warm=None)
 
     def warm(self, previous: Previous, warm: Collection[str]) -> None:
         """Look at the `warm` folders, and at those that are new in them. All others stay as they were."""
-        self.folders = dict(previous.folders)
+        self.folders, self.tables = dict(previous.folders), dict(previous.tables)
         begin = {path: self._changed(path) for path in warm if path == "" or path in previous.folders}
         self._walk(begin, previous, warm=begin.keys())
 
     def look_at(self, path: str) -> None:
-        """Look at one folder alone. Raises FileNotFoundError where it is gone."""
+        """Look at one folder alone. Raises FileNotFoundError where it is gone, or has become a table."""
         self._list(path, self._changed(path))
+        if path in self.tables:
+            raise FileNotFoundError(location_of(self.location, path))
 
     def _walk(self, begin: Mapping[str, float], previous: Previous | None, *, warm: Collection[str] | None) -> None:
         """Look at folders and at those in them; with `warm` of these only at those that are new."""
@@ -98,11 +108,13 @@ class Walk:
     def _list(self, path: str, changed: float) -> Mapping[str, float]:
         """List one folder; return the folders of data in it with their times."""
         entries = self.storage.listing(location_of(self.location, path), most=MOST_FILES)
+        if self._leave_out_a_table(path, [entry.name for entry in entries if entry.is_folder]):
+            return {}
         tally, below = FolderSum(small_below=self.small_below), {}
         for entry in entries:
             kind = self.kinds(entry.name)
             if entry.is_folder:
-                tally.add_folder(kind, written=entry.modified.timestamp())
+                tally.add_folder(entry.name, kind, written=entry.modified.timestamp())
                 if kind is EntryKind.DATA:
                     below[posixpath.join(path, entry.name)] = entry.modified.timestamp()
             else:
@@ -112,6 +124,22 @@ class Walk:
             self.digests[path] = digest(entries)
         _refuse_too_much(self.location, path, len(self.folders))
         return below
+
+    def _leave_out_a_table(self, path: str, names: Collection[str]) -> bool:
+        """Whether a folder is a table of another format, by the `names` of the folders in it. It is left out, with all
+        below it. Raises PermanentError if it is the directory itself.
+        """
+        suspects = [name for name in names if may_be_of_a_table(name)]
+        table = table_in(location_of(self.location, path), suspects, self.storage) if suspects else None
+        if table is None:
+            self.tables.pop(path, None)
+            return False
+        if not path:
+            raise PermanentError(f"{self.location} is no plain directory: it is {table}")
+        self.tables[path] = table
+        for one in [one for one in self.folders if one == path or path in above(one)]:
+            del self.folders[one]
+        return True
 
     def _changed(self, path: str) -> float:
         """Return a folder's own time; 0 where it is gone, or where the store keeps none."""
@@ -159,18 +187,11 @@ def _refuse_too_much(location: str, path: str, count: int) -> None:
         raise PermanentError(f"{location} has more than {MOST_FOLDERS} folders")
 
 
-def listed_at_once(location: str, storage: DeepListing, kinds: Kinds, small_below: int = 0) -> dict[str, Folder]:
-    """Return every folder, from one listing of all files below. Raises FileNotFoundError where there is none.
-
-    An empty file marks a folder in some stores: none that is empty counts as data.
-    """
-    sums = _Sums(location, kinds, small_below)
-    storage.each_below(location, sums.add)
-    return sums.folders()
-
-
 class _Sums:
-    """Adds up files in the order of their keys. A folder comes in one piece, but for what is below it."""
+    """Adds up the files of one listing of all below, in the order of their keys. A folder comes in one piece, but for
+    what is below it. An empty file marks a folder in some stores: none that is empty counts as data. `suspects` are the
+    folders that may be tables, with the names of the folders in them that say so.
+    """
 
     def __init__(self, location: str, kinds: Kinds, small_below: int) -> None:
         self._location = location
@@ -179,18 +200,21 @@ class _Sums:
         self._open: dict[str, FolderSum] = {"": self._new()}
         self._done: dict[str, Folder] = {}
         self._last_hidden = ("", "")
+        self.suspects: dict[str, set[str]] = {}
 
     def add(self, path: str, entry: FileEntry) -> None:
         """Add a file, by its path below the location."""
         folder, levels = "", path.split("/")[:-1]
         for level in levels:
             kind = self._kinds(level)
+            if may_be_of_a_table(level):
+                self.suspects.setdefault(folder, set()).add(level)
             if kind is not EntryKind.DATA:
                 if self._last_hidden != (folder, level):
-                    self._tally(folder).add_folder(kind)
+                    self._tally(folder).add_folder(level, kind)
                     self._last_hidden = (folder, level)
                 return
-            self._tally(folder).add_folder(kind)
+            self._tally(folder).add_folder(level, kind)
             folder = posixpath.join(folder, level)
             _refuse_too_much(self._location, folder, len(self._done))
         kind = self._kinds(entry.name)

@@ -72,7 +72,9 @@ def _lost(metadata: TableMetadata, current: Sequence[Manifest], storage: Storage
         yield LostManifest(path=path, is_list=path in lists, is_damaged=is_damaged, snapshots=tuple(snapshots))
 
 
-def blocked_by_lost_manifests(lost: UnreadableSnapshots, table: Table, metadata: TableMetadata, now: datetime) -> Iterator[Blocker]:
+def blocked_by_lost_manifests(
+    lost: UnreadableSnapshots, table: Table, metadata: TableMetadata, now: datetime
+) -> Iterator[Blocker]:
     """Yield what blocks clean and orphans. A clean that expires the snapshots helps itself. Of several files that the
     same snapshots have lost, one is named.
     """

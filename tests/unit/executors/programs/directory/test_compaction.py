@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -191,6 +192,7 @@ def test_a_line_without_an_end_is_a_line_of_its_own(tmp_path: Path) -> None:
         (b"a,b\n", "auto", "options.files"),
         (b"PAR1 and no end", "auto", "has no end"),
         (b"\xef\xbb\xbf1\n", "json", "encoding"),
+        (b'{"a": 1}\r{"a": 2}\r', "json", "carriage return"),
     ],
 )
 def test_files_that_may_be_something_else_are_refused_by_name(
@@ -205,6 +207,46 @@ def test_files_that_may_be_something_else_are_refused_by_name(
     assert isinstance(outcome, NothingToDo)
     assert why in outcome.reason
     assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("others", [b"", b"id,v,w\n", b'"ID","V"\n'])
+def test_headers_that_are_alike_are_headers(tmp_path: Path, others: bytes) -> None:
+    """Two files have the same one, and the others have another one, or none."""
+    place = made(tmp_path)
+    for number in range(6):
+        put(place / f"part-0-{number}", OLD, (b"id,v\n" if number < 2 else others) + f"{number},click\n".encode())
+    before = names(tmp_path)
+    outcome = run(tmp_path)
+    assert isinstance(outcome, NothingToDo)
+    assert "looks like a header" in outcome.reason
+    assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("log", ["_spark_metadata", f"{HOUR}/_spark_metadata", "dt=2026-03-01/_spark_metadata"])
+def test_files_in_the_list_of_a_streaming_sink_stay(tmp_path: Path, log: str) -> None:
+    """In the partition, and above it."""
+    made(tmp_path)
+    put(tmp_path / log / "0", OLD)
+    assert isinstance(run(tmp_path), NothingToDo)
+    view = DirectoryFormat().observe(compacted_table(tmp_path), LocalStorage(), None, now=NOW).view
+    assert "the _spark_metadata in it, or above it, lists its files by name" in view.at_rest[Service.COMPACTION].reason
+
+
+def test_files_of_a_bucketed_table_stay(tmp_path: Path) -> None:
+    """A join of Spark knows each bucket by the name of its file."""
+    place = made(tmp_path)
+    put(place / "part-00000-6b0c1ba9-0b1f-4b5f-8f3a-1c2d3e4f5a6b_00003.c000", OLD, b"9,click\n")
+    outcome = run(tmp_path)
+    assert isinstance(outcome, NothingToDo)
+    assert "bucketed table of Spark" in outcome.reason
+
+
+def test_the_files_of_a_table_below_stay(tmp_path: Path) -> None:
+    """Its readers look for them by name."""
+    put(made(tmp_path).parent / "metadata/00000-a.metadata.json", OLD)
+    made(tmp_path, "dt=2026-03-02/hr=01")
+    assert figures(run(tmp_path))["partitions_compacted"] == 1
+    assert len(names(tmp_path / HOUR)) == 6
 
 
 def test_a_partition_that_is_a_link_is_left_alone(tmp_path: Path) -> None:
@@ -300,10 +342,14 @@ def test_without_a_horizon_the_configuration_is_refused(tmp_path: Path) -> None:
 def test_a_directory_with_the_list_of_a_streaming_sink_is_blocked(tmp_path: Path) -> None:
     """Its readers look for files by their names."""
     made(tmp_path)
-    (tmp_path / "_spark_metadata").mkdir()
-    view = DirectoryFormat().observe(compacted_table(tmp_path), LocalStorage(), None, now=NOW).view
-    [blocker] = [one for one in view.blockers if one.concerns(Service.COMPACTION)]
-    assert "_spark_metadata" in blocker.reason
+    folder = tmp_path / "sink/trips"
+    made(folder)
+    for place in (folder, folder.parent):
+        put(place / "_spark_metadata/0", OLD)
+        view = DirectoryFormat().observe(compacted_table(folder), LocalStorage(), None, now=NOW).view
+        [blocker] = [one for one in view.blockers if one.concerns(Service.COMPACTION)]
+        assert f"{place}/_spark_metadata" in blocker.reason
+        shutil.rmtree(place / "_spark_metadata")
 
 
 def test_files_in_the_directory_itself_are_not_exchanged(tmp_path: Path) -> None:

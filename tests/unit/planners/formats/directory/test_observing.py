@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import shutil
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -74,16 +74,86 @@ def test_a_directory_is_described_by_its_partitions(tmp_path: Path) -> None:
     assert view.backlogs[Service.PARTITION_COMMIT].commits == 2
 
 
-@pytest.mark.parametrize(
+class AllBelow(LocalStorage):
+    """A store that lists all below a folder, and keeps no times of folders."""
+
+    def changed_at(self, location: str) -> datetime | None:
+        return None
+
+    def each_below(self, location: str, take: Callable[[str, FileEntry], None]) -> None:
+        for file in sorted(one for one in Path(location).rglob("*") if one.is_file()):
+            modified = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+            entry = FileEntry(name=file.name, size=file.stat().st_size, modified=modified)
+            take(str(file.relative_to(location)), entry)
+
+
+STORES = pytest.mark.parametrize("storage", [LocalStorage(), AllBelow()], ids=["disk", "keys"])
+TABLES = pytest.mark.parametrize(
     "other",
     [".hoodie/hoodie.properties", "metadata/v1.metadata.json", "schema/schema-0", f"_delta_log/{0:020}.json"],
 )
+
+
+@TABLES
 def test_a_table_of_another_format_is_never_a_directory(tmp_path: Path, other: str) -> None:
     """A marker in it would be a stray file, and its partitions are the format's own."""
     folder = made(tmp_path / "trips")
     put(folder / other, NOW)
     with pytest.raises(PermanentError, match=f"is no plain directory: .*{other}"):
         observed(folder)
+
+
+@STORES
+@TABLES
+def test_a_table_below_is_left_alone_with_all_below_it(tmp_path: Path, other: str, storage: LocalStorage) -> None:
+    """Its data files look like those of any partition. It is named, and the others are served."""
+    folder = made(tmp_path / "trips", hours=1)
+    put(folder / "dt=2026-02-28/orders/data/part-1", NOW - 5 * HOUR)
+    put(folder / "dt=2026-02-28/orders" / other, NOW - 5 * HOUR)
+    seen = observed(folder, storage=storage)
+    assert seen.view.kind == "1 partitions (1 to be committed), 1 files, 4B"
+    [warning] = seen.view.warnings
+    assert warning.startswith("dt=2026-02-28/orders is left alone, with all below it, because it is a")
+    assert str(folder / "dt=2026-02-28/orders" / other) in warning
+    again = observed(folder, seen, storage=storage, now=NOW + timedelta(minutes=1))
+    assert (again.view.kind, again.view.warnings) == (seen.view.kind, seen.view.warnings)
+
+
+@STORES
+def test_a_partition_that_becomes_a_table_is_left_alone_from_the_next_look_on(
+    tmp_path: Path, storage: LocalStorage
+) -> None:
+    """And is served again once the table is gone."""
+    folder = made(tmp_path / "trips", hours=2)
+    seen = observed(folder, storage=storage)
+    put(folder / "dt=2026-03-01/hr=01/metadata/v1.metadata.json", NOW)
+    age(folder / "dt=2026-03-01/hr=01", NOW)
+    seen = observed(folder, seen, storage=storage, now=NOW + timedelta(minutes=1))
+    assert seen.view.kind.startswith("1 partitions")
+    shutil.rmtree(folder / "dt=2026-03-01/hr=01/metadata")
+    seen = observed(folder, seen, storage=storage, now=NOW + timedelta(minutes=20))
+    assert (seen.view.kind.partition(" (")[0], seen.view.warnings) == ("2 partitions", ())
+
+
+def test_the_partitions_of_a_transactional_hive_table_are_left_alone(tmp_path: Path) -> None:
+    """Hive knows its rows by the names of their files."""
+    folder = made(tmp_path / "trips", hours=1)
+    put(folder / "dt=2026-03-02/delta_0000001_0000001_0000/bucket_00000", NOW - 5 * HOUR)
+    seen = observed(folder).view
+    assert seen.kind.startswith("1 partitions")
+    assert "dt=2026-03-02 is left alone" in seen.warnings[0]
+
+
+@STORES
+@TABLES
+def test_a_folder_within_a_table_is_no_directory(tmp_path: Path, other: str, storage: LocalStorage) -> None:
+    """Not even by a link that leads there."""
+    folder = made(tmp_path / "orders/data/trips")
+    put(tmp_path / "orders" / other, NOW)
+    (tmp_path / "link").symlink_to(folder)
+    for name in (folder, tmp_path / "link"):
+        with pytest.raises(PermanentError, match=f"lies in an? .* table .*{other}"):
+            observed(name, storage=storage)
 
 
 def test_a_place_without_data_is_no_directory(tmp_path: Path) -> None:
