@@ -28,6 +28,7 @@ from lakewarden.executors.contract import (
 from lakewarden.planners.model.instant import Service, State
 from lakewarden.planners.model.step import Step
 from tests.integration.iceberg.deletions import EVERYTHING, Deletions, suffering
+from tests.support.iceberg.trips import CATALOG
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -355,6 +356,25 @@ def test_a_list_that_was_taken_away_is_no_plan_any_more(driver: Driver, table: D
     assert outcome == NothingToDo(reason=f"{plan.instant} is not pending any more")
     assert isinstance(driver.carry_out(table, Service.CLEAN, **EVERYTHING), Succeeded)
     assert table.on_disk() == table.known()
+
+
+def test_a_clean_beside_a_copy_in_the_same_catalog_deletes_nothing(driver: Driver, table: Deletions) -> None:
+    """The copy has a folder of its own by now, and still needs files of this one."""
+    lake, copy = table.trips.lake, f"copy_of_{table.trips.name}"
+    lake.catalog.register_table(("db", copy), table.trips.read().metadata_location)
+    lake.spark.sql(f"alter table {CATALOG}.db.{copy} set location '{table.folder}-copy'")
+    rows = lake.catalog.load_table(("db", copy)).scan().to_arrow().num_rows
+    table.rewrite()
+    before = table.on_disk()
+
+    outcome = driver.carry_out(table, Service.CLEAN, **EVERYTHING)
+
+    assert isinstance(outcome, Failed)
+    assert f"the table db.{copy} of the same catalog has the same table-uuid" in outcome.reason
+    assert table.on_disk() == before
+    assert lake.catalog.load_table(("db", copy)).scan().to_arrow().num_rows == rows
+    lake.catalog.drop_table(("db", copy))
+    assert isinstance(driver.carry_out(table, Service.CLEAN, **EVERYTHING), Succeeded)
 
 
 def test_a_catalog_that_another_is_ahead_of_expires_nothing(driver: Driver, table: Deletions, tmp_path: Path) -> None:

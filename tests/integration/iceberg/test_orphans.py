@@ -15,7 +15,7 @@ from uuid import NAMESPACE_URL, uuid5
 import pandas as pd
 import pytest
 
-from lakewarden.executors.contract import Ended, Granted, Lost, NothingToDo, Succeeded
+from lakewarden.executors.contract import Ended, Failed, Granted, Lost, NothingToDo, Succeeded
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 from tests.integration.iceberg.deletions import Deletions, suffering
@@ -100,6 +100,27 @@ def test_files_of_another_table_that_writes_into_this_folder_are_no_orphans(driv
     assert outcome.figures["files_deleted"] == 1
     assert not gone.exists()
     assert beside.found() == beside.expected
+
+
+def test_files_of_a_table_that_has_moved_away_are_no_orphans(driver: Driver, trips: Trips) -> None:
+    """The catalog names its new folder alone. Its snapshots still lead to the old one, where another table lies now."""
+    moved = trips.lake.trips()
+    moved.append(commits=2)
+    folder = Deletions(moved).folder
+    moved.lake.spark.sql(f"alter table {moved.sql} set location '{folder}-moved'")
+    moved.append()
+    for file in (folder / "metadata").glob("*.metadata.json"):
+        file.unlink()  # as write.metadata.delete-after-commit.enabled does
+    table = Deletions(moved.lake.trips(location=f"file://{folder}"))
+    table.trips.append(commits=5)
+    for path in folder.rglob("*"):
+        age(path, days=10)
+
+    outcome = driver.carry_out(table, Service.ORPHANS, **AT_ONCE)
+
+    assert isinstance(outcome, Failed)
+    assert f"the table db.{moved.name} of the same catalog has lain in" in outcome.reason
+    assert moved.found() == moved.expected
 
 
 def test_a_commit_that_lands_between_the_two_listings_loses_nothing(driver: Driver, table: Deletions) -> None:

@@ -59,7 +59,7 @@ class Lake:
             "warehouse": str(self.folder / "warehouse"),
         }
 
-    def trips(self, *, version: int = 2, **properties: str) -> Trips:
+    def trips(self, *, version: int = 2, location: str | None = None, **properties: str) -> Trips:
         """Make a table, partitioned by `p`, whose row-level changes write position deletes."""
         name = f"trips_{next(self.names)}"
         merge_on_read = {f"write.{what}.mode": "merge-on-read" for what in ("delete", "update", "merge")}
@@ -68,6 +68,7 @@ class Lake:
             ("db", name),
             schema=_SCHEMA,
             partition_spec=_BY_P,
+            location=location,
             properties={"format-version": str(version), **merge_on_read, **given},
         )
         return Trips(lake=self, name=name)

@@ -20,6 +20,7 @@ from lakewarden.executors.contract import Assignment, NothingToDo, Plan, Steps
 from lakewarden.executors.points import Point
 from lakewarden.executors.programs.iceberg.client.errors import translated
 from lakewarden.executors.programs.iceberg.client.exchange import moved
+from lakewarden.executors.programs.iceberg.client.neighbours import require_no_copy
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.iceberg.client.rest_commits import applies_changes
 from lakewarden.executors.programs.iceberg.steps.deleting import (
@@ -148,7 +149,11 @@ class CleanSteps:
         }
 
     def _told(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
-        """Return the plan as it is reported to the daemon. The budget counts data files, because those hold rows."""
+        """Return the plan as it is reported to the daemon. The budget counts data files, because those hold rows.
+
+        Raises PermanentError if another table may need the files.
+        """
+        require_no_copy(self._table, metadata)
         in_table = files_if_asked(self._table, metadata, unneeded=plan.data_files)
         return Plan(instant=plan.instant, files_to_delete=plan.data_files, files_in_table=in_table)
 

@@ -1,9 +1,11 @@
-"""Other tables of the catalog that keep files in a table's folder."""
+"""Other tables of the catalog that need files in a table's folder."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,9 +14,10 @@ import structlog
 from lakewarden.executors.programs.iceberg.client.errors import translated
 from lakewarden.executors.programs.iceberg.client.opened import OpenTable
 from lakewarden.planners.formats.iceberg.metadata.metadata import TableMetadata
+from lakewarden.planners.formats.iceberg.metadata.parsing import metadata_of
 from lakewarden.planners.formats.iceberg.metadata.spelling import Spelling
 from lakewarden.planners.formats.iceberg.options.table_options import PLACES
-from lakewarden.planners.model.errors import PermanentError
+from lakewarden.planners.model.errors import PermanentError, TemporaryError
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.storage.locations import named_in_catalog
 
@@ -24,30 +27,66 @@ _Shown = TypeVar("_Shown")
 _MOST = 1000
 """So many tables of a catalog are asked, first those in the namespace of the table."""
 
+_KEPT = timedelta(hours=1)
+"""The uuid of a table changes only if another table takes its name."""
+
 
 def neighbours(table: OpenTable, metadata: TableMetadata) -> Mapping[str, str]:
     """Return the folders below a table's folder that other tables of its catalog name as theirs, by the path from
     there, each with the name of its table. What the catalog refuses to show is left out.
 
-    Raises PermanentError if another table lies in the very folder of this one, and TemporaryError.
+    Raises PermanentError if another table lies in the very folder of this one, or has lain there and still needs files
+    of it. Raises TemporaryError if another table cannot be loaded.
     """
-    if table.catalog is None:
-        return {}
     spelled, found = Spelling(), dict[str, str]()
     home = f"{spelled.folder(metadata.location)}/"
-    _, own = named_in_catalog(table.assignment.location)
-    for identifier in itertools.islice(_identifiers(table, own), _MOST):
-        name = str(identifier.toString())
-        for folder in [] if name == own else _shown(partial(_folders, table.catalog, identifier)):
-            place = f"{spelled.folder(folder)}/"
-            if place == home:
+    for name, identifier in _others(table):
+        for other in _shown(partial(_metadata, table, identifier), name):
+            theirs = [f"{spelled.folder(one)}/" for one in _places(other)]
+            if home in theirs:
                 raise PermanentError(
                     f"the table {name} of the same catalog keeps its files in {metadata.location}, too: no file there "
                     "is an orphan of one table alone. Let each table have a folder of its own"
                 )
-            if place.startswith(home):
-                found[place.removeprefix(home).rstrip("/")] = f"files of the table {name}"
+            for path in map(spelled, _history(other)):
+                if path.startswith(home) and not path.startswith(tuple(theirs)):
+                    raise PermanentError(
+                        f"the table {name} of the same catalog has lain in {metadata.location} before, and still needs "
+                        f"files there ({path}): no file there is an orphan of one table alone. Rewrite all files of "
+                        f"{name} and its manifests in its new folder, and expire its older snapshots; or give one of "
+                        "the two another folder"
+                    )
+            below = (place for place in theirs if place.startswith(home))
+            found.update((place.removeprefix(home).rstrip("/"), f"files of the table {name}") for place in below)
     return found
+
+
+def require_no_copy(table: OpenTable, metadata: TableMetadata) -> None:
+    """Raise PermanentError if another table of the catalog is a copy of this one: it has the same uuid, as after
+    `register_table`. It may need the files that this one does not. What cannot be loaded is no copy.
+    """
+    now = table.clock.now()
+    for name, identifier in _others(table):
+        at, uuid = table.uuids.get(name, (None, None))
+        if at is None or not at <= now < at + _KEPT:
+            uuid = None
+            with contextlib.suppress(TemporaryError):
+                uuid = next(iter(_shown(partial(_uuid, table, identifier))), None)
+            table.uuids[name] = (now, uuid)
+        if uuid is not None and uuid == metadata.uuid:
+            raise PermanentError(
+                f"the table {name} of the same catalog has the same table-uuid, as after register_table: it may need "
+                "the files that this one does not, so none is deleted. Drop one of the two without its files, or make "
+                "the copy anew with CREATE TABLE ... AS SELECT"
+            )
+
+
+def _others(table: OpenTable) -> Iterator[tuple[str, Any]]:
+    if table.catalog is None:
+        return
+    _, own = named_in_catalog(table.assignment.location)
+    named = ((str(one.toString()), one) for one in itertools.islice(_identifiers(table, own), _MOST))
+    yield from ((name, identifier) for name, identifier in named if name != own)
 
 
 def _identifiers(table: OpenTable, own: str) -> Iterator[Any]:
@@ -59,17 +98,40 @@ def _identifiers(table: OpenTable, own: str) -> Iterator[Any]:
             yield from _shown(partial(catalog.listTables, other))
 
 
-def _folders(catalog: Any, identifier: Any) -> Iterable[str]:
-    other = catalog.loadTable(identifier)
-    properties = other.properties()
-    return [str(one) for one in (other.location(), *map(properties.get, PLACES)) if one is not None]
+def _metadata(table: OpenTable, identifier: Any) -> Iterable[TableMetadata]:
+    current = table.catalog.loadTable(identifier).operations().current()
+    text = str(table.jvm.org.apache.iceberg.TableMetadataParser.toJson(current)).encode()
+    return [metadata_of(lambda: [text], file=str(current.metadataFileLocation()))]
 
 
-def _shown(ask: Callable[[], Iterable[_Shown]]) -> Sequence[_Shown]:
-    """Return what the catalog shows. Nothing if it refuses, as without the right to list."""
+def _uuid(table: OpenTable, identifier: Any) -> Iterable[str]:
+    return [str(table.catalog.loadTable(identifier).uuid().toString())]
+
+
+def _places(other: TableMetadata) -> Iterable[str]:
+    return (one for one in (other.location, *map(other.properties.get, PLACES)) if one is not None)
+
+
+def _history(other: TableMetadata) -> Iterator[str]:
+    yield from other.metadata_log
+    yield from (one.manifest_list for one in other.snapshots if one.manifest_list is not None)
+
+
+def _shown(ask: Callable[[], Iterable[_Shown]], needed: str | None = None) -> Sequence[_Shown]:
+    """Return what the catalog shows. Nothing if it refuses, as without the right to list. If another error concerns a
+    `needed` table, raise TemporaryError. Raises it also if a listing fails.
+    """
     try:
         with translated(Step.PLAN):
             return [*ask()]
     except PermanentError as error:
         log.info("catalog_does_not_show", error=str(error))
         return []
+    except TemporaryError as error:
+        if needed is None:
+            raise
+        raise TemporaryError(
+            f"the table {needed} of the same catalog cannot be loaded, and may need files in this table's folder: "
+            f"{error}. Mend it, or drop it from the catalog without its files",
+            delay=error.delay,
+        ) from error

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import structlog
@@ -38,7 +39,8 @@ class SparkCatalogSettings:
 @dataclass(kw_only=True, slots=True, eq=False)
 class LentCatalog:
     """One open catalog. `java` is an `org.apache.iceberg.catalog.Catalog`. `proved` says that it has loaded a table. If
-    it is `superseded`, the last of its `users` closes it.
+    it is `superseded`, the last of its `users` closes it. `uuids` are those of its tables, and when each was read. That
+    is None for a table that cannot be loaded.
     """
 
     settings: SparkCatalogSettings
@@ -47,6 +49,7 @@ class LentCatalog:
     users: int = 0
     superseded: bool = False
     opening: threading.Lock = field(default_factory=threading.Lock)
+    uuids: dict[str, tuple[datetime, str | None]] = field(default_factory=dict)
 
 
 class OpenCatalogs:

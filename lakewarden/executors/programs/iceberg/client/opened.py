@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -50,6 +51,7 @@ _CATALOG_KEY = "spark.sql.catalog."
 class OpenTable:
     """The open table that every program works with. `spark` is the run's own session. `java` is an
     `org.apache.iceberg.Table`. `catalog` is the `org.apache.iceberg.catalog.Catalog` that has the table, if one has.
+    `uuids` are those of its tables (`LentCatalog`).
     """
 
     spark: Any
@@ -59,6 +61,7 @@ class OpenTable:
     options: IcebergTableOptions
     storage: Storage
     clock: Clock
+    uuids: dict[str, tuple[datetime, str | None]]
 
     @property
     def jvm(self) -> Any:
@@ -103,15 +106,16 @@ def open_table(session: Any, assignment: Assignment, storage: Storage, *, clock:
     storage = _files(assignment, storage)
     with contextlib.ExitStack() as until_its_end:
         if assignment.catalog is not None:
-            catalog, java = until_its_end.enter_context(_from_catalog(session, assignment))
+            lent, java = until_its_end.enter_context(_from_catalog(session, assignment))
         else:
             with translated(Step.PLAN):
-                catalog, java = None, _by_path(session, assignment)
+                lent, java = None, _by_path(session, assignment)
         _require_exclusion(session, java, assignment)
         table = OpenTable(
             spark=session,
             java=java,
-            catalog=catalog,
+            catalog=None if lent is None else lent.java,
+            uuids={} if lent is None else lent.uuids,
             assignment=assignment,
             options=options,
             storage=storage,
@@ -156,14 +160,14 @@ def _files(assignment: Assignment, storage: Storage) -> Storage:
 
 
 @contextlib.contextmanager
-def _from_catalog(session: Any, assignment: Assignment) -> Iterator[tuple[Any, Any]]:
+def _from_catalog(session: Any, assignment: Assignment) -> Iterator[tuple[LentCatalog, Any]]:
     """Lend the catalog and the table of `catalog://<name>/<namespace>.<table>`. If the run may have failed because of
     the catalog, the next run opens it again.
     """
     broken = False
     lent, java = _loaded(session, assignment)
     try:
-        yield lent.java, java
+        yield lent, java
     except LakewardenError as error:
         broken = not isinstance(error, YieldError)
         raise
