@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,19 @@ def test_log_blocks_become_one_and_base_files_stay(driver: Driver, orders: Order
     assert orders.found() == orders.expected
     assert (properties.read_bytes(), properties.stat().st_mtime_ns) == before
     assert isinstance(driver.carry_out(orders, Service.LOG_COMPACTION, **TWO_BLOCKS), NothingToDo)
+
+
+def test_the_offsets_of_a_kafka_sink_stay_in_the_newest_delta_commit(driver: Driver, orders: Orders) -> None:
+    """The sink looks for them there alone, and a log compaction is a delta commit without them."""
+    offsets = {"hoodie.datasource.write.commitmeta.key.prefix": "kafka.commit", "kafka.commit.offsets": "0=9"}
+    dataclasses.replace(orders, conf=offsets).write()
+
+    outcome = driver.carry_out(orders, Service.LOG_COMPACTION, **TWO_BLOCKS)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.kind is FailureKind.PERMANENT
+    assert "Remove services.log_compaction" in outcome.reason
+    assert orders.plans_of(Service.LOG_COMPACTION) == set()
 
 
 def test_a_refused_log_compaction_is_taken_back_with_what_it_wrote(driver: Driver, orders: Orders) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from lakewarden.executors.contract import NothingToDo, Succeeded
+from lakewarden.executors.contract import Failed, FailureKind, NothingToDo, Succeeded
 from lakewarden.planners.formats.hudi.options.service_options import CleanOptions, NoOptions
 from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.table import Policy
@@ -62,6 +62,30 @@ def validated(driver: Driver, table: Indexed) -> Mapping[str, Any]:
 
 def content(table: Indexed) -> Mapping[Path, bytes]:
     return {path: path.read_bytes() for path in table.path.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("service", "options"),
+    [(Service.COMPACTION, {}), (Service.CLUSTERING, {"untouched_for": "0s", "sort_columns": ["note"]})],
+    ids=["compaction", "clustering"],
+)
+def test_a_plan_from_a_metadata_table_that_has_lost_a_file_is_not_executed(
+    driver: Driver, orders: Orders, service: Service, options: Mapping[str, Any]
+) -> None:
+    """It would lose the rows of that file for good. The metadata table is made anew, and the next plan has them."""
+    orders.write()
+    logs = (orders.path / ".hoodie/metadata/files").glob(".files*.log.*")
+    max(logs, key=lambda file: file.name.split("_")[1]).unlink()
+
+    outcome = driver.carry_out(orders, service, **options)
+
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.kind is FailureKind.PERMANENT
+    assert "the metadata table does not list" in outcome.reason
+    assert orders.plans_of(service) == set()
+    assert isinstance(driver.carry_out(orders, Service.METADATA_REBUILD), Succeeded)
+    assert isinstance(driver.carry_out(orders, service, **options), Succeeded)
+    assert orders.found() == orders.expected
 
 
 @pytest.mark.core

@@ -22,6 +22,7 @@ from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
 from lakewarden.executors.programs.hudi.steps.giving_up import give_up, give_up_alone
 from lakewarden.executors.programs.hudi.steps.resizing import refuse_what_would_lose_rows, resizing, take_back
 from lakewarden.executors.programs.hudi.steps.stream_copy import copy_files, decode_files, why_not_copied
+from lakewarden.executors.programs.hudi.steps.whole_plans import require_whole_plan
 from lakewarden.executors.programs.undertaking import undertaken
 from lakewarden.planners.formats.hudi.backlog.cold import ColdPartitions, cold_partitions, disturbed, known_since
 from lakewarden.planners.formats.hudi.indexes.buckets import named_after_buckets, why_not_clustered
@@ -117,6 +118,7 @@ class ClusteringSteps:
             )
         files = clustered_files(self._table.assignment, pending, self._table.storage)
         _refuse_files_of_buckets(self._table, files)
+        require_whole_plan(self._table, Service.CLUSTERING, instant, files)
         self._resized = frozenset(file.partition for file in files)
         return plan_of(pending)
 

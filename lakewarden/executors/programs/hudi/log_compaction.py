@@ -13,17 +13,19 @@ from datetime import timedelta
 from typing import Any
 
 from lakewarden.executors.contract import Assignment, Plan, Steps
-from lakewarden.executors.programs.hudi.client.errors import on_the_way_out
+from lakewarden.executors.programs.hudi.client.errors import on_the_way_out, translated
 from lakewarden.executors.programs.hudi.client.observing import compacted_files
 from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_table
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
 from lakewarden.executors.programs.hudi.steps.giving_up import give_up
 from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, rewriting
+from lakewarden.planners.formats.hudi.backlog.archiving import KAFKA_OFFSETS
 from lakewarden.planners.formats.hudi.options.service_options import LogCompactionOptions
 from lakewarden.planners.formats.hudi.writers.beside import meeting
 from lakewarden.planners.model.clock import Clock, SystemClock
 from lakewarden.planners.model.errors import PermanentError, YieldError
 from lakewarden.planners.model.instant import Instant, Service, State
+from lakewarden.planners.model.step import Step
 from lakewarden.planners.ports import Storage
 
 _CALLS = Calls(
@@ -65,6 +67,21 @@ class LogCompactionSteps(RewriteSteps):
     def __init__(self, table: OpenTable) -> None:
         super().__init__(table, _CALLS)
         self._ours: str | None = None
+
+    def plan(self) -> Plan | None:
+        """Schedule a log compaction, or take up the pending one that was assigned. Raises PermanentError if Hudi's sink
+        for Kafka Connect writes to the table: it would write again what it has written.
+        """
+        with translated(Step.PLAN):
+            writes = self._table.client.table().getActiveTimeline().getDeltaCommitTimeline().filterCompletedInstants()
+            newest = writes.lastInstant()
+            marked = newest.isPresent() and writes.readCommitMetadata(newest.get()).getMetadata(KAFKA_OFFSETS)
+        if marked:
+            raise PermanentError(
+                f"the newest commit has {KAFKA_OFFSETS}: Hudi's sink for Kafka Connect looks for them in the newest "
+                "delta commit alone, and a log compaction is one. Remove services.log_compaction"
+            )
+        return super().plan()
 
     def execute(self, plan: Plan) -> None:
         """Write the new log files without committing them."""

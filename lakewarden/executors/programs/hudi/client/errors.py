@@ -35,6 +35,7 @@ _FOR_A_PERSON = (
     "Config conflict",
 )
 _NO_SPACE = ("No space left on device", timedelta(minutes=5))
+_PARTIAL_UPDATES = "Partial merging logic is not implemented"
 _MISSING_DATA_FILE = re.compile(r"FileNotFoundException\b.*?([^\s/]+(?:\.parquet|\.orc|\.log\.\d\S*))")
 
 
@@ -63,6 +64,11 @@ def meaning(causes: Sequence[str], step: Step) -> LakewardenError:
     missing = _MISSING_DATA_FILE.search(everything)
     if missing is not None and step is not Step.COMMIT:
         return PermanentError(f"{missing[1]} is missing although a plan or the timeline names it: {message}")
+    if _PARTIAL_UPDATES in everything and step is not Step.COMMIT:
+        return PermanentError(
+            "the table has partial updates, which Hudi joins in a compaction alone: remove services.log_compaction: "
+            f"{message}"
+        )
     if _MADE_WAY[0] in everything:
         return YieldError(message, delay=_MADE_WAY[1])
     for text in _FOR_A_PERSON:

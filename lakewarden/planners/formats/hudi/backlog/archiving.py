@@ -32,6 +32,9 @@ _STREAMING = "_hudi_streaming_sink_checkpoint"
 _STREAMER = ("deltastreamer.checkpoint.key", "streamer.checkpoint.key.v2")
 """`StreamerCheckpointV1.STREAMER_CHECKPOINT_KEY_V1` and that of V2: the checkpoint itself."""
 
+KAFKA_OFFSETS = "kafka.commit.offsets"
+"""What Hudi's sink for Kafka Connect looks for in the newest commit (`ConnectTransactionCoordinator`)."""
+
 
 class GroupKey(NamedTuple):
     """A file group, by its partition (`""` where the table has none) and its id."""
@@ -87,7 +90,7 @@ def archived_too_early(table: Table) -> str | None:
 
 def checkpoints(extra_metadata: Mapping[str, str]) -> frozenset[str]:
     """Return the identifiers of the writers with a checkpoint in a commit's `extraMetadata`."""
-    found = {key for key in _STREAMER if extra_metadata.get(key)}
+    found = {key for key in (*_STREAMER, KAFKA_OFFSETS) if extra_metadata.get(key)}
     streaming = extra_metadata.get(_STREAMING)
     if streaming:
         try:

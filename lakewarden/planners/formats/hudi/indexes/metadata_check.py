@@ -6,12 +6,15 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from lakewarden.planners.formats.hudi.metadata.plans import DataFile
+from lakewarden.planners.formats.hudi.metadata.plans import DataFile, file_group
 
 Folders = Mapping[str, Collection[str]]
 """The names of the data files in each partition, by its path."""
 
 _SHOWN = 20
+_CHANGES = ".cdc"
+"""The end of a log file of changes (`HoodieCDCUtils.CDC_LOGFILE_SUFFIX`), which no slice has."""
+
 _WRITTEN_BY = re.compile(r"(?:\.[^/]+?_(\d{14,17})\.log\.\d+.*)|(?:[^/]+_(\d{14,17})(?:\.[A-Za-z0-9]+)?)", re.ASCII)
 """`.<file id>_<instant>.log.<number>_<token>` and `<file id>_<token>_<instant>.<suffix>` (`FSUtils`)."""
 
@@ -65,6 +68,69 @@ def differences(known: Folders, stored: Folders, committed: Committed) -> Differ
         unknown |= {DataFile(partition, name) for name in here - there if committed.is_part(name)}
         gone |= {DataFile(partition, name) for name in there - here}
     return Differences(unknown=frozenset(unknown), gone=frozenset(gone))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommittedBefore:
+    """When the files of a table became part of it: by `completed`, the times of completion by instant, and, of those
+    `before` the oldest that the timeline still shows, at their own time. `appended` and `quiet` as in `Committed`.
+    """
+
+    completed: Mapping[str, str]
+    before: str
+    appended: bool = False
+    quiet: bool = True
+
+    def at(self, time: str) -> str | None:
+        """Return when an instant was completed. None if it was not."""
+        return self.completed.get(time, time if time < self.before else None)
+
+
+def left_out(
+    plan: Collection[DataFile], stored: Folders, committed: CommittedBefore, *, at: str
+) -> frozenset[DataFile]:
+    """Return the files that a plan of compaction or clustering, made at the instant `at`, should read and does not
+    name. Their rows would be lost.
+
+    They lie in the plan's file groups, were committed before the plan, and are newer than the group's base file. Such
+    a plan is made from a metadata table that does not list them.
+    """
+    bases = _base_times(plan, appended=committed.appended)
+    found = set()
+    for partition, names in stored.items():
+        for file in (DataFile(partition, name) for name in names):
+            base = bases.get(file_group(file))
+            if base is not None and file not in plan and _should_be_read(file.name, base, committed, at):
+                found.add(file)
+    return frozenset(found)
+
+
+def _base_times(plan: Collection[DataFile], *, appended: bool) -> Mapping[tuple[str, str], str]:
+    """Return the instant of each file group's base file. It is empty for a group of log files alone."""
+    times = dict.fromkeys(map(file_group, plan), "")
+    for file in plan:
+        in_log, in_base = _instants(file.name)
+        time = in_base or (in_log if appended else None)
+        if time is not None:
+            times[file_group(file)] = max(time, times[file_group(file)])
+    return times
+
+
+def _should_be_read(name: str, base: str, committed: CommittedBefore, at: str) -> bool:
+    in_log, in_base = _instants(name)
+    time = in_log or in_base
+    completed = None if time is None else committed.at(time)
+    if time is None or completed is None or completed >= at:
+        return False
+    if in_log is not None and committed.appended:
+        return committed.quiet and time == base
+    return (completed if in_log is not None else time) > base
+
+
+def _instants(name: str) -> tuple[str | None, str | None]:
+    """Return the instant in the name of a log file, or that in the name of a base file."""
+    found = _WRITTEN_BY.fullmatch(name)
+    return (None, None) if found is None or name.endswith(_CHANGES) else (found[1], found[2])
 
 
 def named(files: Collection[DataFile]) -> str:

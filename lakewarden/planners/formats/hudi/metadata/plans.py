@@ -250,6 +250,11 @@ def _base_name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
+def file_group(file: DataFile) -> tuple[str, str]:
+    """Return the partition and the id of a data file's group."""
+    return file.partition, _file_id(file.name)
+
+
 def _file_id(name: str) -> str:
     """Return the file group's id of `<fileId>_<token>_<T>.parquet` or `.<fileId>_<T>.log.<n>_<token>`."""
     found = _FILE_ID.fullmatch(name)

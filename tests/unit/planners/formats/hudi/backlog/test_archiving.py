@@ -91,6 +91,7 @@ def test_an_archive_that_takes_what_the_clean_counts_is_refused(keep: int, clean
         ({"_hudi_streaming_sink_checkpoint": "nonsense"}, {"_hudi_streaming_sink_checkpoint"}),
         ({"deltastreamer.checkpoint.key": "topic,0:9"}, {"deltastreamer.checkpoint.key"}),
         ({"streamer.checkpoint.key.v2": "topic,0:9"}, {"streamer.checkpoint.key.v2"}),
+        ({"kafka.commit.offsets": "0=9"}, {"kafka.commit.offsets"}),
         ({"deltastreamer.checkpoint.key": "", "schema": "{}"}, set()),
     ],
 )

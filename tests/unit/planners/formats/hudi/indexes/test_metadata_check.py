@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakewarden.planners.formats.hudi.indexes.metadata_check import Committed, Differences, differences, named
+from lakewarden.planners.formats.hudi.indexes.metadata_check import (
+    Committed,
+    CommittedBefore,
+    Differences,
+    differences,
+    left_out,
+    named,
+)
 from lakewarden.planners.formats.hudi.metadata.plans import DataFile
 
 OLD, DONE, AT_WORK = "20260101000000000", "20260301000000000", "20260302000000000"
@@ -64,3 +71,52 @@ def test_a_table_of_which_all_is_unknown_is_told_in_a_few_lines() -> None:
     assert text.startswith(f"p0/{base(f'{DONE[:-3]}000')}, ")
     assert text.endswith(", and 80 more")
     assert named([DataFile("", base(DONE))]) == base(DONE)
+
+
+PLANNED = "20260302120000000"
+SINCE = CommittedBefore(completed={DONE: "20260301000005000", AT_WORK: "20260302120000001"}, before=DONE)
+
+
+def of_plan(*names: str) -> frozenset[DataFile]:
+    return frozenset(DataFile("p0", name) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("stored", "told"),
+    [
+        (log(DONE), True),
+        (base(DONE), True),
+        (log(AT_WORK), False),  # completed after the plan
+        (base(AT_WORK), False),
+        (log("20260303000000000"), False),  # of a write that failed, or is in flight
+        (log(OLD), False),  # of the slice before
+        (f"{log(DONE)}.cdc", False),
+        (log(DONE).replace("0b1c", "another"), False),  # the plan is not about that file group
+        (base("20260228000000000"), True),  # its commit is archived
+    ],
+)
+def test_a_plan_leaves_out_what_was_committed_before_it_and_is_newer_than_its_base_file(
+    stored: str, told: bool
+) -> None:
+    plan = of_plan(base("20260201000000000"))
+    assert left_out(plan, {"p0": [base("20260201000000000"), stored]}, SINCE, at=PLANNED) == (
+        of_plan(stored) if told else set()
+    )
+
+
+def test_a_plan_with_all_files_of_its_groups_leaves_out_none() -> None:
+    names = [base("20260201000000000"), log(DONE), log("20260215000000000")]
+    assert not left_out(of_plan(*names), {"p0": [*names, base(OLD)]}, SINCE, at=PLANNED)
+
+
+def test_a_group_without_a_base_file_needs_each_log_file() -> None:
+    assert left_out(of_plan(log(DONE)), {"p0": [log(OLD), log(DONE)]}, SINCE, at=PLANNED) == of_plan(log(OLD))
+
+
+def test_in_layout_1_a_log_file_has_the_time_of_its_slice() -> None:
+    """Beside a write in flight it is not known whether its rows are committed."""
+    slices, plan = replace(SINCE, appended=True), of_plan(base(OLD), log(OLD))
+    second = log(OLD).replace(".log.1_", ".log.2_")
+    stored = {"p0": [base(OLD), log(OLD), second, log(DONE)]}
+    assert left_out(plan, stored, slices, at=PLANNED) == of_plan(second)
+    assert not left_out(plan, stored, replace(slices, quiet=False), at=PLANNED)
