@@ -53,8 +53,9 @@ def neighbours(table: OpenTable, metadata: TableMetadata) -> Mapping[str, str]:
                     raise PermanentError(
                         f"the table {name} of the same catalog has lain in {metadata.location} before, and still needs "
                         f"files there ({path}): no file there is an orphan of one table alone. Rewrite all files of "
-                        f"{name} and its manifests in its new folder, and expire its older snapshots; or give one of "
-                        "the two another folder"
+                        f"{name} and its manifests in its new folder, and expire its older snapshots. Its log forgets "
+                        "the folder after write.metadata.previous-versions-max commits. Or give one of the two another "
+                        "folder"
                     )
             below = (place for place in theirs if place.startswith(home))
             found.update((place.removeprefix(home).rstrip("/"), f"files of the table {name}") for place in below)
