@@ -132,7 +132,7 @@ class CleanSteps:
         plan_store.begin(beside, pending)
         expired = self._expire(plan_store, beside, pending, metadata)
         points.reach(Point.EXPIRED, run=self._table.assignment.run, service=self._table.assignment.service)
-        pending, restored = self._with_lost_refs(plan_store, beside, pending)
+        pending, restored = self._with_refs(plan_store, beside, pending)
         planned = self._planned
         if pending.files == 0:
             planned, files = None, ()
@@ -149,10 +149,7 @@ class CleanSteps:
         }
 
     def _told(self, plan: DeletionPlan, metadata: TableMetadata) -> Plan:
-        """Return the plan as it is reported to the daemon. The budget counts data files, because those hold rows.
-
-        Raises PermanentError if another table may need the files.
-        """
+        """Return the plan for the daemon. The budget counts data files, because those hold rows."""
         require_no_copy(self._table, metadata)
         in_table = files_if_asked(self._table, metadata, unneeded=plan.data_files)
         return Plan(instant=plan.instant, files_to_delete=plan.data_files, files_in_table=in_table)
@@ -207,9 +204,7 @@ class CleanSteps:
             "raise its commit.retry.num-retries if it is so each time"
         )
 
-    def _with_lost_refs(
-        self, plan_store: PlanStore, beside: PlanBeside, pending: DeletionPlan
-    ) -> tuple[DeletionPlan, int]:
+    def _with_refs(self, plan_store: PlanStore, beside: PlanBeside, pending: DeletionPlan) -> tuple[DeletionPlan, int]:
         """Restore the names that were made of expiring snapshots in the moment of the commit. Return the plan without
         those snapshots, and how many names these are. If it is not known whether there are any, the plan has no files:
         they are left to orphans.
