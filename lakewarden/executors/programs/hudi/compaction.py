@@ -16,11 +16,11 @@ from lakewarden.executors.programs.hudi.client.opened import OpenTable, open_tab
 from lakewarden.executors.programs.hudi.steps.gaps import alone_between_writes
 from lakewarden.executors.programs.hudi.steps.returning import commit_without_returning_keys, withdraw_if_known
 from lakewarden.executors.programs.hudi.steps.rewriting import Calls, RewriteSteps, rewriting
-from lakewarden.executors.programs.hudi.steps.whole_plans import require_whole_plan
+from lakewarden.executors.programs.hudi.steps.whole_plans import IncompletePlanError, require_whole_plan
 from lakewarden.planners.formats.hudi.options.service_options import CompactionOptions
 from lakewarden.planners.formats.hudi.writers.beside import meeting, silent_writes, touched_in_flight
 from lakewarden.planners.model.clock import Clock, SystemClock
-from lakewarden.planners.model.errors import PermanentError, YieldError
+from lakewarden.planners.model.errors import YieldError
 from lakewarden.planners.model.instant import Instant, Service
 from lakewarden.planners.model.step import Step
 from lakewarden.planners.ports import Storage
@@ -73,21 +73,6 @@ class CompactionSteps(RewriteSteps):
         self._planned: str | None = None  # a plan of ours that was not begun
         self._executing: str | None = None
 
-    def plan(self) -> Plan | None:
-        """Schedule a compaction, or take up the pending one that was assigned. Raises PermanentError if the plan leaves
-        out a file. It is withdrawn then, if there is a moment without a write soon.
-        """
-        plan = super().plan()
-        if plan is not None:
-            instant = plan.on_timeline
-            files = compacted_files(self._table.assignment, self._pending(instant), self._table.storage)
-            try:
-                require_whole_plan(self._table, Service.COMPACTION, instant, files)
-            except PermanentError:
-                self._table.withdraw(instant)
-                raise
-        return plan
-
     def _schedule(self) -> str | None:
         """Schedule a compaction. If its plan alone would fail a write, it leaves out what writes in flight touch, and
         is made between two looks under the lock. Raises YieldError if a write does not say what it touches.
@@ -122,10 +107,19 @@ class CompactionSteps(RewriteSteps):
         return instant
 
     def execute(self, plan: Plan) -> None:
-        """Write the new base files without committing them. Raises YieldError if the plan is to be withdrawn."""
+        """Write the new base files without committing them. Raises YieldError if the plan is to be withdrawn, and
+        PermanentError if it leaves out a file. It is withdrawn then, too, if there is a moment without a write soon.
+        """
+        instant = plan.on_timeline
+        files = compacted_files(self._table.assignment, self._pending(instant), self._table.storage)
         self._planned = None
-        withdraw_if_known(self._table, plan.on_timeline)
-        self._executing = plan.on_timeline
+        withdraw_if_known(self._table, instant)
+        try:
+            require_whole_plan(self._table, Service.COMPACTION, instant, files)
+        except IncompletePlanError:
+            self._table.withdraw(instant)
+            raise
+        self._executing = instant
         super().execute(plan)
 
     def commit(self, plan: Plan) -> Mapping[str, int | float | str]:

@@ -19,9 +19,13 @@ from lakewarden.planners.model.instant import Service
 from lakewarden.planners.model.step import Step
 
 
+class IncompletePlanError(PermanentError):
+    """A plan does not name a file that it should read."""
+
+
 def require_whole_plan(table: OpenTable, service: Service, instant: str, files: Collection[DataFile]) -> None:
-    """Raise PermanentError if a plan does not name a file that it should read. The timeline is read first: a commit
-    after it is no part of the plan.
+    """Raise IncompletePlanError if a plan does not name a file that it should read. Raise PermanentError if it names a
+    file outside the table. The timeline is read first: a commit after it is no part of the plan.
     """
     if not table.properties().has_metadata_table:
         return
@@ -39,8 +43,9 @@ def require_whole_plan(table: OpenTable, service: Service, instant: str, files: 
             stored = listings.stored(partitions[start : start + AT_ONCE])
         missing |= left_out(files, stored, committed, at=instant)
     if missing:
+        table.refuse_foreign_plans()
         name = table.assignment.table
-        raise PermanentError(
+        raise IncompletePlanError(
             f"the metadata table does not list {named(missing)}: plan {instant} leaves the rows there out, and the "
             f"{service} would lose them. Make the metadata table anew (lakewarden trigger {name} metadata_rebuild), "
             f"roll the plan back if it is still pending, and release the service (lakewarden quarantine release {name} "
